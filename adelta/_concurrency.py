@@ -1,0 +1,180 @@
+"""The only fan-out in adelta: every task and every worker thread is started here.
+
+* `map_concurrent` runs work over items, a bounded number at a time, and fails as one.
+* `ReadAhead` yields results in order while the next ones are under way, under a bound of cost.
+* `in_thread` runs blocking or CPU-heavy work in a worker thread. Its limit is the process's cores:
+  more threads of CPU work only fight for the interpreter lock.
+* `in_io_thread` runs blocking file-system calls, which wait rather than compute.
+
+The first failure cancels the rest and is raised as itself, never inside an exception group.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from typing import Generic, ParamSpec, TypeVar
+from weakref import WeakKeyDictionary
+
+import anyio
+import anyio.to_thread
+
+__all__ = ["ReadAhead", "in_io_thread", "in_thread", "map_concurrent"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
+
+_CPU_THREADS = max(2, os.cpu_count() or 2)
+_IO_THREADS = 16
+_Limiters = WeakKeyDictionary[asyncio.AbstractEventLoop, anyio.CapacityLimiter]
+_cpu_limiters: _Limiters = WeakKeyDictionary()
+_io_limiters: _Limiters = WeakKeyDictionary()
+
+
+def _limiter(limiters: _Limiters, tokens: int) -> anyio.CapacityLimiter:
+    loop = asyncio.get_running_loop()
+    limiter = limiters.get(loop)
+    if limiter is None:
+        limiter = limiters[loop] = anyio.CapacityLimiter(tokens)
+    return limiter
+
+
+async def in_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Result of CPU-heavy `func`, run in a worker thread while the loop goes on."""
+    return await anyio.to_thread.run_sync(
+        lambda: func(*args, **kwargs), limiter=_limiter(_cpu_limiters, _CPU_THREADS)
+    )
+
+
+async def in_io_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Result of blocking `func` that mostly waits for the operating system."""
+    return await anyio.to_thread.run_sync(
+        lambda: func(*args, **kwargs), limiter=_limiter(_io_limiters, _IO_THREADS)
+    )
+
+
+async def map_concurrent(
+    work: Callable[[T], Awaitable[R]], items: Iterable[T], *, limit: int
+) -> list[R]:
+    """Results of `work` for every item, in the items' order, at most `limit` under way at once.
+
+    The first failure cancels what is under way and is raised.
+    """
+    todo = list(items)
+    if len(todo) <= 1 or limit <= 1:
+        return [await work(item) for item in todo]
+    results: dict[int, R] = {}
+    failure: list[BaseException] = []
+    queue: Iterator[tuple[int, T]] = iter(enumerate(todo))
+
+    async with anyio.create_task_group() as group:
+
+        async def worker() -> None:
+            for index, item in queue:
+                try:
+                    results[index] = await work(item)
+                except Exception as error:
+                    failure.append(error)
+                    group.cancel_scope.cancel()
+                    return
+
+        for _ in range(min(limit, len(todo))):
+            group.start_soon(worker)
+    if failure:
+        raise failure[0]
+    return [results[index] for index in range(len(todo))]
+
+
+class ReadAhead(AsyncIterator[R], Generic[T, R]):
+    """Results of `work` over `items` in order, with later items under way meanwhile.
+
+    At most `limit` items are under way or waiting to be taken, and their summed `cost` stays
+    within `budget`, except that one item is always let in. `aclose` cancels what is under way;
+    use the object as an async context manager, or close it in a ``finally``.
+    """
+
+    def __init__(
+        self,
+        work: Callable[[T], Awaitable[R]],
+        items: Iterable[T],
+        *,
+        limit: int,
+        cost: Callable[[T], int] | None = None,
+        budget: int = 0,
+    ) -> None:
+        self._work = work
+        self._items = iter(items)
+        self._limit = max(1, limit)
+        self._cost = cost
+        self._budget = budget
+        self._spent = 0
+        self._under_way: deque[tuple[asyncio.Task[R], int]] = deque()
+        self._next: tuple[T, int] | None = None
+        self._exhausted = False
+
+    def _fill(self) -> None:
+        while len(self._under_way) < self._limit:
+            if self._next is None:
+                if self._exhausted:
+                    return
+                try:
+                    item = next(self._items)
+                except StopIteration:
+                    self._exhausted = True
+                    return
+                self._next = (item, self._cost(item) if self._cost else 0)
+            item, cost = self._next
+            if self._under_way and self._budget and self._spent + cost > self._budget:
+                return
+            self._next = None
+            self._spent += cost
+            self._under_way.append((asyncio.ensure_future(self._run(item)), cost))
+
+    async def _run(self, item: T) -> R:
+        return await self._work(item)
+
+    def __aiter__(self) -> ReadAhead[T, R]:
+        """The iterator itself."""
+        return self
+
+    async def __anext__(self) -> R:
+        """The next result in order."""
+        self._fill()
+        if not self._under_way:
+            raise StopAsyncIteration
+        task, cost = self._under_way[0]
+        try:
+            result = await asyncio.shield(task)
+        except BaseException:
+            await self.aclose()
+            raise
+        self._under_way.popleft()
+        self._spent -= cost
+        self._fill()
+        return result
+
+    async def aclose(self) -> None:
+        """Cancel what is under way and wait for it to end."""
+        self._exhausted = True
+        self._next = None
+        tasks = [task for task, _ in self._under_way]
+        self._under_way.clear()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            with anyio.CancelScope(shield=True):  # a half-cancelled fetch must not outlive us
+                await asyncio.wait(tasks)
+            for task in tasks:
+                if not task.cancelled():
+                    task.exception()
+
+    async def __aenter__(self) -> ReadAhead[T, R]:
+        """The iterator itself."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the iterator."""
+        await self.aclose()

@@ -1,0 +1,230 @@
+"""Every error that adelta raises, grouped by what the caller does next.
+
+Each class can be caught by its adelta name or, where one fits, by the builtin that it also is::
+
+    AdeltaError
+    ├── TableNotFoundError (FileNotFoundError)      check the address, or create the table
+    ├── TableAlreadyExistsError (FileExistsError)   open it instead, or choose another mode
+    ├── VersionNotFoundError (LookupError)          ask for a version inside the range named
+    │   ├── TimestampOutOfRangeError                ask for a time inside the range named
+    │   └── ChangesNotAvailableError                start again from a version that is still there
+    ├── InvalidTableError                           the table itself is damaged: repair or restore it
+    │   ├── MissingCommitError
+    │   ├── MissingCheckpointPartError
+    │   ├── MissingDataFileError
+    │   └── ChecksumMismatchError
+    ├── UnsupportedFeatureError                     upgrade adelta, or use the engine named
+    ├── SchemaMismatchError (ValueError)            change the data or the schema
+    ├── InvariantViolationError (ValueError)        the data breaks a rule of the table
+    ├── InvalidExpressionError (ValueError)         correct the expression
+    ├── InvalidPropertyError (ValueError)           correct the table property
+    ├── InvalidOptionError (ValueError)             correct the argument or the storage option
+    ├── InvalidUseError (RuntimeError)              the call is not allowed in this state
+    ├── CommitConflictError                         read again and retry, or give up
+    │   ├── ConcurrentAppendError
+    │   ├── ConcurrentDeleteReadError
+    │   ├── ConcurrentDeleteDeleteError
+    │   ├── ConcurrentTransactionError
+    │   ├── MetadataChangedError
+    │   └── ProtocolChangedError
+    ├── CommitOutcomeUnknownError                   the commit may have happened: look before retrying
+    └── StorageError (OSError)                      the store refused or failed
+        ├── ObjectNotFoundError (FileNotFoundError)
+        ├── ObjectExistsError (FileExistsError)
+        ├── ThrottledError
+        └── PermissionDeniedError (PermissionError)
+
+Every error can be pickled: it crosses process borders in Spark tasks.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AdeltaError",
+    "ChangesNotAvailableError",
+    "ChecksumMismatchError",
+    "CommitConflictError",
+    "CommitOutcomeUnknownError",
+    "ConcurrentAppendError",
+    "ConcurrentDeleteDeleteError",
+    "ConcurrentDeleteReadError",
+    "ConcurrentTransactionError",
+    "InvalidExpressionError",
+    "InvalidOptionError",
+    "InvalidPropertyError",
+    "InvalidTableError",
+    "InvalidUseError",
+    "InvariantViolationError",
+    "MetadataChangedError",
+    "MissingCheckpointPartError",
+    "MissingCommitError",
+    "MissingDataFileError",
+    "ObjectExistsError",
+    "ObjectNotFoundError",
+    "PermissionDeniedError",
+    "ProtocolChangedError",
+    "SchemaMismatchError",
+    "StorageError",
+    "TableAlreadyExistsError",
+    "TableNotFoundError",
+    "ThrottledError",
+    "TimestampOutOfRangeError",
+    "UnsupportedFeatureError",
+    "VersionNotFoundError",
+]
+
+
+class AdeltaError(Exception):
+    """Root of every error that adelta raises."""
+
+
+class TableNotFoundError(AdeltaError, FileNotFoundError):
+    """Raised when there is no Delta table at the address."""
+
+
+class TableAlreadyExistsError(AdeltaError, FileExistsError):
+    """Raised when a table is to be created where one already is."""
+
+
+class VersionNotFoundError(AdeltaError, LookupError):
+    """Raised when the version asked for does not exist, or is no longer kept."""
+
+
+class TimestampOutOfRangeError(VersionNotFoundError):
+    """Raised when no commit that is still kept was the latest at the time asked for."""
+
+
+class ChangesNotAvailableError(VersionNotFoundError):
+    """Raised when commits that a consumer has not seen yet have been cleaned up."""
+
+
+class InvalidTableError(AdeltaError):
+    """Raised when the table's log or files break the protocol."""
+
+
+class MissingCommitError(InvalidTableError):
+    """Raised when a commit inside the log is missing."""
+
+
+class MissingCheckpointPartError(InvalidTableError):
+    """Raised when a checkpoint names a part or sidecar that is not there."""
+
+
+class MissingDataFileError(InvalidTableError):
+    """Raised when the log names a data file that is not there."""
+
+
+class ChecksumMismatchError(InvalidTableError):
+    """Raised when a checksum does not agree with what it covers."""
+
+
+class UnsupportedFeatureError(AdeltaError):
+    """Raised when the table needs a table feature that adelta does not have."""
+
+
+class SchemaMismatchError(AdeltaError, ValueError):
+    """Raised when data or a request does not fit the table's schema."""
+
+
+class InvariantViolationError(AdeltaError, ValueError):
+    """Raised when rows break a constraint, an invariant or a NOT NULL of the table."""
+
+
+class InvalidExpressionError(AdeltaError, ValueError):
+    """Raised when an expression cannot be parsed, typed or evaluated."""
+
+
+class InvalidPropertyError(AdeltaError, ValueError):
+    """Raised when a table property is unknown or has a value that is not allowed."""
+
+
+class InvalidOptionError(AdeltaError, ValueError):
+    """Raised when an argument or a storage option has a value that is not allowed."""
+
+
+class InvalidUseError(AdeltaError, RuntimeError):
+    """Raised when a call is not allowed in the state that its object is in."""
+
+
+class CommitConflictError(AdeltaError):
+    """Raised when another commit won and this one cannot be replayed on top of it.
+
+    Attributes:
+        winning_version: version of the commit that won, where known.
+        winning_operation: its operation, where its commit info names one.
+        retryable: whether reading again and doing the work again may succeed.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        winning_version: int | None = None,
+        winning_operation: str | None = None,
+        retryable: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.winning_version = winning_version
+        self.winning_operation = winning_operation
+        self.retryable = retryable
+
+
+class ConcurrentAppendError(CommitConflictError):
+    """Raised when another commit added files that this one should have read."""
+
+
+class ConcurrentDeleteReadError(CommitConflictError):
+    """Raised when another commit removed files that this one has read."""
+
+
+class ConcurrentDeleteDeleteError(CommitConflictError):
+    """Raised when another commit removed a file that this one removes too."""
+
+
+class ConcurrentTransactionError(CommitConflictError):
+    """Raised when another commit moved an application transaction or a domain that this one uses."""
+
+
+class MetadataChangedError(CommitConflictError):
+    """Raised when another commit changed the table's metadata."""
+
+
+class ProtocolChangedError(CommitConflictError):
+    """Raised when another commit changed the table's protocol."""
+
+
+class CommitOutcomeUnknownError(AdeltaError):
+    """Raised when a commit may or may not have happened, and the store cannot be asked.
+
+    Attributes:
+        version: the version that was attempted.
+        transaction_id: `commitInfo.txnId` of the attempt: whoever finds it in the log knows that
+            the commit happened.
+    """
+
+    def __init__(
+        self, message: str = "", *, version: int | None = None, transaction_id: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.version = version
+        self.transaction_id = transaction_id
+
+
+class StorageError(AdeltaError, OSError):
+    """Raised when an object store refuses or fails a request."""
+
+
+class ObjectNotFoundError(StorageError, FileNotFoundError):
+    """Raised when there is no object at the path."""
+
+
+class ObjectExistsError(StorageError, FileExistsError):
+    """Raised when put-if-absent finds an object at the path."""
+
+
+class ThrottledError(StorageError):
+    """Raised when the store asks to slow down for longer than the retries last."""
+
+
+class PermissionDeniedError(StorageError, PermissionError):
+    """Raised when the credentials do not allow the request."""

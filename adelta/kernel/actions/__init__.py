@@ -1,0 +1,1 @@
+"""The actions of a Delta log, one file each (PROTOCOL.md, "Actions")."""

@@ -1,0 +1,86 @@
+"""The `commitInfo` action: who did what, and with what effect (PROTOCOL.md, "Commit Provenance")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+__all__ = ["CommitInfo"]
+
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+_KNOWN = {
+    "timestamp": "timestamp",
+    "inCommitTimestamp": "in_commit_timestamp",
+    "operation": "operation",
+    "operationParameters": "operation_parameters",
+    "operationMetrics": "operation_metrics",
+    "readVersion": "read_version",
+    "isolationLevel": "isolation_level",
+    "isBlindAppend": "is_blind_append",
+    "engineInfo": "engine_info",
+    "txnId": "txn_id",
+    "userMetadata": "user_metadata",
+    "tags": "tags",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CommitInfo:
+    """Provenance of one commit. Writers may put anything here, so every field may be absent.
+
+    Times are in milliseconds since the Unix epoch. `others` holds the fields without a name here.
+    """
+
+    timestamp: int | None = None
+    in_commit_timestamp: int | None = None
+    operation: str | None = None
+    operation_parameters: Mapping[str, Any] = field(default=_EMPTY, hash=False)
+    operation_metrics: Mapping[str, Any] = field(default=_EMPTY, hash=False)
+    read_version: int | None = None
+    isolation_level: str | None = None
+    is_blind_append: bool | None = None
+    engine_info: str | None = None
+    txn_id: str | None = None
+    user_metadata: str | None = None
+    tags: Mapping[str, Any] = field(default=_EMPTY, hash=False)
+    others: Mapping[str, Any] = field(default=_EMPTY, hash=False)
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> CommitInfo:
+        """The value of a decoded `commitInfo` action; values of unexpected kinds are kept as others."""
+        named: dict[str, Any] = {}
+        others: dict[str, Any] = {}
+        for key, value in raw.items():
+            name = _KNOWN.get(key)
+            if value is None:
+                continue
+            if name is None or not _fits(name, value):
+                others[key] = value
+            else:
+                named[name] = value
+        return cls(**named, others=others)
+
+    def to_json(self) -> dict[str, Any]:
+        """The action's body as the log writes it; absent fields are left out."""
+        body: dict[str, Any] = {}
+        for key, name in _KNOWN.items():
+            value = getattr(self, name)
+            if isinstance(value, Mapping):
+                if value or name == "operation_parameters":
+                    body[key] = dict(value)
+            elif value is not None:
+                body[key] = value
+        body.update(self.others)
+        return body
+
+
+def _fits(name: str, value: object) -> bool:
+    if name in ("operation_parameters", "operation_metrics", "tags"):
+        return isinstance(value, Mapping)
+    if name == "is_blind_append":
+        return isinstance(value, bool)
+    if name in ("timestamp", "in_commit_timestamp", "read_version"):
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, str)

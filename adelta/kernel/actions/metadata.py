@@ -1,0 +1,91 @@
+"""The `metaData` action: a table's identity, schema and configuration (PROTOCOL.md, "Change Metadata")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from adelta.errors import InvalidTableError
+from adelta.kernel.schema.json import schema_from_string
+from adelta.kernel.schema.types import StructType
+
+__all__ = ["Metadata"]
+
+_EMPTY: Mapping[str, str] = MappingProxyType({})
+_parse_schema = lru_cache(maxsize=64)(schema_from_string)
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """What a table is called, which columns it has, and its `delta.*` and other properties."""
+
+    id: str
+    schema_string: str
+    partition_columns: tuple[str, ...] = ()
+    configuration: Mapping[str, str] = field(default=_EMPTY, hash=False)
+    name: str | None = None
+    description: str | None = None
+    format_provider: str = "parquet"
+    format_options: Mapping[str, str] = field(default=_EMPTY, hash=False)
+    created_time: int | None = None
+
+    @property
+    def schema(self) -> StructType:
+        """The table's logical columns.
+
+        Raises:
+            InvalidTableError: the schema string is not a schema.
+        """
+        return _parse_schema(self.schema_string)
+
+    def with_configuration(self, configuration: Mapping[str, str]) -> Metadata:
+        """The same metadata under other properties."""
+        return replace(self, configuration=MappingProxyType(dict(configuration)))
+
+    @classmethod
+    def from_json(cls, raw: Mapping[str, Any]) -> Metadata:
+        """The value of a decoded `metaData` action.
+
+        Raises:
+            InvalidTableError: a required field is missing or of the wrong kind.
+        """
+        schema_string = raw.get("schemaString")
+        if not isinstance(schema_string, str):
+            raise InvalidTableError("the metaData action has no schemaString; it is damaged")
+        storage_format = raw.get("format") or {}
+        columns = raw.get("partitionColumns") or ()
+        configuration = raw.get("configuration") or {}
+        if isinstance(configuration, (list, tuple)):  # a Parquet map arrives as key-value pairs
+            configuration = dict(configuration)
+        options = storage_format.get("options") or {}
+        return cls(
+            id=str(raw.get("id") or ""),
+            schema_string=schema_string,
+            partition_columns=tuple(columns),
+            configuration=MappingProxyType(
+                {str(k): "" if v is None else str(v) for k, v in configuration.items()}
+            ),
+            name=raw.get("name"),
+            description=raw.get("description"),
+            format_provider=str(storage_format.get("provider") or "parquet"),
+            format_options=MappingProxyType(dict(options)),
+            created_time=raw.get("createdTime"),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The action's body as the log writes it."""
+        body: dict[str, Any] = {"id": self.id}
+        if self.name is not None:
+            body["name"] = self.name
+        if self.description is not None:
+            body["description"] = self.description
+        body["format"] = {"provider": self.format_provider, "options": dict(self.format_options)}
+        body["schemaString"] = self.schema_string
+        body["partitionColumns"] = list(self.partition_columns)
+        if self.created_time is not None:
+            body["createdTime"] = self.created_time
+        body["configuration"] = dict(self.configuration)
+        return body

@@ -1,0 +1,1 @@
+"""Delta's types, their schema strings, and their Arrow counterparts."""

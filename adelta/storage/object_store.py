@@ -1,0 +1,118 @@
+"""The port to storage: what adelta asks of an object store, and the values that pass through it.
+
+Guarantees that every adapter gives, and that the shared suite in ``tests/storage`` proves:
+
+1. `put_if_absent` is atomic: of any number of racing callers exactly one succeeds, and a reader
+   sees the whole object or none.
+2. A finished put is seen at once by get, head and list.
+3. `list` yields objects in the order of their paths' UTF-8 bytes, every path once.
+4. A failure is one of the `StorageError` family, never an error of the library underneath.
+
+Paths are relative to the store's root, separated by ``/`` and not percent-encoded. A store knows
+nothing of Delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+__all__ = ["ObjectMeta", "ObjectStore", "SuffixRead"]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectMeta:
+    """What a store says of an object without its bytes.
+
+    `path` is relative to the store's root, `size` in bytes, `last_modified_ms` in milliseconds
+    since the Unix epoch, `etag` the store's own tag of the content where it has one.
+    """
+
+    path: str
+    size: int
+    last_modified_ms: int
+    etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SuffixRead:
+    """The last bytes of an object, and the size in bytes of the whole object."""
+
+    data: bytes
+    object_size: int
+
+
+@runtime_checkable
+class ObjectStore(Protocol):
+    """A flat space of immutable-by-convention objects under one root."""
+
+    @property
+    def uri(self) -> str:
+        """The root's address, with scheme and without a trailing slash."""
+        ...
+
+    @property
+    def concurrency(self) -> int:
+        """How many requests the store's budget lets be under way at once."""
+        ...
+
+    async def get(self, path: str) -> bytes:
+        """The whole object. Raises: ObjectNotFoundError."""
+        ...
+
+    async def get_many(self, paths: Sequence[str]) -> list[bytes]:
+        """Whole objects, fetched concurrently, in the order asked. Raises: ObjectNotFoundError."""
+        ...
+
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
+        """Bytes ``[start, end)``; fewer where the object ends before. Raises: ObjectNotFoundError."""
+        ...
+
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Bytes of every ``[start, end)``, near ranges fetched as one, in the order asked."""
+        ...
+
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+        """The last `length` bytes (all of them where the object is shorter), in one request."""
+        ...
+
+    async def head(self, path: str) -> ObjectMeta:
+        """What the store says of the object. Raises: ObjectNotFoundError."""
+        ...
+
+    async def put(self, path: str, data: bytes) -> ObjectMeta:
+        """Create or replace the object."""
+        ...
+
+    async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
+        """Create the object.
+
+        Raises:
+            ObjectExistsError: another object is there.
+            CommitOutcomeUnknownError: the store took the request, gave no clear answer, and cannot
+                be asked again.
+        """
+        ...
+
+    async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
+        """Create or replace an object of any size in bounded memory; nothing appears if it fails."""
+        ...
+
+    async def delete(self, paths: Iterable[str]) -> None:
+        """Delete every object; one that is not there is no error."""
+        ...
+
+    def list(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncIterator[list[ObjectMeta]]:
+        """Pages of the objects whose path starts with `prefix` and sorts after `start_after`.
+
+        A page is fetched when it is asked for. With ``recursive=False`` objects below a further
+        ``/`` are left out.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Give back connections. Calling it again does nothing."""
+        ...
