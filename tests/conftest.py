@@ -1,4 +1,4 @@
-"""What every test shares: the event loop, and a real S3 server where a test asks for one."""
+"""What every test shares."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import os
 from typing import Any
 
 import pytest
-
-pytest_plugins = ["tests.support.s3_server"]
 
 
 @pytest.fixture(scope="session")
