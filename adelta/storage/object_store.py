@@ -14,9 +14,11 @@ nothing of Delta.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
 __all__ = ["ObjectMeta", "ObjectStore", "SuffixRead"]
 
@@ -66,7 +68,7 @@ class ObjectStore(Protocol):
         ...
 
     async def get_range(self, path: str, start: int, end: int) -> bytes:
-        """Bytes ``[start, end)``; fewer where the object ends before. Raises: ObjectNotFoundError."""
+        """Bytes ``[start, end)``, fewer where the object ends. Raises: ObjectNotFoundError."""
         ...
 
     async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
@@ -96,7 +98,7 @@ class ObjectStore(Protocol):
         ...
 
     async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
-        """Create or replace an object of any size in bounded memory; nothing appears if it fails."""
+        """Create or replace an object of any size in bounded memory; all of it appears or none."""
         ...
 
     async def delete(self, paths: Iterable[str]) -> None:

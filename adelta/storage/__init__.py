@@ -1,0 +1,15 @@
+"""How bytes move: the port to object stores and its adapters. Knows nothing of Delta."""
+
+from __future__ import annotations
+
+from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
+from adelta.storage.resolve import is_absolute_uri, open_store, split_uri
+
+__all__ = [
+    "ObjectMeta",
+    "ObjectStore",
+    "SuffixRead",
+    "is_absolute_uri",
+    "open_store",
+    "split_uri",
+]

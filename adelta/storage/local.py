@@ -1,0 +1,371 @@
+"""Objects as files of a directory tree, through worker threads.
+
+Guarantees beyond the port's, on a POSIX file system:
+
+* An object appears under its name at once and whole: it is written to a hidden file in the same
+  directory, synced, and then linked (`put_if_absent`) or renamed (`put`, `put_stream`); then the
+  directory is synced. After a crash there is the whole object or none, and at worst a hidden file
+  named ``.adelta-tmp-*``, which `list` leaves out.
+* `list` follows the order of whole paths, not of directory entries: ``a-b`` comes before ``a/c``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from itertools import islice
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import anyio
+
+from adelta._concurrency import in_io_thread, map_concurrent
+from adelta.errors import (
+    InvalidOptionError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    PermissionDeniedError,
+    StorageError,
+)
+from adelta.storage.object_path import check_path, check_prefix, check_range
+from adelta.storage.object_store import ObjectMeta, SuffixRead
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+
+__all__ = ["LocalStore"]
+
+_CONCURRENCY = 16
+_FILES_PER_HOP = 128
+_PAGE = 1000
+_BYTES_PER_HOP = 4 << 20
+_TEMPORARY = ".adelta-tmp-"
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
+
+
+class LocalStore:
+    """An `ObjectStore` over the directory `root`, which need not exist before the first put."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self._root = os.path.abspath(os.fspath(root))
+        self._uri = "file://" + quote(self._root.rstrip("/"))
+
+    def __repr__(self) -> str:
+        return f"LocalStore({self._root!r})"
+
+    @property
+    def uri(self) -> str:
+        """The root's address."""
+        return self._uri
+
+    @property
+    def root(self) -> str:
+        """The root's absolute path in the file system."""
+        return self._root
+
+    @property
+    def concurrency(self) -> int:
+        """How many worker threads wait for the file system at once."""
+        return _CONCURRENCY
+
+    def _file(self, path: str) -> str:
+        return f"{self._root}/{check_path(path)}"
+
+    async def get(self, path: str) -> bytes:
+        """The whole object. Raises: ObjectNotFoundError."""
+        return await in_io_thread(_read, self._file(path))
+
+    async def get_many(self, paths: Sequence[str]) -> list[bytes]:
+        """Whole objects, many a thread, in the order asked. Raises: ObjectNotFoundError."""
+        files = [self._file(path) for path in paths]
+        step = max(1, min(_FILES_PER_HOP, -(-len(files) // 4)))
+        batches = [files[at : at + step] for at in range(0, len(files), step)]
+
+        async def read(batch: list[str]) -> list[bytes]:
+            return await in_io_thread(lambda: [_read(file) for file in batch])
+
+        found = await map_concurrent(read, batches, limit=_CONCURRENCY)
+        return [data for batch in found for data in batch]
+
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
+        """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
+        return (await self.get_ranges(path, [(start, end)]))[0]
+
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Bytes of every range, from one open file, in the order asked."""
+        file = self._file(path)
+        for start, end in ranges:
+            check_range(path, start, end)
+        return await in_io_thread(_read_ranges, file, ranges) if ranges else []
+
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+        """The last `length` bytes. Raises: ObjectNotFoundError."""
+        if length < 1:
+            raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
+        return await in_io_thread(_read_suffix, self._file(path), length)
+
+    async def head(self, path: str) -> ObjectMeta:
+        """What the file system says of the file. Raises: ObjectNotFoundError."""
+        file = self._file(path)
+
+        def look() -> ObjectMeta:
+            with _translated(file):
+                return _meta(path, _regular(file, os.stat(file)))
+
+        return await in_io_thread(look)
+
+    async def put(self, path: str, data: bytes) -> ObjectMeta:
+        """Create or replace the object."""
+        return await in_io_thread(_write, self._file(path), path, data, os.replace)
+
+    async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
+        """Create the object. Raises: ObjectExistsError."""
+        return await in_io_thread(_write, self._file(path), path, data, _link)
+
+    async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
+        """Create or replace the object from its pieces, one write for many small ones."""
+        new = await in_io_thread(_NewFile, self._file(path))
+        try:
+            waiting: list[bytes] = []
+            size = 0
+            async for chunk in chunks:
+                waiting.append(chunk)
+                size += len(chunk)
+                if size >= _BYTES_PER_HOP:
+                    await in_io_thread(new.write, waiting)
+                    waiting, size = [], 0
+            return await in_io_thread(new.finish, waiting, path, os.replace)
+        finally:
+            with anyio.CancelScope(shield=True):  # a cancelled put must not leave its hidden file
+                await in_io_thread(new.discard)
+
+    async def delete(self, paths: Iterable[str]) -> None:
+        """Delete every file; one that is not there is no error, and directories stay."""
+        files = [self._file(path) for path in paths]
+        batches = [files[at : at + _FILES_PER_HOP] for at in range(0, len(files), _FILES_PER_HOP)]
+
+        async def remove(batch: list[str]) -> None:
+            await in_io_thread(_remove, batch)
+
+        await map_concurrent(remove, batches, limit=_CONCURRENCY)
+
+    async def list(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncIterator[list[ObjectMeta]]:
+        """Pages of the files whose path starts with `prefix`, in order."""
+        found = self._walk(check_prefix(prefix), start_after or "", recursive)
+        while page := await in_io_thread(lambda: list(islice(found, _PAGE))):
+            yield page
+
+    def _walk(self, prefix: str, after: str, recursive: bool) -> Iterator[ObjectMeta]:
+        directory, _, start = prefix.rpartition("/")
+        stack = [self._entries(f"{directory}/" if directory else "", start, recursive)]
+        while stack:
+            entry = next(stack[-1], None)
+            if entry is None:
+                stack.pop()
+                continue
+            path, is_directory = entry
+            if is_directory:
+                if path > after or after.startswith(path):
+                    stack.append(self._entries(path, "", recursive))
+            elif path > after:
+                with contextlib.suppress(FileNotFoundError):  # gone since its directory was read
+                    yield _meta(path, os.stat(f"{self._root}/{path}"))
+
+    def _entries(self, directory: str, start: str, recursive: bool) -> Iterator[tuple[str, bool]]:
+        """The entries of one directory as (path, is a directory), in the order of whole paths."""
+        names: list[tuple[str, bool]] = []
+        full = f"{self._root}/{directory}"
+        try:
+            with os.scandir(full) as entries:
+                for entry in entries:
+                    name = entry.name
+                    if not name.startswith(start) or name.startswith(_TEMPORARY):
+                        continue
+                    if entry.is_dir():
+                        if recursive and not _is_loop(full, entry):
+                            names.append((f"{directory}{name}/", True))
+                    elif entry.is_file():
+                        names.append((directory + name, False))
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise _translate(error, full) from error
+        names.sort()
+        return iter(names)
+
+    async def aclose(self) -> None:
+        """Do nothing: no file stays open between calls."""
+
+
+class _NewFile:
+    """A hidden file beside `file` that becomes it as a whole, or vanishes."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._directory = os.path.dirname(file)
+        self._hidden = f"{self._directory}/{_TEMPORARY}{secrets.token_hex(8)}"
+        self._descriptor = -1
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with _translated(file):
+            try:
+                self._descriptor = os.open(self._hidden, flags, 0o666)
+            except FileNotFoundError:
+                _make_directories(self._directory)
+                self._descriptor = os.open(self._hidden, flags, 0o666)
+
+    def write(self, chunks: Sequence[bytes]) -> None:
+        with _translated(self._file):
+            for chunk in chunks:
+                view = memoryview(chunk)
+                while view:
+                    view = view[os.write(self._descriptor, view) :]
+
+    def finish(
+        self, chunks: Sequence[bytes], path: str, publish: Callable[[str, str], None]
+    ) -> ObjectMeta:
+        self.write(chunks)
+        with _translated(self._file):
+            os.fsync(self._descriptor)
+            meta = _meta(path, os.fstat(self._descriptor))
+            publish(self._hidden, self._file)
+            _sync_directory(self._directory)
+        return meta
+
+    def discard(self) -> None:
+        """Close the file, and remove the hidden name where it is still there."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self._hidden)
+
+
+def _write(file: str, path: str, data: bytes, publish: Callable[[str, str], None]) -> ObjectMeta:
+    if publish is _link and os.path.lexists(file):
+        raise _exists(file)
+    new = _NewFile(file)
+    try:
+        return new.finish([data], path, publish)
+    finally:
+        new.discard()
+
+
+def _link(hidden: str, file: str) -> None:
+    try:
+        os.link(hidden, file)
+    except FileExistsError:
+        raise _exists(file) from None
+
+
+def _exists(file: str) -> ObjectExistsError:
+    return ObjectExistsError(f"there is a file {file!r} already")
+
+
+def _make_directories(directory: str) -> None:
+    """Make the directory and its parents, so that they outlive a crash."""
+    try:
+        os.mkdir(directory)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        _make_directories(os.path.dirname(directory))
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(directory)
+    _sync_directory(os.path.dirname(directory))
+
+
+def _sync_directory(directory: str) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _read(file: str) -> bytes:
+    with _opened(file) as (descriptor, status):
+        return _read_at(descriptor, 0, status.st_size)
+
+
+def _read_ranges(file: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    with _opened(file) as (descriptor, status):
+        return [_read_at(descriptor, at, min(end, status.st_size) - at) for at, end in ranges]
+
+
+def _read_suffix(file: str, length: int) -> SuffixRead:
+    with _opened(file) as (descriptor, status):
+        start = max(0, status.st_size - length)
+        return SuffixRead(_read_at(descriptor, start, status.st_size - start), status.st_size)
+
+
+def _read_at(descriptor: int, offset: int, length: int) -> bytes:
+    if length <= 0:
+        return b""
+    data = os.pread(descriptor, length, offset)
+    if len(data) == length:
+        return data
+    pieces = [data]  # the system reads at most 2 GiB at once
+    while pieces[-1]:
+        done = sum(map(len, pieces))
+        pieces.append(os.pread(descriptor, length - done, offset + done))
+    return b"".join(pieces)
+
+
+def _remove(files: Sequence[str]) -> None:
+    for file in files:
+        try:
+            os.unlink(file)
+        except OSError as error:
+            if error.errno not in _ABSENT and not os.path.isdir(file):  # which is no object
+                raise _translate(error, file) from error
+
+
+@contextlib.contextmanager
+def _opened(file: str) -> Iterator[tuple[int, os.stat_result]]:
+    with _translated(file):
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            yield descriptor, _regular(file, os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _translated(file: str) -> Iterator[None]:
+    try:
+        yield
+    except StorageError:
+        raise
+    except OSError as error:
+        raise _translate(error, file) from error
+
+
+def _translate(error: OSError, file: str) -> StorageError:
+    if error.errno in _ABSENT:
+        return ObjectNotFoundError(f"there is no file {file!r}")
+    if isinstance(error, PermissionError):
+        return PermissionDeniedError(f"the file system does not allow access to {file!r}: {error}")
+    return StorageError(f"the file system failed on {file!r}: {error}")
+
+
+def _regular(file: str, status: os.stat_result) -> os.stat_result:
+    if stat.S_ISDIR(status.st_mode):
+        raise ObjectNotFoundError(f"{file!r} is a directory, not a file")
+    return status
+
+
+def _is_loop(parent: str, entry: os.DirEntry[str]) -> bool:
+    """Whether a linked directory is one of those that it lies in."""
+    if not entry.is_symlink():
+        return False
+    target = os.path.realpath(entry.path)
+    return f"{os.path.realpath(parent)}/".startswith(f"{target.rstrip('/')}/")
+
+
+def _meta(path: str, status: os.stat_result) -> ObjectMeta:
+    tag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
+    return ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000, tag)

@@ -1,0 +1,182 @@
+"""Objects in this process's memory: the reference adapter, for tests and short-lived tables.
+
+Stores opened by the same ``memory://name`` share their objects until the process ends; a
+`MemoryStore` made without a name has its own. It may be used from several threads and loops.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from bisect import bisect_left, bisect_right, insort
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from adelta._clock import SYSTEM_CLOCK, Clock
+from adelta.errors import InvalidOptionError, ObjectExistsError, ObjectNotFoundError
+from adelta.storage.object_path import check_path, check_prefix, check_range
+from adelta.storage.object_store import ObjectMeta, SuffixRead
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+
+__all__ = ["MemoryStore"]
+
+_PAGE = 1000
+_anonymous = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Object:
+    data: bytes
+    last_modified_ms: int
+    etag: str
+
+
+@dataclass(slots=True)
+class _Space:
+    """Every object under one name, its keys kept in order. Hold `lock` to read or write it."""
+
+    objects: dict[str, _Object] = field(default_factory=dict)
+    keys: list[str] = field(default_factory=list)
+    tags: Iterable[int] = field(default_factory=itertools.count)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+_spaces: dict[str, _Space] = {}
+_spaces_lock = threading.Lock()
+
+
+class MemoryStore:
+    """An `ObjectStore` over a dictionary.
+
+    `name` and `root` are the parts of ``memory://name/root``.
+    """
+
+    def __init__(
+        self, name: str | None = None, root: str = "", *, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        root = check_path(root.strip("/")) if root.strip("/") else ""
+        if name is None:
+            name, self._space = f"anonymous-{next(_anonymous)}", _Space()
+        else:
+            with _spaces_lock:
+                self._space = _spaces.setdefault(name, _Space())
+        self._uri = f"memory://{name}/{root}".rstrip("/")
+        self._root = f"{root}/" if root else ""
+        self._clock = clock
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({self._uri!r})"
+
+    @property
+    def uri(self) -> str:
+        """The root's address."""
+        return self._uri
+
+    @property
+    def concurrency(self) -> int:
+        """As many as a caller would want: memory does not make anyone wait."""
+        return 64
+
+    def _find(self, path: str) -> _Object:
+        with self._space.lock:
+            found = self._space.objects.get(self._root + check_path(path))
+        if found is None:
+            raise ObjectNotFoundError(f"there is no object {path!r} in {self._uri}")
+        return found
+
+    def _store(self, path: str, data: bytes, *, replace: bool) -> ObjectMeta:
+        key, space = self._root + check_path(path), self._space
+        with space.lock:
+            if key not in space.objects:
+                insort(space.keys, key)
+            elif not replace:
+                raise ObjectExistsError(f"there is an object {path!r} in {self._uri} already")
+            made = _Object(bytes(data), self._clock.now_ms(), f"{next(iter(space.tags)):x}")
+            space.objects[key] = made
+        return _meta(path, made)
+
+    async def get(self, path: str) -> bytes:
+        """The whole object. Raises: ObjectNotFoundError."""
+        return self._find(path).data
+
+    async def get_many(self, paths: Sequence[str]) -> list[bytes]:
+        """Whole objects in the order asked. Raises: ObjectNotFoundError."""
+        return [self._find(path).data for path in paths]
+
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
+        """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
+        check_range(path, start, end)
+        return self._find(path).data[start:end]
+
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Bytes of every range, in the order asked. Raises: ObjectNotFoundError."""
+        return [await self.get_range(path, start, end) for start, end in ranges]
+
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+        """The last `length` bytes. Raises: ObjectNotFoundError."""
+        if length < 1:
+            raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
+        data = self._find(path).data
+        return SuffixRead(data[-length:], len(data))
+
+    async def head(self, path: str) -> ObjectMeta:
+        """What the store says of the object. Raises: ObjectNotFoundError."""
+        return _meta(path, self._find(path))
+
+    async def put(self, path: str, data: bytes) -> ObjectMeta:
+        """Create or replace the object."""
+        return self._store(path, data, replace=True)
+
+    async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
+        """Create the object. Raises: ObjectExistsError."""
+        return self._store(path, data, replace=False)
+
+    async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
+        """Create or replace the object from its pieces."""
+        check_path(path)
+        return self._store(path, b"".join([chunk async for chunk in chunks]), replace=True)
+
+    async def delete(self, paths: Iterable[str]) -> None:
+        """Delete every object; one that is not there is no error."""
+        space = self._space
+        keys = {self._root + check_path(path) for path in paths}
+        with space.lock:
+            present = {key for key in keys if space.objects.pop(key, None) is not None}
+            if len(present) == 1:
+                del space.keys[bisect_left(space.keys, next(iter(present)))]
+            elif present:
+                space.keys = [key for key in space.keys if key not in present]
+
+    def _page(self, prefix: str, after: str, *, recursive: bool) -> list[ObjectMeta]:
+        page: list[ObjectMeta] = []
+        skip = len(self._root)
+        with self._space.lock:
+            keys = self._space.keys
+            at = max(bisect_left(keys, prefix), bisect_right(keys, after))
+            while at < len(keys) and len(page) < _PAGE and keys[at].startswith(prefix):
+                slash = -1 if recursive else keys[at].find("/", len(prefix))
+                if slash < 0:
+                    page.append(_meta(keys[at][skip:], self._space.objects[keys[at]]))
+                    at += 1
+                else:  # over the whole subtree: "0" is the character after "/"
+                    at = bisect_left(keys, keys[at][:slash] + "0", at)
+        return page
+
+    async def list(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncIterator[list[ObjectMeta]]:
+        """Pages of the objects whose path starts with `prefix`, in order."""
+        prefix = self._root + check_prefix(prefix)
+        after = "" if start_after is None else self._root + start_after
+        while page := self._page(prefix, after, recursive=recursive):
+            yield page
+            after = self._root + page[-1].path
+
+    async def aclose(self) -> None:
+        """Do nothing: the objects stay for whoever opens the same name."""
+
+
+def _meta(path: str, found: _Object) -> ObjectMeta:
+    return ObjectMeta(path, len(found.data), found.last_modified_ms, found.etag)
