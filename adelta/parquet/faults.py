@@ -1,0 +1,42 @@
+"""Arrow's complaints about a Parquet object, said in adelta's errors.
+
+Everything that Arrow raises while it reads an object names the object here, once.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from adelta.errors import AdeltaError, InvalidTableError, UnsupportedFeatureError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["reading"]
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Translate what Arrow raises while it reads the object at `path`.
+
+    Raises:
+        InvalidTableError: the object is damaged, or is no Parquet.
+        UnsupportedFeatureError: it uses a part of Parquet that Arrow does not read.
+    """
+    try:
+        yield
+    except (AdeltaError, MemoryError):
+        raise
+    except (NotImplementedError, pa.ArrowNotImplementedError) as error:
+        raise UnsupportedFeatureError(
+            f"{path}: uses a part of Parquet that Arrow {pa.__version__} does not read: {error}. "
+            "Read the table with Spark, or rewrite the file."
+        ) from error
+    except (pa.ArrowException, OSError, ValueError, LookupError, OverflowError) as error:
+        raise InvalidTableError(
+            f"{path}: cannot be read as Parquet: {error}. The object is damaged: restore it, or "
+            "remove it from the table."
+        ) from error

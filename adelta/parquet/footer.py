@@ -1,0 +1,129 @@
+"""The footer of a Parquet object, in one request where a guess at its length suffices.
+
+`fetch_footer` reads the object's last bytes and, only where the footer is longer than the guess,
+the rest of the footer in a second request. Guarantees:
+
+* Nothing that the object says makes adelta ask for, or hold, more bytes than the object has.
+* Whatever is no Parquet, cut short or encrypted is an error that names the path.
+* Bytes of column chunks that came along are kept, so that a small object needs no other request.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adelta._concurrency import in_thread
+from adelta.errors import InvalidTableError
+from adelta.parquet.arrow_reader import open_arrow_reader
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+    from adelta.storage.object_store import ObjectStore
+
+__all__ = ["DEFAULT_TAIL", "FetchedFooter", "fetch_footer", "read_metadata"]
+
+DEFAULT_TAIL = 64 * 1024
+
+_TRAILER = 8  # four bytes of length, four of magic
+_MAGIC = b"PAR1"
+_ENCRYPTED_MAGIC = b"PARE"
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedFooter:
+    """The bytes of an object's footer, and what came along in front of them.
+
+    `footer` is the thrift metadata with the eight bytes after it. `data` are the bytes of the
+    object from `data_start` up to the footer.
+    """
+
+    path: str
+    object_size: int
+    footer: memoryview
+    data_start: int
+    data: memoryview
+
+    def parse(self) -> pq.FileMetaData:
+        """The metadata. CPU-heavy for wide files: call it in a worker thread.
+
+        Raises:
+            InvalidTableError: the footer is damaged.
+        """
+        return open_arrow_reader(self.path, self.footer).metadata
+
+
+async def fetch_footer(store: ObjectStore, path: str, *, tail: int = DEFAULT_TAIL) -> FetchedFooter:
+    """The footer of the object at `path`, guessed to lie within its last `tail` bytes.
+
+    Raises:
+        InvalidTableError: the object is no Parquet, is cut short, or is encrypted.
+        ObjectNotFoundError: there is no such object.
+    """
+    suffix = await store.get_suffix(path, max(tail, _TRAILER))
+    size = suffix.object_size
+    held = memoryview(suffix.data)
+    held_start = size - len(held)
+    length = _footer_length(path, size, held)
+    footer_start = size - _TRAILER - length
+    if footer_start < held_start:
+        front = await store.get_range(path, footer_start, held_start)
+        if len(front) != held_start - footer_start:
+            raise InvalidTableError(
+                f"{path}: changed while its footer was read: {held_start - footer_start:,} bytes "
+                f"were asked for at {footer_start:,}, {len(front):,} came. Data files are never "
+                "overwritten in a Delta table: find out what wrote this one again."
+            )
+        footer = memoryview(b"".join((front, held)))
+        return FetchedFooter(path, size, footer, footer_start, memoryview(b""))
+    split = footer_start - held_start
+    if split == 0:
+        return FetchedFooter(path, size, held, footer_start, memoryview(b""))
+    return FetchedFooter(path, size, held[split:], held_start, held[:split])
+
+
+async def read_metadata(
+    store: ObjectStore, path: str, *, tail: int = DEFAULT_TAIL
+) -> pq.FileMetaData:
+    """The metadata of the object at `path`.
+
+    Raises:
+        InvalidTableError: the object is no Parquet, is cut short, or is encrypted.
+        ObjectNotFoundError: there is no such object.
+    """
+    fetched = await fetch_footer(store, path, tail=tail)
+    return await in_thread(fetched.parse)
+
+
+def _footer_length(path: str, size: int, held: memoryview) -> int:
+    """Bytes of thrift metadata that the object's last eight bytes announce."""
+    if size == 0:
+        raise InvalidTableError(
+            f"{path}: is empty, so it is no Parquet file. The write that made it did not finish: "
+            "restore the object, or remove it from the table."
+        )
+    if size < len(_MAGIC) + _TRAILER or len(held) < _TRAILER:
+        raise InvalidTableError(
+            f"{path}: has {size:,} bytes, too few for a Parquet file. Restore the object, or "
+            "remove it from the table."
+        )
+    magic = bytes(held[-4:])
+    if magic == _ENCRYPTED_MAGIC:
+        raise InvalidTableError(
+            f"{path}: its footer is encrypted (Parquet modular encryption), which adelta does not "
+            "read. Rewrite the file without encryption, or read the table with an engine that "
+            "has the keys."
+        )
+    if magic != _MAGIC:
+        raise InvalidTableError(
+            f"{path}: is no Parquet file, or is cut short: it ends in {magic!r} where a Parquet "
+            "file ends in b'PAR1'. Restore the object, or remove it from the table."
+        )
+    length = int.from_bytes(held[-_TRAILER:-4], "little")
+    if length == 0 or length > size - _TRAILER - len(_MAGIC):
+        raise InvalidTableError(
+            f"{path}: its last bytes announce a footer of {length:,} bytes in an object of "
+            f"{size:,}. The object is damaged: restore it, or remove it from the table."
+        )
+    return length

@@ -1,0 +1,357 @@
+"""A Parquet object over the storage port, read by column chunk.
+
+`ParquetFile.open` reads the footer; `read` asks the store for the bytes of the projected columns
+alone, all at once, and decodes them in a worker thread. Guarantees:
+
+* Only the column chunks asked for leave the store; what the footer's read brought along is used.
+* Nothing is held between reads but the footer and those few bytes, so any number of row groups can
+  be read at the same time, and a caller bounds memory by `column_bytes` and `uncompressed_bytes`.
+* The event loop never decodes.
+
+INT96 timestamps arrive as microseconds, field ids as the Arrow field metadata ``PARQUET:field_id``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from adelta._concurrency import in_thread
+from adelta.errors import AdeltaError, InvalidTableError, InvalidUseError, SchemaMismatchError
+from adelta.parquet.arrow_reader import open_arrow_reader
+from adelta.parquet.byte_ranges import ByteRange, join_adjacent, subtract
+from adelta.parquet.columns import ColumnName, ColumnNode, ColumnTree
+from adelta.parquet.faults import reading
+from adelta.parquet.footer import DEFAULT_TAIL, fetch_footer
+from adelta.parquet.sparse_file import SparseFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adelta.storage.object_store import ObjectStore
+
+__all__ = ["ChunkStatistics", "ParquetFile"]
+
+_JOINED = 8 * 1024 * 1024  # adjacent chunks are asked for as one range up to this size
+_BATCH_ROWS = 64 * 1024
+# parquet-mr before 1.2.9 left the dictionary page's header out of a chunk's size (PARQUET-816).
+_SHORT_CHUNKS = re.compile(r"parquet-mr(?: version (?:1\.[01]\.|1\.2\.[0-8](?!\d)|0\.)|$)")
+_SHORT_CHUNK_PADDING = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkStatistics:
+    """What the footer says of one leaf in one row group; None where it says nothing.
+
+    Writers leave NaN out of `min` and `max` and may have cut long texts short.
+    """
+
+    min: Any
+    max: Any
+    null_count: int | None
+    num_values: int
+
+
+class ParquetFile:
+    """One opened Parquet object. It holds no connection: there is nothing to close.
+
+    Attributes:
+        path: the object's path in its store.
+        size: the object's size in bytes.
+        metadata: the footer.
+        schema: the Arrow schema of the whole file.
+    """
+
+    __slots__ = ("_held", "_store", "_tree", "metadata", "path", "schema", "size")
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        path: str,
+        size: int,
+        metadata: pq.FileMetaData,
+        schema: pa.Schema,
+        held: tuple[int, memoryview],
+    ) -> None:
+        self._store = store
+        self.path = path
+        self.size = size
+        self.metadata = metadata
+        self.schema = schema
+        self._held = held
+        self._tree = ColumnTree(schema)
+        if self._tree.num_leaves != metadata.num_columns:
+            raise InvalidTableError(
+                f"{path}: stores {metadata.num_columns} columns where its schema has "
+                f"{self._tree.num_leaves}. The footer is damaged: restore the object, or remove "
+                "it from the table."
+            )
+
+    def __repr__(self) -> str:
+        return (
+            f"<ParquetFile {self.path!r}: {self.num_rows:,} rows in {self.num_row_groups} "
+            f"row groups, {self.size:,} bytes>"
+        )
+
+    @classmethod
+    async def open(
+        cls,
+        store: ObjectStore,
+        path: str,
+        *,
+        size: int | None = None,
+        metadata: pq.FileMetaData | None = None,
+        tail: int = DEFAULT_TAIL,
+    ) -> ParquetFile:
+        """Open the object at `path`: one request, two where its footer exceeds `tail` bytes.
+
+        With `metadata` from an earlier open there is no request, or one for the size where `size`
+        is not given. Without it `size` only keeps the first request from asking for more than
+        there is; the store's own word on the size counts.
+
+        Raises:
+            InvalidTableError: the object is no Parquet, is cut short, damaged or encrypted.
+            ObjectNotFoundError: there is no such object.
+            UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
+        """
+        if metadata is not None:
+            if size is None:
+                size = (await store.head(path)).size
+            nothing = pa.BufferReader(b"")
+            held = (size, memoryview(b""))
+            return await in_thread(_describe, store, path, size, nothing, metadata, held)
+        fetched = await fetch_footer(store, path, tail=tail if size is None else min(tail, size))
+        held = (fetched.data_start, fetched.data)
+        return await in_thread(
+            _describe, store, path, fetched.object_size, fetched.footer, None, held
+        )
+
+    @property
+    def num_rows(self) -> int:
+        """Rows in the file."""
+        return self.metadata.num_rows
+
+    @property
+    def num_row_groups(self) -> int:
+        """Row groups in the file."""
+        return self.metadata.num_row_groups
+
+    async def read(
+        self,
+        columns: Sequence[ColumnName] | None = None,
+        *,
+        row_groups: Sequence[int] | None = None,
+    ) -> pa.Table:
+        """The rows of the row groups named, all by default, with the columns named.
+
+        A column is a field's name, a dotted path (``"add.path"``) or a tuple of steps. Fields of
+        one struct come back as one column with only these fields. The order of the top-level
+        columns is the order asked for. With no columns the table still has its number of rows.
+
+        Raises:
+            InvalidTableError: the object is damaged.
+            SchemaMismatchError: the file has no such column.
+            InvalidUseError: the file has no such row group.
+            ObjectNotFoundError: the object is no longer there.
+        """
+        groups = self._groups(row_groups)
+        selection = self._select(columns)
+        leaves = self._tree.leaf_indices(selection)
+        if not leaves:
+            rows = sum(self.metadata.row_group(group).num_rows for group in groups)
+            return pa.table({"": pa.nulls(rows)}).select([])
+        order = _top_level_order(selection)
+        held = [self._held] if len(self._held[1]) else []
+        wanted = await in_thread(self._chunk_ranges, leaves, groups)
+        while True:
+            pieces = held + await self._fetch(subtract(wanted, _extents(held)))
+            file = SparseFile(self.path, self.size, pieces)
+            try:
+                return await in_thread(self._decode, file, leaves, groups, order)
+            except AdeltaError:
+                # Arrow may look past a chunk that its writer measured wrongly: fetch that too.
+                if file.missed is None:
+                    raise
+                held, wanted = pieces, [file.missed]
+            finally:
+                file.close()
+
+    async def read_row_group(
+        self, row_group: int, columns: Sequence[ColumnName] | None = None
+    ) -> pa.Table:
+        """The rows of one row group; see `read`.
+
+        Raises:
+            InvalidTableError: the object is damaged.
+            SchemaMismatchError: the file has no such column.
+            InvalidUseError: the file has no such row group.
+            ObjectNotFoundError: the object is no longer there.
+        """
+        return await self.read(columns, row_groups=(row_group,))
+
+    def has_column(self, column: ColumnName) -> bool:
+        """Whether the file has the column."""
+        return bool(self._tree.find(column))
+
+    def column_bytes(self, columns: Sequence[ColumnName] | None, row_group: int) -> int:
+        """Bytes that a read of the columns takes from the store for one row group.
+
+        Raises:
+            SchemaMismatchError: the file has no such column.
+            InvalidUseError: the file has no such row group.
+        """
+        leaves = self._tree.leaf_indices(self._select(columns))
+        ranges = self._chunk_ranges(leaves, self._groups((row_group,)))
+        return sum(end - start for start, end in ranges)
+
+    def uncompressed_bytes(self, columns: Sequence[ColumnName] | None, row_group: int) -> int:
+        """Bytes of the columns in one row group before compression: a measure of their memory.
+
+        Dictionary-encoded columns may need more once they are decoded.
+
+        Raises:
+            SchemaMismatchError: the file has no such column.
+            InvalidUseError: the file has no such row group.
+        """
+        leaves = self._tree.leaf_indices(self._select(columns))
+        (group,) = self._groups((row_group,))
+        chunks = self.metadata.row_group(group)
+        return sum(max(0, chunks.column(leaf).total_uncompressed_size) for leaf in leaves)
+
+    def statistics(self, row_group: int, column: ColumnName) -> ChunkStatistics | None:
+        """What the footer says of a leaf in one row group; None where it says nothing.
+
+        Raises:
+            SchemaMismatchError: the file has no such column, or the column is no leaf.
+            InvalidUseError: the file has no such row group.
+        """
+        (group,) = self._groups((row_group,))
+        (chain,) = self._select((column,))
+        if not chain[-1].is_leaf:
+            raise SchemaMismatchError(
+                f"{self.path}: {_text(column)} is {chain[-1].type}, and statistics are of leaves: "
+                "name one of its fields"
+            )
+        chunk = self.metadata.row_group(group).column(chain[-1].first_leaf)
+        with reading(self.path):
+            found = chunk.statistics
+            if found is None:
+                return None
+            bounded = found.has_min_max
+            return ChunkStatistics(
+                min=found.min if bounded else None,
+                max=found.max if bounded else None,
+                null_count=found.null_count,
+                num_values=found.num_values,
+            )
+
+    def _groups(self, row_groups: Sequence[int] | None) -> list[int]:
+        if row_groups is None:
+            return list(range(self.num_row_groups))
+        for group in row_groups:
+            if not 0 <= group < self.num_row_groups:
+                raise InvalidUseError(
+                    f"{self.path}: has no row group {group}; it has {self.num_row_groups}, "
+                    "counted from 0"
+                )
+        return list(row_groups)
+
+    def _select(self, columns: Sequence[ColumnName] | None) -> list[tuple[ColumnNode, ...]]:
+        if columns is None:
+            return [(node,) for node in self._tree.columns]
+        selection = []
+        for column in columns:
+            chain = self._tree.find(column)
+            if not chain:
+                raise SchemaMismatchError(
+                    f"{self.path}: has no column {_text(column)}; it has "
+                    f"{', '.join(node.name for node in self._tree.columns[:50]) or 'none at all'}"
+                )
+            selection.append(chain)
+        return selection
+
+    def _chunk_ranges(self, leaves: Sequence[int], groups: Sequence[int]) -> list[ByteRange]:
+        """Where the store holds the leaves' chunks, adjacent ones joined."""
+        short = _SHORT_CHUNKS.match(self.metadata.created_by or "") is not None
+        ranges: list[ByteRange] = []
+        for group in groups:
+            chunks = self.metadata.row_group(group)
+            for leaf in leaves:
+                with reading(self.path):
+                    chunk = chunks.column(leaf)
+                    start = chunk.data_page_offset
+                    dictionary = chunk.dictionary_page_offset
+                    length = chunk.total_compressed_size
+                if dictionary is not None and 0 < dictionary < start:
+                    start = dictionary
+                end = start + length
+                if not 0 <= start <= end <= self.size:
+                    raise InvalidTableError(
+                        f"{self.path}: its footer places {chunk.path_in_schema} of row group "
+                        f"{group} at bytes {start:,} to {end:,} of an object of {self.size:,}. "
+                        "The object is damaged: restore it, or remove it from the table."
+                    )
+                if short:
+                    end = min(self.size, end + _SHORT_CHUNK_PADDING)
+                ranges.append((start, end))
+        return join_adjacent(ranges, limit=_JOINED)
+
+    async def _fetch(self, ranges: list[ByteRange]) -> list[tuple[int, memoryview]]:
+        if not ranges:
+            return []
+        answers = await self._store.get_ranges(self.path, ranges)
+        for (start, end), answer in zip(ranges, answers, strict=True):
+            if len(answer) != end - start:
+                raise InvalidTableError(
+                    f"{self.path}: is shorter than it was: {end - start:,} bytes were asked for "
+                    f"at {start:,}, {len(answer):,} came. Data files are never overwritten in a "
+                    "Delta table: find out what wrote this one again."
+                )
+        return [
+            (start, memoryview(answer)) for (start, _), answer in zip(ranges, answers, strict=True)
+        ]
+
+    def _decode(
+        self, file: SparseFile, leaves: list[int], groups: list[int], order: list[int] | None
+    ) -> pa.Table:
+        source = pa.PythonFile(file, mode="r")  # type: ignore[arg-type]  # any object with the methods will do
+        reader = open_arrow_reader(self.path, source, self.metadata).reader
+        with reading(self.path):
+            table = reader.read_row_groups(groups, column_indices=leaves, use_threads=True)
+        return table if order is None else table.select(order)
+
+
+def _describe(
+    store: ObjectStore,
+    path: str,
+    size: int,
+    source: memoryview | pa.NativeFile,
+    metadata: pq.FileMetaData | None,
+    held: tuple[int, memoryview],
+) -> ParquetFile:
+    reader = open_arrow_reader(path, source, metadata)
+    with reading(path):
+        schema = reader.schema_arrow
+    return ParquetFile(store, path, size, reader.metadata, schema, held)
+
+
+def _extents(pieces: Sequence[tuple[int, memoryview]]) -> list[ByteRange]:
+    return [(start, start + len(data)) for start, data in pieces]
+
+
+def _top_level_order(selection: Sequence[tuple[ColumnNode, ...]]) -> list[int] | None:
+    """Where in Arrow's answer, which is in the file's order, each column asked for is."""
+    asked = list(dict.fromkeys(chain[0].first_leaf for chain in selection))
+    if all(left < right for left, right in pairwise(asked)):
+        return None
+    place = {leaf: index for index, leaf in enumerate(sorted(asked))}
+    return [place[leaf] for leaf in asked]
+
+
+def _text(column: ColumnName) -> str:
+    return repr(column if isinstance(column, str) else ".".join(column))
