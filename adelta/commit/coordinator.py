@@ -1,0 +1,53 @@
+"""The port through which a version is claimed, and the three ways in which that can end.
+
+A coordinator gives mutual exclusion: of all the attempts at one version, by any process, at most one
+is ever answered with `Committed`. It never overwrites a version that is there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["CommitCoordinator", "CommitOutcome", "Committed", "Lost", "Unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The version is ours. `timestamp_ms` is the time that the log's store gives it."""
+
+    version: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The version is another writer's; nothing of ours was written."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The store took the attempt and cannot be asked what became of it."""
+
+    version: int
+    cause: Exception
+
+
+CommitOutcome = Committed | Lost | Unknown
+"""How an attempt ended."""
+
+
+class CommitCoordinator(Protocol):
+    """Claims versions of one table."""
+
+    async def commit(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
+        """Try to make `data` the commit of `version`.
+
+        `transaction_id` is the `txnId` that stands in `data`: a lost answer is cleared up by it.
+
+        Raises:
+            StorageError: the store refused; certainly nothing was written.
+        """
+        ...

@@ -1,0 +1,95 @@
+"""Commits by put-if-absent on the object store: whoever creates the file has the version.
+
+An attempt whose answer was lost is cleared up by reading the file back. If it is there, its `txnId`
+tells whose it is. If it is not there, the same bytes are put again: of two puts of one attempt at
+most one can succeed, so repeating it is safe.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+
+from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown
+from adelta.errors import (
+    CommitOutcomeUnknownError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StorageError,
+)
+from adelta.kernel.log_path import commit_path
+
+if TYPE_CHECKING:
+    from adelta.storage.object_store import ObjectStore
+
+__all__ = ["FilesystemCoordinator"]
+
+_PUTS = 3
+
+
+class FilesystemCoordinator:
+    """Claims versions in the `_delta_log` of the table at the root of `store`."""
+
+    __slots__ = ("_store",)
+
+    def __init__(self, store: ObjectStore) -> None:
+        self._store = store
+
+    async def commit(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
+        """Try to create the commit file of `version`.
+
+        Raises:
+            StorageError: the store refused; certainly nothing was written.
+        """
+        path = commit_path(version)
+        doubt: CommitOutcomeUnknownError | None = None
+        for _ in range(_PUTS):
+            try:
+                made = await self._store.put_if_absent(path, data)
+            except ObjectExistsError as error:
+                if doubt is None:
+                    return Lost(version)
+                return await self._whose(version, transaction_id) or Unknown(version, error)
+            except CommitOutcomeUnknownError as error:
+                doubt = error
+            except StorageError as error:
+                if doubt is None:
+                    raise
+                return Unknown(
+                    version, error
+                )  # this put failed for certain; an earlier one may not have
+            else:
+                return Committed(version, made.last_modified_ms)
+            outcome = await self._whose(version, transaction_id)
+            if outcome is not None:
+                return outcome
+        return Unknown(version, doubt or CommitOutcomeUnknownError())
+
+    async def _whose(self, version: int, transaction_id: str) -> CommitOutcome | None:
+        """Whose the commit file is, or None where there is none or the store does not say."""
+        path = commit_path(version)
+        try:
+            found = await self._store.get(path)
+            if not _is_by(found, transaction_id):
+                return Lost(version)
+            return Committed(version, (await self._store.head(path)).last_modified_ms)
+        except ObjectNotFoundError:
+            return None
+        except StorageError as error:
+            return Unknown(version, error)
+
+
+def _is_by(commit: bytes, transaction_id: str) -> bool:
+    """Whether `transaction_id` made this commit. Its `commitInfo` is the first line, but need not be."""
+    for line in commit.splitlines():
+        if transaction_id.encode() not in line:
+            continue
+        try:
+            action = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            continue
+        info = action.get("commitInfo") if isinstance(action, dict) else None
+        if isinstance(info, dict) and info.get("txnId") == transaction_id:
+            return True
+    return False

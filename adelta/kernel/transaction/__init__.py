@@ -1,0 +1,1 @@
+"""How a transaction becomes a commit: what it read, what conflicts with it, and what it writes."""

@@ -1,0 +1,81 @@
+"""The actions of one attempt at a version (PROTOCOL.md, "Commit Provenance Information").
+
+`commitInfo` always comes first, as in-commit timestamps require. What depends on the version or on
+the moment is settled here, so an attempt at another version assembles anew.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import orjson
+
+from adelta.kernel.actions.commit_info import CommitInfo
+from adelta.kernel.transaction.removal import remove_actions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from adelta.kernel.actions.json import Action
+    from adelta.kernel.staged import StagedChanges
+    from adelta.kernel.transaction.isolation import IsolationLevel
+
+__all__ = ["assemble", "in_commit_timestamp", "make_commit_info"]
+
+
+def in_commit_timestamp(now_ms: int, previous_ms: int | None) -> int:
+    """The in-commit timestamp of a commit made now, after one of `previous_ms`: it always grows."""
+    return now_ms if previous_ms is None else max(now_ms, previous_ms + 1)
+
+
+def make_commit_info(
+    staged: StagedChanges,
+    *,
+    read_version: int | None,
+    level: IsolationLevel,
+    is_blind_append: bool,
+    timestamp_ms: int,
+    engine: str,
+    in_commit_timestamp_ms: int | None = None,
+) -> CommitInfo:
+    """The provenance of one attempt.
+
+    `read_version` is the version that the attempt builds on, None for a new table. Parameters are
+    written as Spark writes them: text as it is, anything else as JSON in a string.
+    """
+    return CommitInfo(
+        timestamp=timestamp_ms if in_commit_timestamp_ms is None else in_commit_timestamp_ms,
+        in_commit_timestamp=in_commit_timestamp_ms,
+        operation=staged.operation,
+        operation_parameters=MappingProxyType(_texts(staged.parameters)),
+        operation_metrics=MappingProxyType({k: str(v) for k, v in staged.metrics.items()}),
+        read_version=read_version,
+        isolation_level=level.value,
+        is_blind_append=is_blind_append,
+        engine_info=engine,
+        txn_id=staged.transaction_id,
+        user_metadata=staged.user_metadata,
+    )
+
+
+def _texts(parameters: Mapping[str, object]) -> dict[str, str]:
+    return {
+        key: value if isinstance(value, str) else orjson.dumps(value).decode()
+        for key, value in parameters.items()
+        if value is not None
+    }
+
+
+def assemble(staged: StagedChanges, info: CommitInfo) -> Iterator[Action]:
+    """Every action of the commit, in the order in which they are written."""
+    yield info
+    if staged.protocol is not None:
+        yield staged.protocol
+    if staged.metadata is not None:
+        yield staged.metadata
+    yield from staged.set_transactions
+    yield from staged.domains
+    yield from remove_actions(staged.removes)
+    yield from staged.adds
+    yield from staged.cdc

@@ -1,0 +1,39 @@
+"""Tombstones: the `remove` actions that take files out of a table, as columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from adelta.kernel.actions.file_actions import REMOVE_SCHEMA, RemoveFile
+from adelta.kernel.file_set import remove_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["removals", "remove_actions"]
+
+_SLICE = 1024
+
+
+def removals(files: pa.Table, deletion_timestamp: int, *, data_change: bool = True) -> pa.Table:
+    """Tombstones of `REMOVE_SCHEMA` for `files` of `ADD_SCHEMA`.
+
+    Example: the live files a and b become two removes with their partition values and sizes.
+    """
+    count = files.num_rows
+    made: dict[str, pa.Array] = {
+        "deletion_timestamp": pa.repeat(deletion_timestamp, count),
+        "data_change": pa.repeat(data_change, count),
+        "extended_file_metadata": pa.repeat(True, count),
+        "stats": pa.nulls(count, pa.string()),
+    }
+    columns = [made[f.name] if f.name in made else files.column(f.name) for f in REMOVE_SCHEMA]
+    return pa.Table.from_arrays(columns, schema=REMOVE_SCHEMA)
+
+
+def remove_actions(removes: pa.Table) -> Iterator[RemoveFile]:
+    """The rows of `removes`, made a slice at a time, since there may be very many."""
+    for start in range(0, removes.num_rows, _SLICE):
+        yield from remove_files(removes.slice(start, _SLICE))
