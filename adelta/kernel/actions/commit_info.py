@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 __all__ = ["CommitInfo"]
 
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
 _KNOWN = {
     "timestamp": "timestamp",
     "inCommitTimestamp": "in_commit_timestamp",
@@ -36,16 +34,16 @@ class CommitInfo:
     timestamp: int | None = None
     in_commit_timestamp: int | None = None
     operation: str | None = None
-    operation_parameters: Mapping[str, Any] = field(default=_EMPTY, hash=False)
-    operation_metrics: Mapping[str, Any] = field(default=_EMPTY, hash=False)
+    operation_parameters: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    operation_metrics: Mapping[str, Any] = field(default_factory=dict, hash=False)
     read_version: int | None = None
     isolation_level: str | None = None
     is_blind_append: bool | None = None
     engine_info: str | None = None
     txn_id: str | None = None
     user_metadata: str | None = None
-    tags: Mapping[str, Any] = field(default=_EMPTY, hash=False)
-    others: Mapping[str, Any] = field(default=_EMPTY, hash=False)
+    tags: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    others: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> CommitInfo:

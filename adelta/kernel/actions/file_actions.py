@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -30,7 +29,6 @@ __all__ = [
     "encode_path",
 ]
 
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
 DELETION_VECTOR = pa.struct(
@@ -239,7 +237,7 @@ class AddCDCFile:
     path: str
     partition_values: Mapping[str, str | None] = field(hash=False)
     size: int
-    tags: Mapping[str, str | None] = field(default=_EMPTY, hash=False)
+    tags: Mapping[str, str | None] = field(default_factory=dict, hash=False)
 
     def to_json(self) -> dict[str, Any]:
         """The action's body as the log writes it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any
 
 from adelta.errors import InvalidTableError
@@ -14,7 +13,7 @@ from adelta.kernel.schema.types import StructType
 
 __all__ = ["Metadata"]
 
-_EMPTY: Mapping[str, str] = MappingProxyType({})
+_NO_COLUMNS = '{"type":"struct","fields":[]}'
 _parse_schema = lru_cache(maxsize=64)(schema_from_string)
 
 
@@ -25,11 +24,11 @@ class Metadata:
     id: str
     schema_string: str
     partition_columns: tuple[str, ...] = ()
-    configuration: Mapping[str, str] = field(default=_EMPTY, hash=False)
+    configuration: Mapping[str, str] = field(default_factory=dict, hash=False)
     name: str | None = None
     description: str | None = None
     format_provider: str = "parquet"
-    format_options: Mapping[str, str] = field(default=_EMPTY, hash=False)
+    format_options: Mapping[str, str] = field(default_factory=dict, hash=False)
     created_time: int | None = None
 
     @property
@@ -43,7 +42,7 @@ class Metadata:
 
     def with_configuration(self, configuration: Mapping[str, str]) -> Metadata:
         """The same metadata under other properties."""
-        return replace(self, configuration=MappingProxyType(dict(configuration)))
+        return replace(self, configuration=dict(configuration))
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Metadata:
@@ -53,8 +52,12 @@ class Metadata:
             InvalidTableError: a required field is missing or of the wrong kind.
         """
         schema_string = raw.get("schemaString")
+        if schema_string is None:
+            schema_string = _NO_COLUMNS  # as Spark reads it
         if not isinstance(schema_string, str):
-            raise InvalidTableError("the metaData action has no schemaString; it is damaged")
+            raise InvalidTableError(
+                f"the metaData action has the schemaString {schema_string!r}; it is damaged"
+            )
         storage_format = raw.get("format") or {}
         columns = raw.get("partitionColumns") or ()
         configuration = raw.get("configuration") or {}
@@ -65,13 +68,11 @@ class Metadata:
             id=str(raw.get("id") or ""),
             schema_string=schema_string,
             partition_columns=tuple(columns),
-            configuration=MappingProxyType(
-                {str(k): "" if v is None else str(v) for k, v in configuration.items()}
-            ),
+            configuration={str(k): "" if v is None else str(v) for k, v in configuration.items()},
             name=raw.get("name"),
             description=raw.get("description"),
             format_provider=str(storage_format.get("provider") or "parquet"),
-            format_options=MappingProxyType(dict(options)),
+            format_options=dict(options),
             created_time=raw.get("createdTime"),
         )
 

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 __all__ = ["CheckpointMetadata", "Sidecar"]
-
-_EMPTY: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +14,7 @@ class CheckpointMetadata:
     """The version that a V2 checkpoint holds, and its tags."""
 
     version: int
-    tags: Mapping[str, str] = field(default=_EMPTY, hash=False)
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> CheckpointMetadata:
@@ -36,7 +33,7 @@ class Sidecar:
     path: str
     size_in_bytes: int
     modification_time: int
-    tags: Mapping[str, str] = field(default=_EMPTY, hash=False)
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Sidecar:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 __all__ = [
@@ -34,8 +33,6 @@ __all__ = [
     "StructField",
     "StructType",
 ]
-
-_EMPTY: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +106,7 @@ class StructField:
     name: str
     type: DataType
     nullable: bool = True
-    metadata: Mapping[str, Any] = field(default=_EMPTY, hash=False)
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

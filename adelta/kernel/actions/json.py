@@ -1,0 +1,295 @@
+"""Commit files ⇄ actions: the only module that knows commit JSON (PROTOCOL.md, "Actions").
+
+Many commits are decoded into one `ActionBatch`: singletons as values, file actions as Arrow tables with
+a `version` column, so that ten thousand small commits cost no more than one large one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol as Shape
+
+import orjson
+import pyarrow as pa
+
+from adelta.errors import InvalidTableError
+from adelta.kernel.actions.commit_info import CommitInfo
+from adelta.kernel.actions.domain_metadata import DomainMetadata
+from adelta.kernel.actions.file_actions import (
+    ADD_SCHEMA,
+    DELETION_VECTOR,
+    REMOVE_SCHEMA,
+    STRING_MAP,
+    AddCDCFile,
+    AddFile,
+    RemoveFile,
+)
+from adelta.kernel.actions.metadata import Metadata
+from adelta.kernel.actions.protocol import Protocol
+from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.kernel.actions.sidecar import CheckpointMetadata, Sidecar
+
+__all__ = [
+    "ADD_JSON_NAMES",
+    "CDC_SCHEMA",
+    "REMOVE_JSON_NAMES",
+    "VERSION_COLUMN",
+    "Action",
+    "ActionBatch",
+    "decode_actions",
+    "decode_commits",
+    "encode_commit",
+]
+
+VERSION_COLUMN = "version"
+CDC_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("partition_values", STRING_MAP),
+        ("size", pa.int64()),
+        ("tags", STRING_MAP),
+    ]
+)
+ADD_JSON_NAMES: Mapping[str, str] = {
+    "path": "path",
+    "partition_values": "partitionValues",
+    "size": "size",
+    "modification_time": "modificationTime",
+    "data_change": "dataChange",
+    "stats": "stats",
+    "tags": "tags",
+    "deletion_vector": "deletionVector",
+    "base_row_id": "baseRowId",
+    "default_row_commit_version": "defaultRowCommitVersion",
+    "clustering_provider": "clusteringProvider",
+}
+"""Column names of `ADD_SCHEMA` → the log's names."""
+REMOVE_JSON_NAMES: Mapping[str, str] = {
+    "path": "path",
+    "deletion_timestamp": "deletionTimestamp",
+    "data_change": "dataChange",
+    "extended_file_metadata": "extendedFileMetadata",
+    "partition_values": "partitionValues",
+    "size": "size",
+    "stats": "stats",
+    "tags": "tags",
+    "deletion_vector": "deletionVector",
+    "base_row_id": "baseRowId",
+    "default_row_commit_version": "defaultRowCommitVersion",
+}
+"""Column names of `REMOVE_SCHEMA` → the log's names."""
+
+Action = (
+    Protocol
+    | Metadata
+    | CommitInfo
+    | SetTransaction
+    | DomainMetadata
+    | AddFile
+    | RemoveFile
+    | AddCDCFile
+    | CheckpointMetadata
+    | Sidecar
+)
+"""Anything that stands on a line of the log."""
+
+_KEYS: dict[type, str] = {
+    Protocol: "protocol",
+    Metadata: "metaData",
+    CommitInfo: "commitInfo",
+    SetTransaction: "txn",
+    DomainMetadata: "domainMetadata",
+    AddFile: "add",
+    RemoveFile: "remove",
+    AddCDCFile: "cdc",
+    CheckpointMetadata: "checkpointMetadata",
+    Sidecar: "sidecar",
+}
+
+
+class _Body(Shape):
+    def to_json(self) -> dict[str, Any]: ...
+
+
+def encode_commit(actions: Iterable[Action]) -> bytes:
+    """The content of a commit file: one action a line, in the order given."""
+    return b"".join(
+        orjson.dumps({_KEYS[type(action)]: action.to_json()}, option=orjson.OPT_APPEND_NEWLINE)
+        for action in actions
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ActionBatch:
+    """The actions of the commits `versions`, which ascend.
+
+    `adds` has `ADD_SCHEMA`, `removes` `REMOVE_SCHEMA` and `cdc` `CDC_SCHEMA`, each with the column
+    `version` (int64) behind. Singletons stand beside the version that they came with.
+    """
+
+    versions: tuple[int, ...]
+    adds: pa.Table
+    removes: pa.Table
+    cdc: pa.Table
+    protocols: tuple[tuple[int, Protocol], ...] = ()
+    metadata: tuple[tuple[int, Metadata], ...] = ()
+    set_transactions: tuple[tuple[int, SetTransaction], ...] = ()
+    domain_metadata: tuple[tuple[int, DomainMetadata], ...] = ()
+    commit_infos: Mapping[int, CommitInfo] = field(default_factory=dict, hash=False)
+    sidecars: tuple[Sidecar, ...] = ()
+    checkpoint_metadata: CheckpointMetadata | None = None
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Bodies of one kind of file action, and the version of each."""
+
+    bodies: list[dict[str, Any]] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+
+
+def decode_commits(commits: Sequence[tuple[int, bytes]]) -> ActionBatch:
+    """The actions of commit files, given as (version, content) in ascending order.
+
+    Actions and fields that the protocol does not name are ignored.
+
+    Raises:
+        InvalidTableError: a line is not JSON, or an action is malformed; the version is named.
+    """
+    collector = _Collector()
+    for version, data in commits:
+        collector.add_commit(version, data)
+    return collector.batch(tuple(version for version, _ in commits))
+
+
+def decode_actions(data: bytes, version: int, source: str) -> ActionBatch:
+    """The actions of a JSON file that is no commit, such as a V2 checkpoint or a compaction.
+
+    Raises:
+        InvalidTableError: as `decode_commits`; `source` names the file in the message.
+    """
+    collector = _Collector()
+    collector.add_commit(version, data, source)
+    return collector.batch((version,))
+
+
+class _Collector:
+    """Sorts decoded lines by the kind of their action."""
+
+    def __init__(self) -> None:
+        self.adds = _Rows()
+        self.removes = _Rows()
+        self.cdc = _Rows()
+        self.protocols: list[tuple[int, Protocol]] = []
+        self.metadata: list[tuple[int, Metadata]] = []
+        self.txns: list[tuple[int, SetTransaction]] = []
+        self.domains: list[tuple[int, DomainMetadata]] = []
+        self.infos: dict[int, CommitInfo] = {}
+        self.sidecars: list[Sidecar] = []
+        self.checkpoint: CheckpointMetadata | None = None
+        self._files = {"add": self.adds, "remove": self.removes, "cdc": self.cdc}
+
+    def add_commit(self, version: int, data: bytes, source: str | None = None) -> None:
+        for number, line in enumerate(data.split(b"\n"), 1):
+            if not line or line.isspace():
+                continue
+            try:
+                action = orjson.loads(line)
+                for kind, body in action.items():
+                    if body is not None:
+                        self._take(kind, body, version)
+            except InvalidTableError as error:
+                raise InvalidTableError(f"{_where(version, number, source)}: {error}") from error
+            except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+                raise InvalidTableError(
+                    f"{_where(version, number, source)} cannot be read "
+                    f"({type(error).__name__}: {str(error)[:200]}); "
+                    "restore the file from a backup, or the table to an earlier version"
+                ) from error
+
+    def _take(self, kind: str, body: dict[str, Any], version: int) -> None:
+        rows = self._files.get(kind)
+        if rows is not None:
+            if not isinstance(body["path"], str):
+                raise TypeError("path is not text")
+            rows.bodies.append(body)
+            rows.versions.append(version)
+        elif kind == "commitInfo":
+            self.infos[version] = CommitInfo.from_json(body)
+        elif kind == "protocol":
+            self.protocols.append((version, Protocol.from_json(body)))
+        elif kind == "metaData":
+            self.metadata.append((version, Metadata.from_json(body)))
+        elif kind == "txn":
+            self.txns.append((version, SetTransaction.from_json(body)))
+        elif kind == "domainMetadata":
+            self.domains.append((version, DomainMetadata.from_json(body)))
+        elif kind == "sidecar":
+            self.sidecars.append(Sidecar.from_json(body))
+        elif kind == "checkpointMetadata":
+            self.checkpoint = CheckpointMetadata.from_json(body)
+
+    def batch(self, versions: tuple[int, ...]) -> ActionBatch:
+        return ActionBatch(
+            versions=versions,
+            adds=_table(self.adds, ADD_SCHEMA, ADD_JSON_NAMES),
+            removes=_table(self.removes, REMOVE_SCHEMA, REMOVE_JSON_NAMES),
+            cdc=_table(self.cdc, CDC_SCHEMA, ADD_JSON_NAMES),
+            protocols=tuple(self.protocols),
+            metadata=tuple(self.metadata),
+            set_transactions=tuple(self.txns),
+            domain_metadata=tuple(self.domains),
+            commit_infos=self.infos,
+            sidecars=tuple(self.sidecars),
+            checkpoint_metadata=self.checkpoint,
+        )
+
+
+def _where(version: int, number: int, source: str | None) -> str:
+    return f"line {number} of {source or f'the commit of version {version}'}"
+
+
+def _table(rows: _Rows, schema: pa.Schema, names: Mapping[str, str]) -> pa.Table:
+    """Bodies as a table of `schema` with the version behind."""
+    columns: list[pa.Array] = []
+    for column in schema:
+        name = names[column.name]
+        values = [body.get(name) for body in rows.bodies]
+        try:
+            columns.append(_array(values, column.type))
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            _name_the_culprit(rows, name, column.type, error)
+    columns.append(pa.array(rows.versions, pa.int64()))
+    return pa.Table.from_arrays(columns, schema=schema.append(_VERSION))
+
+
+_VERSION = pa.field(VERSION_COLUMN, pa.int64())
+
+
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+    if kind.equals(STRING_MAP):
+        values = [v and {k: _text(x) for k, x in v.items()} for v in values]
+    elif kind.equals(DELETION_VECTOR):
+        if not any(values):
+            return pa.nulls(len(values), kind)
+    return pa.array(values, kind)
+
+
+def _text(value: object) -> str | None:
+    """A map value as text: some writers put numbers and booleans where the protocol wants strings."""
+    if value is None or isinstance(value, str):
+        return value
+    return orjson.dumps(value).decode()
+
+
+def _name_the_culprit(rows: _Rows, name: str, kind: pa.DataType, cause: Exception) -> None:
+    for body, version in zip(rows.bodies, rows.versions, strict=True):
+        try:
+            _array([body.get(name)], kind)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise InvalidTableError(
+                f"the commit of version {version} has a file action for {body['path']!r} whose "
+                f"{name} is {str(body.get(name))[:100]!r}, where a {kind} belongs"
+            ) from error
+    raise InvalidTableError(f"a file action's {name} cannot be read: {cause}") from cause

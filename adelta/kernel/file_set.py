@@ -1,0 +1,169 @@
+"""FileSet: the live files of a version as one immutable Arrow table, with verbs.
+
+A file's identity is its path, decoded, together with its deletion vector (PROTOCOL.md, "Action
+Reconciliation"); `file_keys` makes it, once, as a column of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from adelta.kernel.actions.file_actions import (
+    ADD_SCHEMA,
+    REMOVE_SCHEMA,
+    AddFile,
+    DeletionVectorDescriptor,
+    RemoveFile,
+    decode_path,
+)
+
+__all__ = [
+    "FileSet",
+    "add_files",
+    "canonical_path",
+    "canonical_paths",
+    "file_keys",
+    "not_canonical",
+    "remove_files",
+]
+
+_SEPARATOR = "\x00"  # cannot stand in a path
+
+
+def canonical_paths(paths: pa.ChunkedArray, root: str | None = None) -> pa.ChunkedArray:
+    """Paths percent-decoded, and relative to `root`, the table's URI, where they lie below it.
+
+    Example: ``a%20b`` becomes ``a b``; ``file:/t/a`` becomes ``a`` below the root ``file:///t``.
+    """
+    odd = not_canonical(paths)
+    if not pc.any(odd).as_py():
+        return paths
+    chunks = []
+    for chunk, mask in zip(paths.chunks, odd.chunks, strict=True):
+        changed = [canonical_path(path, root) for path in chunk.filter(mask).to_pylist()]
+        chunks.append(pc.replace_with_mask(chunk, mask, pa.array(changed, pa.string())))
+    return pa.chunked_array(chunks, pa.string())
+
+
+def not_canonical(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which paths of file actions may not be canonical as they stand."""
+    return pc.match_substring_regex(paths, r"%|^/|^[A-Za-z][A-Za-z0-9+.-]*:")
+
+
+def canonical_path(path: str, root: str | None = None) -> str:
+    """One path of a file action, decoded, and relative to `root` where it lies below it."""
+    decoded = decode_path(path)
+    if not decoded.startswith("/") and ":" not in decoded:
+        return decoded
+    bare = _bare(decoded)
+    return bare if root is None else bare.removeprefix(_bare(root).rstrip("/") + "/")
+
+
+def _bare(uri: str) -> str:
+    """A URI without what writers spell differently: ``file:/x``, ``file:///x``; ``s3a:``, ``s3:``."""
+    scheme, colon, rest = uri.partition(":")
+    if not colon or "/" in scheme:
+        return uri
+    if scheme == "file":
+        return "/" + rest.lstrip("/")
+    return ("s3" if scheme in ("s3a", "s3n") else scheme) + ":" + rest
+
+
+def file_keys(files: pa.Table, root: str | None = None) -> pa.ChunkedArray:
+    """The identity of every file action in `files`, as text that is equal just for equal files."""
+    paths = canonical_paths(files.column("path"), root)
+    vectors = files.column("deletion_vector")
+    if vectors.null_count == len(vectors):
+        return paths
+    vectors = vectors.combine_chunks()
+    offset = pc.struct_field(vectors, "offset").cast(pa.string())
+    unique = pc.binary_join_element_wise(
+        pc.struct_field(vectors, "storageType"),
+        pc.struct_field(vectors, "pathOrInlineDv"),
+        pc.coalesce(pc.binary_join_element_wise("@", offset, ""), ""),
+        "",
+    )
+    combined = paths.combine_chunks() if isinstance(paths, pa.ChunkedArray) else paths
+    joined = pc.binary_join_element_wise(combined, unique, _SEPARATOR)
+    return pa.chunked_array([pc.if_else(vectors.is_valid(), joined, combined)])
+
+
+@dataclass(frozen=True, slots=True)
+class FileSet:
+    """Live files: `table` has the columns of `ADD_SCHEMA`, and perhaps more."""
+
+    table: pa.Table
+    root: str | None = None
+
+    @classmethod
+    def empty(cls, root: str | None = None) -> FileSet:
+        """A set of no files."""
+        return cls(ADD_SCHEMA.empty_table(), root)
+
+    @property
+    def num_files(self) -> int:
+        """How many files there are."""
+        return int(self.table.num_rows)
+
+    @property
+    def total_bytes(self) -> int:
+        """The summed size of the data files, in bytes."""
+        return int(pc.sum(self.table.column("size")).as_py() or 0)
+
+    def filter(self, mask: pa.ChunkedArray | pa.Array) -> FileSet:
+        """The files where `mask` is true."""
+        return FileSet(self.table.filter(mask), self.root)
+
+    def without(self, keys: pa.Array) -> FileSet:
+        """The files whose key is not among `keys`.
+
+        Example: ``{a, b}.without(["a"])`` is ``{b}``.
+        """
+        if len(keys) == 0 or self.num_files == 0:
+            return self
+        mask = pc.invert(pc.is_in(file_keys(self.table, self.root), value_set=keys))
+        return FileSet(self.table.filter(mask), self.root)
+
+    def union(self, other: FileSet) -> FileSet:
+        """The files of both, which must have none in common."""
+        if not other.num_files:
+            return self
+        if not self.num_files:
+            return other
+        return FileSet(
+            pa.concat_tables([self.table, other.table], promote_options="default"), self.root
+        )
+
+    def rows(self) -> Iterator[AddFile]:
+        """Frozen views, one a file: for small numbers of files."""
+        return add_files(self.table)
+
+
+def add_files(table: pa.Table) -> Iterator[AddFile]:
+    """Rows of a table with the columns of `ADD_SCHEMA`."""
+    for row in table.select(ADD_SCHEMA.names).to_pylist():
+        row["partition_values"] = dict(row["partition_values"] or ())
+        row["tags"] = None if row["tags"] is None else dict(row["tags"])
+        row["deletion_vector"] = _vector(row["deletion_vector"])
+        row["size"] = row["size"] or 0
+        row["modification_time"] = row["modification_time"] or 0
+        row["data_change"] = bool(row["data_change"])
+        yield AddFile(**row)
+
+
+def remove_files(table: pa.Table) -> Iterator[RemoveFile]:
+    """Rows of a table with the columns of `REMOVE_SCHEMA`."""
+    for row in table.select(REMOVE_SCHEMA.names).to_pylist():
+        for name in ("partition_values", "tags"):
+            row[name] = None if row[name] is None else dict(row[name])
+        row["deletion_vector"] = _vector(row["deletion_vector"])
+        row["data_change"] = bool(row["data_change"])
+        yield RemoveFile(**row)
+
+
+def _vector(raw: dict[str, object] | None) -> DeletionVectorDescriptor | None:
+    return None if raw is None else DeletionVectorDescriptor.from_json(raw)

@@ -1,0 +1,178 @@
+"""The `_last_checkpoint` hint: value, codec and checksum (PROTOCOL.md, "Last Checkpoint File").
+
+A hint only: whatever is wrong with it costs a listing and is never an error, so `decode` answers
+None for a hint that cannot be trusted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+__all__ = ["LastCheckpoint", "canonical_form", "checksum", "decode", "encode"]
+
+_CHECKSUM = "checksum"
+
+
+@dataclass(frozen=True, slots=True)
+class LastCheckpoint:
+    """Which checkpoint is probably the newest: `parts` is set for a multi-part one.
+
+    `size` counts its actions, `size_in_bytes` its bytes. `v2_path` is the file name of a V2
+    checkpoint, where the writer recorded it.
+    """
+
+    version: int
+    size: int
+    parts: int | None = None
+    size_in_bytes: int | None = None
+    num_of_add_files: int | None = None
+    v2_path: str | None = None
+
+
+class _Number(str):
+    """A JSON number, kept as it was written."""
+
+    __slots__ = ()
+
+
+def encode(hint: LastCheckpoint) -> bytes:
+    """The file's content, with its checksum; the fields that Spark expects first come first."""
+    body: dict[str, Any] = {"version": hint.version, "size": hint.size}
+    if hint.parts is not None:
+        body["parts"] = hint.parts
+    if hint.size_in_bytes is not None:
+        body["sizeInBytes"] = hint.size_in_bytes
+    if hint.num_of_add_files is not None:
+        body["numOfAddFiles"] = hint.num_of_add_files
+    body[_CHECKSUM] = checksum(orjson.dumps(body))
+    return orjson.dumps(body)
+
+
+def decode(data: bytes) -> LastCheckpoint | None:
+    """The hint that `data` holds, or None where it is damaged, fails its checksum, or makes no sense."""
+    try:
+        pairs = _parse(data)
+        body = orjson.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    if pairs is None or not isinstance(body, dict):
+        return None
+    stored = body.get(_CHECKSUM)
+    if stored is not None and stored != _digest(pairs):
+        return None
+    version, size, parts = body.get("version"), body.get("size"), body.get("parts")
+    if not _whole(version) or (parts is not None and (not _whole(parts) or parts < 1)):
+        return None
+    v2 = body.get("v2Checkpoint")
+    v2_path = v2.get("path") if isinstance(v2, dict) else None
+    return LastCheckpoint(
+        version=version,
+        size=size if _whole(size) else 0,
+        parts=parts,
+        size_in_bytes=_optional(body.get("sizeInBytes")),
+        num_of_add_files=_optional(body.get("numOfAddFiles")),
+        v2_path=v2_path if isinstance(v2_path, str) else None,
+    )
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _optional(value: object) -> int | None:
+    return value if isinstance(value, int) and _whole(value) else None
+
+
+def checksum(data: bytes) -> str:
+    """MD5 of the canonical form of a JSON text, as 32 hexadecimal digits.
+
+    Raises:
+        ValueError: the text is not JSON, or a key occurs twice in one object.
+    """
+    pairs = _parse(data)
+    return _digest([] if pairs is None else pairs)
+
+
+def canonical_form(data: bytes) -> str:
+    """The canonical form of a JSON text that the checksum covers.
+
+    Example: ``{"k1":"v 1","checksum":"x","k3":[7]}`` becomes ``"k1"="v%201","k3"+0=7``.
+
+    Raises:
+        ValueError: the text is not JSON, or a key occurs twice in one object.
+    """
+    value = _load(data)
+    return ",".join(sorted(_leaves(value, ""), key=str.encode))
+
+
+def _digest(pairs: list[str]) -> str:
+    return hashlib.md5(",".join(pairs).encode(), usedforsecurity=False).hexdigest()
+
+
+def _parse(data: bytes) -> list[str] | None:
+    """The sorted leaf pairs of a JSON object, or None where it is something else."""
+    value = _load(data)
+    if not isinstance(value, dict):
+        return None
+    return sorted(_leaves(value, ""), key=str.encode)
+
+
+def _load(data: bytes) -> object:
+    # the standard decoder, because it alone hands over numbers as written and duplicate keys
+    return json.loads(
+        data,
+        parse_int=_Number,
+        parse_float=_Number,
+        parse_constant=_Number,
+        object_pairs_hook=_object,
+    )
+
+
+def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    unique = dict(pairs)
+    if len(unique) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return unique
+
+
+def _leaves(value: object, path: str) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if not path and key == _CHECKSUM:
+                continue
+            yield from _leaves(inner, _join(path, _quoted(key)))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, _join(path, str(index)))
+    else:
+        text = _scalar(value)
+        yield f"{path}={text}" if path else text
+
+
+def _join(path: str, segment: str) -> str:
+    return f"{path}+{segment}" if path else segment
+
+
+def _scalar(value: object) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, _Number):
+        return str(value)
+    return _quoted(str(value))
+
+
+_RESERVED = re.compile(rb"[^A-Za-z0-9\-._~]")
+
+
+def _quoted(text: str) -> str:
+    encoded = _RESERVED.sub(lambda m: b"%%%02X" % m[0][0], text.encode())
+    return f'"{encoded.decode()}"'

@@ -1,0 +1,1 @@
+"""`_delta_log` over the storage port: listing, reading, replaying and writing."""
