@@ -4,6 +4,22 @@ from __future__ import annotations
 
 from adelta.parquet.columns import ColumnName
 from adelta.parquet.footer import read_metadata
+from adelta.parquet.options import BloomFilter, WriterOptions
 from adelta.parquet.reader import ChunkStatistics, ParquetFile
+from adelta.parquet.statistics import ColumnStatistics, FileStatistics, StatisticsCollector
+from adelta.parquet.writer import ParquetObjectWriter, WrittenFile, write_parquet
 
-__all__ = ["ChunkStatistics", "ColumnName", "ParquetFile", "read_metadata"]
+__all__ = [
+    "BloomFilter",
+    "ChunkStatistics",
+    "ColumnName",
+    "ColumnStatistics",
+    "FileStatistics",
+    "ParquetFile",
+    "ParquetObjectWriter",
+    "StatisticsCollector",
+    "WriterOptions",
+    "WrittenFile",
+    "read_metadata",
+    "write_parquet",
+]

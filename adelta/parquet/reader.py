@@ -322,7 +322,7 @@ class ParquetFile:
         source = pa.PythonFile(file, mode="r")  # type: ignore[arg-type]  # any object with the methods will do
         reader = open_arrow_reader(self.path, source, self.metadata).reader
         with reading(self.path):
-            table = reader.read_row_groups(groups, column_indices=leaves, use_threads=True)
+            table = reader.read_row_groups(groups, column_indices=leaves)
         return table if order is None else table.select(order)
 
 

@@ -1,0 +1,158 @@
+"""Arrow tables into the bytes of a Parquet file, row group by row group.
+
+Nothing here waits: the methods are CPU-heavy, and the writer calls them in worker threads.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from adelta.errors import InvalidOptionError, InvariantViolationError, SchemaMismatchError
+from adelta.parquet.row_shape import conform
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from adelta.parquet.options import WriterOptions
+    from adelta.parquet.statistics import StatisticsCollector
+
+__all__ = ["Encoder"]
+
+_PIECE_BYTES: Final = 4 * 1024 * 1024
+
+
+class Encoder:
+    """Arrow's writer over a sink that keeps the bytes until they are taken.
+
+    Its methods are CPU-heavy and run in worker threads, one at a time.
+    """
+
+    def __init__(self, path: str, schema: pa.Schema, options: WriterOptions) -> None:
+        self._path = path
+        self._schema = schema
+        self._key_values = dict(options.key_values)
+        self._arguments = options.arrow_arguments(schema)
+        self._sink = _Sink()
+        self._writer: pq.ParquetWriter | None = None
+
+    @property
+    def written(self) -> int:
+        """Bytes written so far."""
+        return self._sink.position
+
+    def encode(self, tables: list[pa.Table], statistics: StatisticsCollector | None) -> list[bytes]:
+        """The bytes of one more row group."""
+        table = conform(self._path, pa.concat_tables(tables), self._schema)
+        tables.clear()
+        with _writing(self._path):
+            self._open().write_table(table, row_group_size=max(1, table.num_rows))
+        if statistics is not None:
+            statistics.update(table)
+        return self._sink.take()
+
+    def finish(self) -> tuple[list[bytes], pq.FileMetaData]:
+        """The bytes that end the file, and its footer."""
+        with _writing(self._path):
+            writer = self._open()
+            if self._key_values:
+                writer.add_key_value_metadata(self._key_values)
+            writer.close()
+        return self._sink.take(), writer.writer.metadata
+
+    def discard(self) -> None:
+        """End Arrow's writer without keeping what it still writes."""
+        self._sink.discard()
+        if self._writer is not None:
+            with suppress(pa.ArrowException, OSError, ValueError):
+                self._writer.close()
+            self._writer = None
+
+    def _open(self) -> pq.ParquetWriter:
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                pa.PythonFile(self._sink, mode="w"),  # type: ignore[arg-type]  # has the methods
+                self._schema,
+                store_schema=False,
+                use_compliant_nested_type=True,
+                coerce_timestamps="us",
+                allow_truncated_timestamps=False,
+                **self._arguments,
+            )
+        return self._writer
+
+
+class _Sink:
+    """A write-only file whose bytes are taken away piece by piece."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self._parts: list[bytes] = []
+        self._discarding = False
+        self.closed = False
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def tell(self) -> int:
+        return self.position
+
+    def write(self, data: bytes) -> int:
+        if not self._discarding:
+            self._parts.append(bytes(data))
+            self.position += len(data)
+        return len(data)
+
+    def flush(self) -> None:
+        return None
+
+    def close(self) -> None:
+        self.closed = True
+
+    def discard(self) -> None:
+        self._discarding = True
+        self._parts.clear()
+
+    def take(self) -> list[bytes]:
+        """What was written since the last call, page headers and pages joined to larger pieces."""
+        pieces: list[bytes] = []
+        group: list[bytes] = []
+        length = 0
+        for part in self._parts:
+            group.append(part)
+            length += len(part)
+            if length >= _PIECE_BYTES:
+                pieces.append(b"".join(group))
+                group, length = [], 0
+        if group:
+            pieces.append(b"".join(group))
+        self._parts.clear()
+        return pieces
+
+
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    """Translate what Arrow raises while it writes the object at `path`."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        if "non-nullable" in str(error):
+            raise InvariantViolationError(
+                f"{path}: a column that must not be null holds a null: {error}"
+            ) from error
+        raise SchemaMismatchError(f"{path}: Parquet cannot hold the data: {error}") from error
+    except (pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise SchemaMismatchError(f"{path}: Parquet cannot hold the data: {error}") from error
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidOptionError(
+            f"{path}: Arrow cannot write Parquet with these options: {error}"
+        ) from error
