@@ -1,6 +1,7 @@
 """The only fan-out in adelta: every task and every worker thread is started here.
 
 * `map_concurrent` runs work over items, a bounded number at a time, and fails as one.
+* `map_stream` does so over items that arrive one by one, and asks for the next when it has room.
 * `ReadAhead` yields results in order while the next ones are under way, under a bound of cost.
 * `in_thread` runs blocking or CPU-heavy work in a worker thread. Its limit is the process's cores:
   more threads of CPU work only fight for the interpreter lock.
@@ -14,14 +15,22 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+)
 from typing import Generic, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
 import anyio.to_thread
 
-__all__ = ["ReadAhead", "in_io_thread", "in_thread", "map_concurrent"]
+__all__ = ["ReadAhead", "in_io_thread", "in_thread", "map_concurrent", "map_stream"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -88,8 +97,48 @@ async def map_concurrent(
     return [results[index] for index in range(len(todo))]
 
 
+async def map_stream(
+    work: Callable[[T], Awaitable[R]], items: AsyncIterable[T], *, limit: int
+) -> list[R]:
+    """Results of `work` for every item, in the items' order, at most `limit` under way at once.
+
+    An item is asked for only when there is room for its work. The first failure, be it of `work`
+    or of `items`, cancels what is under way and is raised.
+    """
+    results: dict[int, R] = {}
+    failure: list[BaseException] = []
+    room = asyncio.Semaphore(max(1, limit))
+
+    async with anyio.create_task_group() as group:
+
+        async def run(index: int, item: T) -> None:
+            try:
+                results[index] = await work(item)
+            except Exception as error:
+                failure.append(error)
+                group.cancel_scope.cancel()
+            finally:
+                room.release()
+
+        try:
+            index = 0
+            await room.acquire()
+            async for item in items:
+                group.start_soon(run, index, item)
+                index += 1
+                await room.acquire()
+        except Exception as error:
+            failure.append(error)
+            group.cancel_scope.cancel()
+    if failure:
+        raise failure[0]
+    return [results[index] for index in range(len(results))]
+
+
 class ReadAhead(AsyncIterator[R], Generic[T, R]):
     """Results of `work` over `items` in order, with later items under way meanwhile.
+
+    `items` may be an async iterator: it is asked for the next item when there is room for one.
 
     At most `limit` items are under way or waiting to be taken, and their summed `cost` stays
     within `budget`, except that one item is always let in. `aclose` cancels what is under way;
@@ -99,14 +148,14 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
     def __init__(
         self,
         work: Callable[[T], Awaitable[R]],
-        items: Iterable[T],
+        items: Iterable[T] | AsyncIterator[T],
         *,
         limit: int,
         cost: Callable[[T], int] | None = None,
         budget: int = 0,
     ) -> None:
         self._work = work
-        self._items = iter(items)
+        self._items = items if isinstance(items, AsyncIterator) else iter(items)
         self._limit = max(1, limit)
         self._cost = cost
         self._budget = budget
@@ -115,14 +164,17 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
         self._next: tuple[T, int] | None = None
         self._exhausted = False
 
-    def _fill(self) -> None:
+    async def _fill(self) -> None:
         while len(self._under_way) < self._limit:
             if self._next is None:
                 if self._exhausted:
                     return
                 try:
-                    item = next(self._items)
-                except StopIteration:
+                    if isinstance(self._items, AsyncIterator):
+                        item = await anext(self._items)
+                    else:
+                        item = next(self._items)
+                except (StopIteration, StopAsyncIteration):
                     self._exhausted = True
                     return
                 self._next = (item, self._cost(item) if self._cost else 0)
@@ -142,24 +194,28 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
 
     async def __anext__(self) -> R:
         """The next result in order."""
-        self._fill()
-        if not self._under_way:
-            raise StopAsyncIteration
-        task, cost = self._under_way[0]
         try:
+            await self._fill()
+            if not self._under_way:
+                raise StopAsyncIteration
+            task, cost = self._under_way[0]
             result = await asyncio.shield(task)
+            self._under_way.popleft()
+            self._spent -= cost
+            await self._fill()
+        except StopAsyncIteration:
+            raise
         except BaseException:
             await self.aclose()
             raise
-        self._under_way.popleft()
-        self._spent -= cost
-        self._fill()
         return result
 
     async def aclose(self) -> None:
-        """Cancel what is under way and wait for it to end."""
+        """Cancel what is under way, wait for it to end, and close the items."""
         self._exhausted = True
         self._next = None
+        if isinstance(self._items, ReadAhead | AsyncGenerator):
+            await self._items.aclose()
         tasks = [task for task, _ in self._under_way]
         self._under_way.clear()
         for task in tasks:

@@ -1,0 +1,142 @@
+"""The pooled HTTP connections that the cloud adapters share.
+
+One `HttpPool` belongs to one store: it holds the store's aiohttp session and its concurrency
+budget, both bound to the event loop that first uses them. When that loop has ended, the next one
+gets new ones; a second loop beside a running one is refused, for the connections cannot serve two.
+A forked child begins anew and leaves its parent's connections alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import urllib.request
+from dataclasses import dataclass
+
+import aiohttp
+
+from adelta.errors import InvalidUseError
+
+__all__ = ["BoundPool", "HttpOptions", "HttpPool"]
+
+_SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
+_READ_BUFFER = 256 << 10
+_kept: list[BoundPool] = []  # connections that collecting would close at the wrong place
+
+
+@dataclass(frozen=True, slots=True)
+class HttpOptions:
+    """How to connect, and how long to wait, in seconds. `timeout` bounds one whole request."""
+
+    connect_timeout: float = 5.0
+    read_timeout: float = 30.0
+    timeout: float | None = None
+    pool_idle_timeout: float = 30.0
+    allow_invalid_certificates: bool = False
+    proxy_url: str | None = None
+    user_agent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundPool:
+    """A session and its budget, on the loop that they belong to."""
+
+    loop: asyncio.AbstractEventLoop
+    process: int
+    session: aiohttp.ClientSession
+    slots: asyncio.Semaphore
+
+
+class HttpPool:
+    """Connections to one `origin` (scheme and host), made when first asked for."""
+
+    def __init__(self, options: HttpOptions, concurrency: int) -> None:
+        self._options = options
+        self._bound: BoundPool | None = None
+        self.concurrency = concurrency
+
+    def bind(self, origin: str) -> BoundPool:
+        """The connections for the running loop.
+
+        Raises:
+            InvalidUseError: another loop, still running, uses this store.
+        """
+        bound, loop = self._bound, asyncio.get_running_loop()
+        if bound is not None and bound.loop is loop and not bound.session.closed:
+            return bound
+        if bound is not None:
+            self._leave(bound, loop)
+        self._bound = bound = BoundPool(
+            loop, os.getpid(), self._session(origin), asyncio.Semaphore(self.concurrency)
+        )
+        return bound
+
+    def _leave(self, bound: BoundPool, loop: asyncio.AbstractEventLoop) -> None:
+        if bound.process != os.getpid():
+            _kept.append(bound)  # closing here would end the parent's TLS sessions
+        elif bound.loop is not loop and bound.loop.is_running():
+            raise InvalidUseError(
+                "the store is in use on another event loop: open the table again on this one"
+            )
+        else:
+            _abandon(bound)
+        self._bound = None
+
+    def _session(self, origin: str) -> aiohttp.ClientSession:
+        options = self._options
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=0,  # the budget limits
+                keepalive_timeout=options.pool_idle_timeout,
+                ttl_dns_cache=30,
+                ssl=not options.allow_invalid_certificates,
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(
+                total=options.timeout,
+                sock_connect=options.connect_timeout,
+                sock_read=options.read_timeout,
+            ),
+            headers={"User-Agent": options.user_agent} if options.user_agent else None,
+            skip_auto_headers=_SKIPPED_HEADERS,
+            auto_decompress=False,
+            read_bufsize=_READ_BUFFER,
+            proxy=options.proxy_url or _proxy_of_environment(origin),
+        )
+        # aiohttp would send a PUT again by itself when a pooled connection breaks. A conditional
+        # put must know of every request that may have taken effect, so only our retries repeat.
+        session._retry_connection = False
+        return session
+
+    async def aclose(self) -> None:
+        """Close the connections of this loop. Calling it again does nothing."""
+        bound, self._bound = self._bound, None
+        if bound is None:
+            return
+        if bound.process != os.getpid():
+            _kept.append(bound)
+        elif bound.loop is asyncio.get_running_loop():
+            await bound.session.close()
+        else:
+            _abandon(bound)
+
+
+def _abandon(bound: BoundPool) -> None:
+    """Let go of connections whose loop no longer runs, so that collecting them makes no noise."""
+    connector = bound.session.connector
+    bound.session.detach()
+    if connector is None:
+        return
+    if bound.loop.is_closed():
+        with contextlib.suppress(StopIteration):  # nothing to wait for without a loop
+            connector.close().__await__().send(None)
+    else:
+        _kept.append(bound)
+
+
+def _proxy_of_environment(origin: str) -> str | None:
+    scheme, _, host = origin.partition("://")
+    if urllib.request.proxy_bypass(host):
+        return None
+    return urllib.request.getproxies().get(scheme)

@@ -1,0 +1,294 @@
+"""Objects in a bucket of S3 or of a server that speaks its API.
+
+Relies on what S3 promises since 2024: conditional writes (``If-None-Match: *``), strong
+consistency, and listings in the order of the keys' UTF-8 bytes.
+
+A conditional put can end in doubt: its answer is lost, or is an error from inside the store. Then
+the put is made again; if that finds an object, the object is read back and compared. The same
+bytes are this put's own, provided that no two writers put the same bytes, which is for the caller
+to see to.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from adelta._concurrency import map_concurrent
+from adelta.errors import (
+    CommitOutcomeUnknownError,
+    InvalidOptionError,
+    ObjectExistsError,
+    StorageError,
+)
+from adelta.storage.coalesce import plan_fetches
+from adelta.storage.object_path import check_path, check_prefix, check_range
+from adelta.storage.object_store import ObjectMeta, SuffixRead
+from adelta.storage.s3_client import S3Client, S3Request
+from adelta.storage.s3_errors import Answer, Kind
+from adelta.storage.s3_multipart import upload
+from adelta.storage.s3_options import S3Options, parse_options
+from adelta.storage.s3_xml import delete_document, delete_errors, fits_xml, list_page
+from adelta.storage.sigv4 import encode_query
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+
+__all__ = ["S3Store"]
+
+_GAP = 1 << 20
+_LARGEST_FETCH = 8 << 20
+_LARGEST_PUT = 64 << 20
+_DELETES_A_REQUEST = 1000
+
+
+class S3Store:
+    """An `ObjectStore` over the keys of `bucket` below `root`."""
+
+    def __init__(self, bucket: str, root: str, options: S3Options, *, scheme: str = "s3") -> None:
+        root = root.strip("/")
+        self._bucket = bucket
+        self._root = f"{check_path(root)}/" if root else ""
+        self._uri = f"{scheme}://{bucket}/{root}".rstrip("/")
+        self._options = options
+        self._client = S3Client(bucket, options)
+        self._deletes_many = True
+        self._read_headers = {**options.request_headers, **options.read_headers}
+        self._put_headers = {**self._read_headers, **options.write_headers}
+
+    @classmethod
+    def from_options(
+        cls, bucket: str, root: str, storage_options: Mapping[str, str], *, scheme: str = "s3"
+    ) -> S3Store:
+        """A store by delta-rs's option keys. Raises: InvalidOptionError."""
+        return cls(bucket, root, parse_options(storage_options), scheme=scheme)
+
+    def __repr__(self) -> str:
+        return f"S3Store({self._uri!r})"
+
+    @property
+    def uri(self) -> str:
+        """The root's address."""
+        return self._uri
+
+    @property
+    def concurrency(self) -> int:
+        """How many requests are under way at most."""
+        return self._client.concurrency
+
+    @property
+    def request_count(self) -> int:
+        """HTTP requests sent so far, with those that were tried again."""
+        return self._client.request_count
+
+    def observe_requests(self, observer: Callable[[str, str, str], None] | None) -> None:
+        """Call `observer` with method, key and query of every HTTP request from now on."""
+        self._client.on_request = observer
+
+    # ------------------------------------------------------------------------------------- read
+
+    def _get(self, path: str, span: str | None = None) -> S3Request:
+        headers: Mapping[str, str] = self._read_headers
+        if span is not None:
+            headers = {**headers, "range": f"bytes={span}"}
+        return S3Request("GET", self._root + check_path(path), headers=headers)
+
+    async def get(self, path: str) -> bytes:
+        """The whole object. Raises: ObjectNotFoundError."""
+        return (await self._client.send(self._get(path))).body
+
+    async def get_many(self, paths: Sequence[str]) -> list[bytes]:
+        """Whole objects, fetched at once, in the order asked. Raises: ObjectNotFoundError."""
+        return await map_concurrent(self.get, paths, limit=self.concurrency)
+
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
+        """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
+        check_range(path, start, end)
+        if start == end:
+            return b""
+        request = self._get(path, f"{start}-{end - 1}")
+        outcome = await self._client.try_send(request)
+        if isinstance(outcome, Answer):
+            return outcome.body if outcome.status == 206 else outcome.body[start:end]
+        if outcome.kind is Kind.OUT_OF_RANGE:  # it begins at the object's end or after
+            return b""
+        raise self._client.error(request, outcome)
+
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Bytes of every range: near ones in one request, large ones in several."""
+        for start, end in ranges:
+            check_range(path, start, end)
+        plan = plan_fetches(ranges, gap=_GAP, largest=_LARGEST_FETCH)
+
+        async def fetch(span: tuple[int, int]) -> bytes:
+            return await self.get_range(path, *span)
+
+        return plan.cut(await map_concurrent(fetch, plan.fetches, limit=self.concurrency))
+
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+        """The last `length` bytes. Raises: ObjectNotFoundError."""
+        if length < 1:
+            raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
+        request = self._get(path, f"-{length}")
+        outcome = await self._client.try_send(request)
+        if isinstance(outcome, Answer):
+            if outcome.status != 206:  # the store looked past the range
+                return SuffixRead(outcome.body[-length:], len(outcome.body))
+            return SuffixRead(outcome.body, _size_of_whole(request, outcome.headers))
+        if outcome.kind is not Kind.OUT_OF_RANGE and outcome.kind is not Kind.UNSUPPORTED:
+            raise self._client.error(request, outcome)
+        if outcome.headers.get("content-range", "").endswith("*/0"):
+            return SuffixRead(b"", 0)
+        size = (await self.head(path)).size  # an empty object, or a store without suffix ranges
+        return SuffixRead(await self.get_range(path, max(0, size - length), size), size)
+
+    async def head(self, path: str) -> ObjectMeta:
+        """What the store says of the object. Raises: ObjectNotFoundError."""
+        key = self._root + check_path(path)
+        answer = await self._client.send(S3Request("HEAD", key, headers=self._read_headers))
+        return _meta(path, int(answer.headers["content-length"]), answer.headers)
+
+    # ------------------------------------------------------------------------------------ write
+
+    async def put(self, path: str, data: bytes) -> ObjectMeta:
+        """Create or replace the object."""
+        if len(data) > _LARGEST_PUT:
+            return await self.put_stream(path, _one(data))
+        key = self._root + check_path(path)
+        request = S3Request("PUT", key, headers=self._put_headers, body=data)
+        return _meta(path, len(data), (await self._client.send(request)).headers)
+
+    async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
+        """Create the object.
+
+        Raises:
+            ObjectExistsError: another object is there.
+            CommitOutcomeUnknownError: it may have been created, and the store cannot be asked.
+        """
+        key = self._root + check_path(path)
+        headers = {**self._put_headers, "if-none-match": "*"}
+        request = S3Request("PUT", key, headers=headers, body=data)
+        outcome = await self._client.try_send(request)
+        if isinstance(outcome, Answer):
+            return _meta(path, len(data), outcome.headers)
+        error = self._client.error(request, outcome)
+        if not outcome.maybe_applied:
+            raise error
+        # In doubt: what is there now decides.
+        found = await self._client.try_send(self._get(path))
+        if isinstance(found, Answer):
+            if found.body == data:
+                return _meta(path, len(data), found.headers)
+            raise ObjectExistsError(f"there is another object {self._uri}/{path}") from error
+        raise CommitOutcomeUnknownError(
+            f"{self._uri}/{path} may or may not have been created: {error}; reading it back"
+            f" failed too ({found.reason}). Look whether it is there before trying again"
+        ) from error
+
+    async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
+        """Create or replace an object of any size, by a multi-part upload if it is large."""
+        size, headers = await upload(
+            self._client,
+            self._root + check_path(path),
+            chunks,
+            write_headers=self._options.write_headers,
+            part_headers=self._read_headers,
+        )
+        return _meta(path, size, headers)
+
+    async def delete(self, paths: Iterable[str]) -> None:
+        """Delete every object, up to a thousand a request."""
+        keys = [self._root + check_path(path) for path in paths]
+        plain = [key for key in keys if fits_xml(key)]
+        await map_concurrent(
+            self._delete_many,
+            [
+                plain[at : at + _DELETES_A_REQUEST]
+                for at in range(0, len(plain), _DELETES_A_REQUEST)
+            ],
+            limit=self.concurrency,
+        )
+        odd = [key for key in keys if not fits_xml(key)]
+        await map_concurrent(self._delete_one, odd, limit=self.concurrency)
+
+    async def _delete_many(self, keys: Sequence[str]) -> None:
+        if len(keys) > 1 and self._deletes_many:
+            body = delete_document(keys)
+            digest = hashlib.md5(body, usedforsecurity=False).digest()
+            headers = {
+                **self._options.request_headers,
+                "content-md5": base64.b64encode(digest).decode(),
+            }
+            request = S3Request("POST", "", encode_query({"delete": ""}), headers, body)
+            outcome = await self._client.try_send(request)
+            if isinstance(outcome, Answer):
+                keys = list(delete_errors(outcome.body, what=f"deletes in {self._uri}"))
+            elif outcome.kind is Kind.UNSUPPORTED:
+                self._deletes_many = False
+            else:
+                raise self._client.error(request, outcome)
+        await map_concurrent(self._delete_one, keys, limit=self.concurrency)
+
+    async def _delete_one(self, key: str) -> None:
+        request = S3Request("DELETE", key, headers=self._options.request_headers)
+        outcome = await self._client.try_send(request)
+        if not isinstance(outcome, Answer) and outcome.code != "NoSuchKey":
+            raise self._client.error(request, outcome)
+
+    # ------------------------------------------------------------------------------------- list
+
+    async def list(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncIterator[list[ObjectMeta]]:
+        """Pages of the objects whose path starts with `prefix`, in order."""
+        asked = {
+            "list-type": "2",
+            "encoding-type": "url",
+            "prefix": self._root + check_prefix(prefix),
+        }
+        if not recursive:
+            asked["delimiter"] = "/"
+        first = dict(asked)
+        if start_after:
+            first["start-after"] = self._root + start_after
+        query: dict[str, str] | None = first
+        what = f"the listing of {self._uri}/{prefix}"
+        while query is not None:
+            request = S3Request("GET", "", encode_query(query), self._options.request_headers)
+            answer = await self._client.send(request)
+            page = list_page(answer.body, what=what, root_length=len(self._root))
+            query = None if page.token is None else {**asked, "continuation-token": page.token}
+            if page.objects:
+                yield page.objects
+
+    async def aclose(self) -> None:
+        """Give back the connections. Calling it again does nothing."""
+        await self._client.aclose()
+
+
+async def _one(data: bytes) -> AsyncIterator[bytes]:
+    yield data
+
+
+def _meta(path: str, size: int, headers: Mapping[str, str]) -> ObjectMeta:
+    """What the answer's headers say; a put's answer tells its time in ``Date`` alone."""
+    moment = headers.get("last-modified") or headers.get("date", "")
+    return ObjectMeta(path, size, _milliseconds(moment), headers.get("etag"))
+
+
+@lru_cache(maxsize=256)
+def _milliseconds(moment: str) -> int:
+    try:
+        return round(parsedate_to_datetime(moment).timestamp() * 1000)
+    except ValueError as error:
+        raise StorageError(f"the store gave {moment!r} as the time of an object") from error
+
+
+def _size_of_whole(request: S3Request, headers: Mapping[str, str]) -> int:
+    size = headers.get("content-range", "").rpartition("/")[2]
+    if not size.isdecimal():
+        raise StorageError(f"the store did not say the size of {request.key!r}")
+    return int(size)

@@ -1,0 +1,264 @@
+"""Requests to one S3 bucket: signed, sent through the pool, and tried again where that may help.
+
+The hot path is this: the budget is entered, the headers are signed, aiohttp sends them, the body
+is read to its stated end. Everything else happens only after a failure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import random
+import re
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import aiohttp
+import anyio
+from yarl import URL
+
+from adelta._concurrency import in_thread
+from adelta.storage.credentials import Access, AccessProvider
+from adelta.storage.http import HttpPool
+from adelta.storage.s3_errors import Answer, Failure, Kind, connection_failure, failure_of, is_error
+from adelta.storage.sigv4 import EMPTY_SHA256, UNSIGNED, Signer, encode_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from adelta.errors import StorageError
+    from adelta.storage.http import BoundPool
+    from adelta.storage.s3_options import S3Options
+
+__all__ = ["S3Client", "S3Request"]
+
+_LARGE = 1 << 20
+_DNS_BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+
+
+@dataclass(frozen=True, slots=True)
+class S3Request:
+    """One request to the bucket. `key` is not encoded yet, `query` is; header names are lower."""
+
+    method: str
+    key: str = ""
+    query: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    body: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """Where requests go: made of an access, and good as long as that is the current one."""
+
+    access: Access
+    origin: str
+    prefix: str
+    signer: Signer | None
+
+
+class S3Client:
+    """Sends requests to one bucket.
+
+    Attributes:
+        request_count: requests sent so far, every attempt counted.
+        on_request: called with the method, the key and the query of every attempt.
+    """
+
+    def __init__(self, bucket: str, options: S3Options) -> None:
+        self._bucket = bucket
+        self._options = options
+        self._provider = AccessProvider(options)
+        self._pool = HttpPool(options.http, options.concurrency)
+        self._target: _Target | None = None
+        self._region: str | None = None
+        self.request_count = 0
+        self.on_request: Callable[[str, str, str], None] | None = None
+
+    @property
+    def concurrency(self) -> int:
+        """How many requests are under way at most."""
+        return self._options.concurrency
+
+    async def send(self, request: S3Request) -> Answer:
+        """The answer to the request. Raises: StorageError."""
+        outcome, attempts = await self._outcome(request)
+        if isinstance(outcome, Answer):
+            return outcome
+        raise self.error(request, outcome, attempts)
+
+    async def try_send(self, request: S3Request) -> Answer | Failure:
+        """The answer, or the failure that is left when trying again no longer helps."""
+        return (await self._outcome(request))[0]
+
+    def error(self, request: S3Request, failure: Failure, attempts: int = 1) -> StorageError:
+        """The error that `failure` of `request` is raised as."""
+        target = self._target
+        keys = target.access.credentials if target is not None else None
+        what = f"S3 {request.method} s3://{self._bucket}/{request.key}"
+        source = "none, requests are not signed" if keys is None else keys.source
+        return failure.error(what, credentials=source, attempts=attempts)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._pool.aclose()
+
+    # ------------------------------------------------------------------------------ one request
+
+    async def _outcome(self, request: S3Request) -> tuple[Answer | Failure, int]:
+        """How the request ended, and after how many attempts."""
+        policy = self._options.retry
+        payload = await self._payload_hash(request.body)
+        began = time.monotonic()
+        attempts = retries = 0
+        repeated = renewed = moved = False
+        while True:
+            access = self._provider.peek() or await self._provider.current()
+            target = self._target
+            if target is None or target.access is not access:
+                target = self._target = self._aim(access)
+            outcome = await self._attempt(target, request, payload)
+            attempts += 1
+            if isinstance(outcome, Answer):
+                return (replace(outcome, repeated=True) if repeated else outcome), attempts
+            unclear = outcome.kind is Kind.REFUSED and request.method == "HEAD"  # it bears no code
+            if not moved and (unclear or outcome.kind is Kind.WRONG_REGION):
+                moved = self._move(outcome)
+                if moved:
+                    continue
+            if not renewed and (unclear or outcome.kind is Kind.EXPIRED):
+                renewed = await self._provider.after_expiry(access) is not None
+                if renewed:
+                    continue
+            if outcome.transient:
+                delay = policy.delay(
+                    retries,
+                    time.monotonic() - began,
+                    random.random(),
+                    at_least=_retry_after(outcome.headers),
+                )
+                if delay is not None:
+                    repeated = repeated or outcome.maybe_applied
+                    retries += 1
+                    await anyio.sleep(delay)
+                    continue
+            return (replace(outcome, repeated=True) if repeated else outcome), attempts
+
+    async def _attempt(self, target: _Target, request: S3Request, payload: str) -> Answer | Failure:
+        path = target.prefix + encode_path(request.key)
+        bound = self._pool.bind(target.origin)
+        async with bound.slots:
+            self.request_count += 1
+            if self.on_request is not None:
+                self.on_request(request.method, request.key, request.query)
+            headers: Mapping[str, str] = request.headers
+            if target.signer is not None:
+                headers = target.signer.sign(
+                    request.method,
+                    path,
+                    request.query,
+                    payload_sha256=payload,
+                    now=time.time(),
+                    headers=headers,
+                )
+            address = f"{target.origin}{path}"
+            if request.query:
+                address += f"?{request.query}"
+            try:
+                status, received, body = await _exchange(
+                    bound, request.method, URL(address, encoded=True), headers, request.body
+                )
+            except aiohttp.ClientConnectorCertificateError as error:
+                return Failure(Kind.REFUSED, "", f"the certificate is not trusted: {error}", {})
+            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+                return connection_failure(error, sent=False)
+            except aiohttp.InvalidURL as error:
+                return Failure(Kind.REFUSED, "", f"the address is not valid: {error}", {})
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                return connection_failure(error, sent=True)
+        if 200 <= status < 300 and not (request.method == "POST" and is_error(body)):
+            return Answer(status, received, body)
+        return failure_of(status, received, body)
+
+    async def _payload_hash(self, body: bytes) -> str:
+        if not body:
+            return EMPTY_SHA256
+        if self._options.unsigned_payload:
+            return UNSIGNED
+        if len(body) < _LARGE:
+            return _sha256(body)
+        return await in_thread(_sha256, body)
+
+    # ------------------------------------------------------------------------------- the target
+
+    def _aim(self, access: Access) -> _Target:
+        region = self._region or access.region
+        endpoint = access.endpoint
+        bucket, virtual = self._bucket, self._options.virtual_hosted
+        if endpoint is None:
+            suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+            endpoint = f"https://s3.{region}.{suffix}"
+            if virtual is None:
+                virtual = _DNS_BUCKET.fullmatch(bucket) is not None
+        scheme, _, rest = endpoint.partition("://")
+        host, slash, base = rest.partition("/")
+        prefix = f"{slash}{base}/"
+        if not virtual:
+            prefix += f"{encode_path(bucket)}/"
+        elif not host.startswith(f"{bucket}."):
+            host = f"{bucket}.{host}"
+        signer = None
+        if access.credentials is not None:
+            signer = Signer(access.credentials, host=_host_header(scheme, host), region=region)
+        return _Target(access, f"{scheme}://{host}", prefix, signer)
+
+    def _move(self, failure: Failure) -> bool:
+        """Follow the bucket to the region that the store named."""
+        target = self._target
+        region = failure.region
+        if target is None or not region or region == (self._region or target.access.region):
+            return False
+        self._region, self._target = region, None
+        return True
+
+
+async def _exchange(
+    bound: BoundPool, method: str, url: URL, headers: Mapping[str, str], body: bytes
+) -> tuple[int, Mapping[str, str], bytes]:
+    response = await bound.session.request(
+        method,
+        url,
+        headers=headers,
+        data=_body(body),
+        allow_redirects=False,
+    )
+    try:
+        length = response.content_length
+        if length is None or length <= 16 * _LARGE:
+            received = await response.read()
+        else:  # joining that much would hold up the loop
+            chunks = [chunk async for chunk in response.content.iter_any()]
+            received = await in_thread(b"".join, chunks)
+    except BaseException:
+        response.close()
+        raise
+    return response.status, response.headers, received
+
+
+def _body(body: bytes) -> bytes | io.BytesIO | None:
+    """What aiohttp sends without holding up the loop; it copies nothing."""
+    return io.BytesIO(body) if len(body) > _LARGE else body or None
+
+
+def _sha256(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def _host_header(scheme: str, host: str) -> str:
+    return host.removesuffix(":443" if scheme == "https" else ":80").lower()
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    value = headers.get("retry-after", "")
+    return min(float(value), 60.0) if value.isdecimal() else 0.0

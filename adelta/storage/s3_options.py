@@ -1,0 +1,304 @@
+"""The storage options of S3: the keys and environment variables that delta-rs has.
+
+A key is written in lower case with or without ``aws_``; its environment variable is the same in
+upper case with ``AWS_``. An option wins over the environment. Access key, secret and session token
+go together: they are taken all from the options or all from the environment.
+
+Keys that are unknown are let through, for a table's options also serve other programs. A key whose
+meaning would be lost is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from adelta.errors import InvalidOptionError
+from adelta.storage.http import HttpOptions
+from adelta.storage.retry import RetryPolicy
+from adelta.storage.sigv4 import Credentials
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["S3Options", "parse_options"]
+
+_TRUE = frozenset({"1", "true", "on", "yes", "y"})
+_FALSE = frozenset({"0", "false", "off", "no", "n"})
+_UNITS = {
+    "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0,
+}  # fmt: skip
+_UNIT_WORDS = {
+    "": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m",
+    "minute": "m", "minutes": "m", "hr": "h", "hrs": "h", "hour": "h", "hours": "h",
+    "day": "d", "days": "d", "millis": "ms", "msec": "ms",
+}  # fmt: skip
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options:
+    """What the options and the environment say, checked."""
+
+    credentials: Credentials | None = None
+    profile: str | None = None
+    skip_signature: bool = False
+    unsigned_payload: bool = False
+    region: str | None = None
+    endpoint: str | None = None
+    virtual_hosted: bool | None = None
+    role_arn: str | None = None
+    role_session_name: str = "adelta"
+    web_identity_token_file: str | None = None
+    sts_endpoint: str | None = None
+    allow_http: bool = False
+    request_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    read_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    write_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    concurrency: int = 128
+    http: HttpOptions = field(default_factory=HttpOptions)
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+
+
+class _Given:
+    """The values given, by key, with readers that check them."""
+
+    def __init__(self, options: Mapping[str, str], environment: Mapping[str, str]) -> None:
+        self._options = {_plain(key): str(value) for key, value in options.items()}
+        self._environment = {
+            _plain(key): value
+            for key, value in environment.items()
+            if key.startswith("AWS_") and value
+        }
+        if limit := environment.get("OBJECT_STORE_CONCURRENCY_LIMIT"):
+            self._environment["concurrency_limit"] = limit
+
+    def text(self, *keys: str) -> str | None:
+        for values in (self._options, self._environment):
+            for key in keys:
+                if value := values.get(key, "").strip():
+                    return value
+        return None
+
+    def flag(self, *keys: str) -> bool | None:
+        value = self.text(*keys)
+        if value is None:
+            return None
+        if value.lower() in _TRUE:
+            return True
+        if value.lower() in _FALSE:
+            return False
+        raise InvalidOptionError(f"storage option {keys[0]} is true or false, not {value!r}")
+
+    def number(self, key: str, default: int, *, least: int) -> int:
+        value = self.text(key)
+        if value is None:
+            return default
+        if not value.isdecimal() or int(value) < least:
+            raise InvalidOptionError(
+                f"storage option {key} is a whole number of at least {least}, not {value!r}"
+            )
+        return int(value)
+
+    def factor(self, key: str, default: float) -> float:
+        value = self.text(key)
+        if value is None:
+            return default
+        try:
+            factor = float(value)
+        except ValueError:
+            factor = 0.0
+        if not 1.0 <= factor < 100.0:
+            raise InvalidOptionError(f"storage option {key} is a factor from 1, not {value!r}")
+        return factor
+
+    def seconds(self, default: float, *keys: str) -> float:
+        value = self.text(*keys)
+        if value is None:
+            return default
+        total, at = 0.0, 0
+        text = value.lower()
+        while match := _DURATION.match(text, at):
+            unit = _UNITS.get(_UNIT_WORDS.get(match[2], match[2]))
+            if unit is None:
+                break
+            total += float(match[1]) * unit
+            at = match.end()
+        if at != len(text) or total <= 0:
+            raise InvalidOptionError(
+                f"storage option {keys[0]} is a duration such as '30s' or '500ms', not {value!r}"
+            )
+        return total
+
+    def credentials(self) -> Credentials | None:
+        for values, source in (
+            (self._options, "storage options"),
+            (self._environment, "environment variables"),
+        ):
+            key, secret = values.get("access_key_id"), values.get("secret_access_key")
+            if key and secret:
+                token = values.get("session_token") or values.get("token") or None
+                return Credentials(key, secret, token, source)
+            if key or secret:
+                missing = "aws_secret_access_key" if key else "aws_access_key_id"
+                raise InvalidOptionError(f"{source} lack {missing}: keys come in pairs")
+            if values is self._options and "profile" in values:
+                return None
+        return None
+
+
+def _plain(key: str) -> str:
+    key = key.lower().removeprefix("aws_")
+    return key.removeprefix("backoff_config.").removeprefix("backoff.")
+
+
+def parse_options(
+    options: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> S3Options:
+    """What `options` and the environment (this process's, if none is given) say.
+
+    Raises:
+        InvalidOptionError: a value is not allowed, or a key asks for what there is not.
+    """
+    given = _Given(options, os.environ if environment is None else environment)
+    _refuse(given)
+    skip_signature = bool(given.flag("skip_signature"))
+    endpoint = given.text("endpoint_url_s3", "endpoint_url", "endpoint")
+    allow_http = bool(given.flag("allow_http"))
+    http = HttpOptions()
+    retry = RetryPolicy()
+    timeout = given.seconds(0.0, "timeout")
+    request, read, write = _extra_headers(given)
+    return S3Options(
+        credentials=None if skip_signature else given.credentials(),
+        profile=given.text("profile"),
+        skip_signature=skip_signature,
+        unsigned_payload=bool(given.flag("unsigned_payload")),
+        region=given.text("region", "default_region"),
+        endpoint=None if endpoint is None else _endpoint(endpoint, allow_http=allow_http),
+        virtual_hosted=_virtual_hosted(given),
+        role_arn=given.text("iam_role_arn", "role_arn"),
+        role_session_name=given.text("iam_role_session_name", "role_session_name") or "adelta",
+        web_identity_token_file=given.text("web_identity_token_file"),
+        sts_endpoint=given.text("sts_endpoint", "endpoint_url_sts"),
+        allow_http=allow_http,
+        request_headers=request,
+        read_headers=read,
+        write_headers=write,
+        concurrency=given.number("concurrency_limit", 128, least=1),
+        http=HttpOptions(
+            connect_timeout=given.seconds(http.connect_timeout, "connect_timeout"),
+            read_timeout=given.seconds(http.read_timeout, "read_timeout"),
+            timeout=timeout or None,
+            pool_idle_timeout=given.seconds(
+                http.pool_idle_timeout, "pool_idle_timeout", "s3_pool_idle_timeout_seconds"
+            ),
+            allow_invalid_certificates=bool(given.flag("allow_invalid_certificates")),
+            proxy_url=given.text("proxy_url"),
+            user_agent=given.text("user_agent"),
+        ),
+        retry=RetryPolicy(
+            max_retries=given.number("max_retries", retry.max_retries, least=0),
+            retry_timeout=given.seconds(retry.retry_timeout, "retry_timeout"),
+            init_backoff=given.seconds(retry.init_backoff, "init_backoff"),
+            max_backoff=given.seconds(retry.max_backoff, "max_backoff"),
+            base=given.factor("base", retry.base),
+        ),
+    )
+
+
+def _refuse(given: _Given) -> None:
+    """Refuse what would make a commit less safe, or objects unreadable, if it were ignored."""
+    locking = given.text("s3_locking_provider")
+    if locking is not None and locking.lower() != "none":
+        raise InvalidOptionError(
+            f"storage option aws_s3_locking_provider={locking!r} is not supported: commits exclude"
+            " each other by conditional puts alone. Remove the option only if no writer of the"
+            " table relies on that lock"
+        )
+    conditional = given.text("conditional_put")
+    if conditional is not None and conditional.lower() not in ("etag", "etag-put-if-not-exists"):
+        raise InvalidOptionError(
+            f"storage option aws_conditional_put={conditional!r} is not supported, only 'etag' is"
+        )
+    if given.flag("s3_express"):
+        raise InvalidOptionError(
+            "storage option aws_s3_express is not supported: such buckets list keys in no order"
+        )
+
+
+def _virtual_hosted(given: _Given) -> bool | None:
+    flag = given.flag("virtual_hosted_style_request")
+    style = given.text("s3_addressing_style")
+    if flag is not None or style is None:
+        return flag
+    styles = {"virtual": True, "path": False, "auto": None}
+    if style.lower() not in styles:
+        raise InvalidOptionError(
+            f"storage option aws_s3_addressing_style is one of {', '.join(styles)}, not {style!r}"
+        )
+    return styles[style.lower()]
+
+
+def _endpoint(endpoint: str, *, allow_http: bool) -> str:
+    scheme, separator, host = endpoint.partition("://")
+    scheme = scheme.lower()
+    if not separator or not host.strip("/") or scheme not in ("http", "https") or "@" in host:
+        raise InvalidOptionError(
+            f"storage option aws_endpoint_url is a URL such as https://host:9000, not {endpoint!r}"
+        )
+    if scheme == "http" and not allow_http:
+        raise InvalidOptionError(
+            f"the endpoint {endpoint!r} is not encrypted: set aws_allow_http=true to use it"
+        )
+    return f"{scheme}://{host.rstrip('/')}"
+
+
+def _extra_headers(given: _Given) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Headers of every request, of those that touch an object's bytes, and of those that write."""
+    request: dict[str, str] = {}
+    read: dict[str, str] = {}
+    write: dict[str, str] = {}
+    if given.flag("request_payer"):
+        request["x-amz-request-payer"] = "requester"
+    encryption = given.text("server_side_encryption")
+    if encryption is not None:
+        if encryption not in ("AES256", "aws:kms", "aws:kms:dsse", "sse-c"):
+            raise InvalidOptionError(
+                "storage option aws_server_side_encryption is one of AES256, aws:kms,"
+                f" aws:kms:dsse, sse-c, not {encryption!r}"
+            )
+        if encryption != "sse-c":
+            write["x-amz-server-side-encryption"] = encryption
+    if key := given.text("sse_kms_key_id"):
+        write["x-amz-server-side-encryption-aws-kms-key-id"] = key
+    if given.flag("sse_bucket_key_enabled"):
+        write["x-amz-server-side-encryption-bucket-key-enabled"] = "true"
+    customer_key = given.text("sse_customer_key_base64")
+    if (encryption == "sse-c") != (customer_key is not None):
+        raise InvalidOptionError(
+            "storage options aws_server_side_encryption=sse-c and aws_sse_customer_key_base64 go"
+            " together"
+        )
+    if customer_key is not None:
+        try:
+            raw = base64.b64decode(customer_key, validate=True)
+        except binascii.Error:
+            raw = b""
+        if len(raw) != 32:
+            raise InvalidOptionError(
+                "storage option aws_sse_customer_key_base64 is 32 bytes in base64"
+            )
+        digest = base64.b64encode(hashlib.md5(raw, usedforsecurity=False).digest()).decode()
+        prefix = "x-amz-server-side-encryption-customer"
+        read = {
+            f"{prefix}-algorithm": "AES256",
+            f"{prefix}-key": customer_key,
+            f"{prefix}-key-md5": digest,
+        }
+    return request, read, write
