@@ -1,0 +1,1 @@
+"""The `adelta` command: one file per command in `commands`, what it prints in `render`."""

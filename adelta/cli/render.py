@@ -1,0 +1,131 @@
+"""What a command prints: tables for people, JSON lines for programs.
+
+`Output` is the only writer to standard output. Text that comes from a table is data: control
+characters are shown as escapes and never reach the terminal, and brackets are not markup.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from adelta.cli.json_values import dumps
+
+__all__ = ["Output", "plain", "size"]
+
+_UNBOUNDED = 100_000  # columns of a pipe: lines are not folded for a program or a file
+_ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0))}
+_ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
+
+
+class Output:
+    """Standard output, in one of two manners.
+
+    Attributes:
+        as_json: JSON lines for programs rather than tables for people.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        terminal = sys.stdout.isatty()
+        self.console = Console(
+            file=sys.stdout,
+            width=None if terminal else _UNBOUNDED,
+            highlight=False,
+            soft_wrap=not terminal,
+        )
+
+    def line(self, value: object) -> None:
+        """Print one value as a line of JSON, at once."""
+        self.raw(dumps(value))
+
+    def raw(self, text: str) -> None:
+        """Print a line that is JSON already, at once."""
+        sys.stdout.write(text + "\n")
+        sys.stdout.flush()
+
+    def lines(self, values: Iterable[object]) -> None:
+        """Print every value as a line of JSON."""
+        for value in values:
+            sys.stdout.write(dumps(value) + "\n")
+
+    def say(self, text: str, style: str = "") -> None:
+        """Print a sentence for people."""
+        self.console.print(Text(text.translate(_ESCAPES), style=style))
+
+    def record(self, values: Mapping[str, object]) -> None:
+        """Print one object: a line of JSON, or a name and a value on each line."""
+        if self.as_json:
+            self.line(values)
+            return
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="bold")
+        table.add_column(overflow="fold")
+        for name, value in values.items():
+            table.add_row(_cell(name), _cell(value))
+        self.console.print(table)
+
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        *,
+        right: Collection[str] = (),
+    ) -> None:
+        """Print a table for people; numbers stand to the right, and so do the columns `right`."""
+        body = [list(row) for row in rows]
+        table = Table(box=SIMPLE_HEAD)
+        for index, column in enumerate(columns):
+            present = [row[index] for row in body if row[index] is not None]
+            numeric = column in right or (bool(present) and all(map(_is_number, present)))
+            table.add_column(
+                Text(column.translate(_ESCAPES)),
+                justify="right" if numeric else "left",
+                overflow="fold",
+            )
+        for row in body:
+            table.add_row(*(_cell(value) for value in row))
+        self.console.print(table)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _cell(value: object) -> Text:
+    if value is None:
+        return Text("-", style="dim")
+    return Text(plain(value).translate(_ESCAPES))
+
+
+def plain(value: object) -> str:
+    """A value as a person would write it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dt.datetime):
+        return value.astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S") + " UTC"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={plain(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple | set | frozenset):
+        return ", ".join(plain(item) for item in value)
+    return str(value)
+
+
+def size(count: int | None) -> str | None:
+    """A number of bytes in the unit that suits it."""
+    if count is None:
+        return None
+    number = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if number < 1024:
+            return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"
+        number /= 1024
+    return f"{number:.1f} TiB"
