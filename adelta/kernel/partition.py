@@ -1,0 +1,351 @@
+"""Partition values: the log's texts ⇄ typed columns (PROTOCOL.md, "Partition Value Serialization").
+
+Both the scan and the pruning of files go through the one parser here, so they cannot disagree. It
+works on columns: each distinct text is parsed once. It accepts what other writers are known to have
+written; what it writes is the strictest form, which is also Spark's.
+
+The empty text is null for every type but string, where it is the empty string (as in Spark). It is
+never written: empty strings and empty binaries are written as null, as every Delta writer does.
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from adelta.errors import InvalidTableError, SchemaMismatchError
+from adelta.kernel.schema import types as t
+from adelta.kernel.schema.arrow import to_arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+__all__ = [
+    "HIVE_DEFAULT_PARTITION",
+    "can_partition",
+    "parse_partition_values",
+    "partition_directory",
+    "serialise_partition_value",
+    "serialise_partition_values",
+]
+
+pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
+
+HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""The directory text of a null. It occurs in paths only, never in a partition value."""
+
+_INTEGERS = (t.BYTE, t.SHORT, t.INTEGER, t.LONG)
+_FLOATS = (t.FLOAT, t.DOUBLE)
+_SIMPLE = (
+    *_INTEGERS,
+    *_FLOATS,
+    t.STRING,
+    t.BOOLEAN,
+    t.BINARY,
+    t.DATE,
+    t.TIMESTAMP,
+    t.TIMESTAMP_NTZ,
+    t.VOID,
+)
+
+_ESCAPED = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{\[\]^]")
+_INTEGER = re.compile(r"\s*([+-]?\d+)\s*")
+_FLOAT_SUFFIX = re.compile(r"(?<=[\d.])[dDfF]\s*$")
+_DATE = re.compile(r"\s*([+-]?\d{1,7})-(\d{1,2})-(\d{1,2})(?:[T ].*)?\s*")
+_TIMESTAMP = re.compile(
+    r"\s*([+-]?\d{1,7})-(\d{1,2})-(\d{1,2})"
+    r"(?:[T ](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?"
+    r"\s*(Z|z|[+-]\d{1,2}(?::?\d{2}(?::?\d{2})?)?)?\s*"
+)
+_ZONED = r"\d:\d\d.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
+_OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)?")
+_SECOND = 1_000_000
+_DAY = 86_400 * _SECOND
+_MAX_HOURS_OF_OFFSET = 18
+_DAYS_IN_MONTH = (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def can_partition(data_type: t.DataType) -> bool:
+    """Whether a column of this type may be a partition column."""
+    return isinstance(data_type, t.DecimalType) or data_type in _SIMPLE
+
+
+# --------------------------------------------------------------------------------------- reading
+
+
+def parse_partition_values(
+    texts: pa.Array[Any] | pa.ChunkedArray[Any],
+    data_type: t.DataType,
+    *,
+    zone: str = "UTC",
+    column: str = "",
+) -> pa.Array[Any]:
+    """The typed column that a column of partition texts stands for.
+
+    `zone` is where timestamps without a zone were written; `column` is named in messages.
+
+    Example: ``["1", None, ""]`` as integers is ``[1, null, null]``.
+
+    Raises:
+        InvalidTableError: a text is not a value of the type, or the type cannot be a partition's.
+    """
+    if not can_partition(data_type):
+        raise InvalidTableError(
+            f"the table is partitioned by column {column!r} of type {data_type}, which Delta does "
+            "not allow; its metadata is damaged"
+        )
+    if isinstance(texts, pa.ChunkedArray):
+        texts = texts.combine_chunks()
+    if texts.type != pa.string():
+        texts = texts.cast(pa.string())
+    if data_type == t.STRING:
+        return texts
+    target = to_arrow_type(data_type)
+    if data_type == t.VOID:
+        return pa.nulls(len(texts))
+    encoded = texts.dictionary_encode()
+    distinct = encoded.dictionary
+    distinct = pc.if_else(pc.equal(distinct, ""), pa.scalar(None, pa.string()), distinct)
+    try:
+        values = _parse_column(distinct, data_type, target, zone)
+    except pa.ArrowInvalid:
+        values = _parse_each(distinct, data_type, target, zone, column)
+    return values.take(encoded.indices)
+
+
+def _parse_column(
+    texts: pa.Array[Any], data_type: t.DataType, target: pa.DataType, zone: str
+) -> pa.Array[Any]:
+    if data_type == t.TIMESTAMP:
+        zoned = pc.match_substring_regex(texts, _ZONED)
+        none = pa.scalar(None, pa.string())
+        instants = pc.if_else(zoned, texts, none).cast(target)
+        local = pc.if_else(zoned, none, texts).cast(pa.timestamp("us"))
+        either: pa.Array[Any] = pc.coalesce(instants, _in_zone(local, zone))
+        return either
+    if data_type == t.BOOLEAN:
+        folded = pc.utf8_lower(texts)
+        known = pc.is_in(folded, value_set=pa.array(["true", "false"]))
+        if not pc.all(pc.fill_null(pc.or_(known, pc.is_null(texts)), False), min_count=0).as_py():
+            raise pa.ArrowInvalid("neither true nor false")
+    return texts.cast(target)
+
+
+def _in_zone(local: pa.Array[Any], zone: str) -> pa.Array[Any]:
+    if zone == "UTC":
+        return local.cast(pa.timestamp("us", "UTC"))
+    shifted: pa.Array[Any] = pc.assume_timezone(
+        local, zone, ambiguous="earliest", nonexistent="latest"
+    )
+    return shifted.cast(pa.timestamp("us", "UTC"))
+
+
+def _parse_each(
+    texts: pa.Array[Any], data_type: t.DataType, target: pa.DataType, zone: str, column: str
+) -> pa.Array[Any]:
+    """The tolerant parser, for the few distinct texts in forms that Arrow's does not know."""
+    parse = _parser(data_type)
+    values: list[object] = []
+    zoned: list[bool] = []
+    for text in texts.to_pylist():
+        value, has_zone = None, False
+        if text is not None:
+            try:
+                value, has_zone = parse(text)
+                pa.scalar(value, _carrier(target))
+            except (ValueError, LookupError, ArithmeticError, pa.ArrowException) as error:
+                raise InvalidTableError(
+                    f"partition column {column!r} has the value {text!r} in the log, which is not "
+                    f"a {data_type}; the file action that holds it is damaged"
+                ) from error
+        values.append(value)
+        zoned.append(has_zone)
+    parsed = pa.array(values, _carrier(target))
+    if data_type != t.TIMESTAMP:
+        return parsed.cast(target)
+    instants = parsed.cast(target)
+    local = _in_zone(parsed.cast(pa.timestamp("us")), zone)
+    either: pa.Array[Any] = pc.if_else(pa.array(zoned, pa.bool_()), instants, local)
+    return either
+
+
+def _carrier(target: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(target):
+        return pa.int64()
+    return pa.int32() if pa.types.is_date(target) else target
+
+
+def _parser(data_type: t.DataType) -> Callable[[str], tuple[object, bool]]:
+    if data_type in _INTEGERS:
+        return lambda text: (int(_matched(_INTEGER, text)[1]), False)
+    if data_type in _FLOATS:
+        return lambda text: (float(_FLOAT_SUFFIX.sub("", text).replace("_", "x")), False)
+    if isinstance(data_type, t.DecimalType):
+        return lambda text: (Decimal(text.replace("_", "x").strip()), False)
+    if data_type == t.BOOLEAN:
+        return lambda text: ({"true": True, "false": False}[text.strip().lower()], False)
+    if data_type == t.DATE:
+        return lambda text: (_days(*_matched(_DATE, text).groups()[:3]), False)
+    if data_type == t.TIMESTAMP:
+        return _micros
+    if data_type == t.TIMESTAMP_NTZ:
+        return _local_micros
+    return lambda text: (text.encode(), False)
+
+
+def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:
+    match = pattern.fullmatch(text)
+    if match is None:
+        raise ValueError(text)
+    return match
+
+
+def _days(year: str, month: str, day: str) -> int:
+    """Days since the Unix epoch in the proleptic Gregorian calendar, for any year."""
+    y, m, d = int(year), int(month), int(day)
+    leap = m == 2 and y % 4 == 0 and (y % 100 != 0 or y % 400 == 0)
+    if not (1 <= m <= 12 and 1 <= d <= _DAYS_IN_MONTH[m - 1] + leap):
+        raise ValueError("no such day")
+    y -= m <= 2
+    in_era = y % 400
+    in_year = (153 * ((m + 9) % 12) + 2) // 5 + d - 1
+    return y // 400 * 146_097 + in_era * 365 + in_era // 4 - in_era // 100 + in_year - 719_468
+
+
+def _micros(text: str) -> tuple[int, bool]:
+    """Microseconds since the Unix epoch, and whether the text has a zone; finer digits are cut."""
+    match = _matched(_TIMESTAMP, text)
+    days = _days(match[1], match[2], match[3])
+    hour, minute, second = (int(part or 0) for part in match.group(4, 5, 6))
+    if hour > 23 or minute > 59 or second > 59:
+        raise ValueError("no such time")
+    micros = int((match[7] or "").ljust(6, "0")[:6])
+    total = days * _DAY + ((hour * 60 + minute) * 60 + second) * _SECOND + micros
+    zone = match[8]
+    if zone is None:
+        return total, False
+    if zone in "Zz":
+        return total, True
+    offset = _matched(_OFFSET, zone)
+    hours, minutes, seconds = (int(part or 0) for part in offset.group(2, 3, 4))
+    if hours > _MAX_HOURS_OF_OFFSET or minutes > 59 or seconds > 59:
+        raise ValueError("no such zone")
+    shift = ((hours * 60 + minutes) * 60 + seconds) * _SECOND
+    return total + shift if offset[1] == "-" else total - shift, True
+
+
+def _local_micros(text: str) -> tuple[int, bool]:
+    micros, zoned = _micros(text)
+    if zoned:
+        raise ValueError("a timestamp_ntz has no zone")
+    return micros, False
+
+
+# --------------------------------------------------------------------------------------- writing
+
+
+def serialise_partition_values(values: pa.Array[Any], data_type: t.DataType) -> pa.Array[Any]:
+    """The log's texts for a typed column of partition values.
+
+    Example: the instant 0 is ``1970-01-01T00:00:00.000000Z``, the double 1e20 is ``1.0E20``.
+
+    Raises:
+        SchemaMismatchError: a value, or the type, cannot be written as a partition value.
+    """
+    if not can_partition(data_type):
+        raise SchemaMismatchError(
+            f"a column of type {data_type} cannot be a partition column; partition by another one"
+        )
+    if data_type == t.VOID:
+        return pa.nulls(len(values), pa.string())
+    values = values.cast(to_arrow_type(data_type))
+    if data_type in _FLOATS or isinstance(data_type, t.DecimalType):
+        return _numbers(values)
+    if data_type == t.TIMESTAMP:
+        spaced = values.cast(pa.timestamp("us")).cast(pa.string())
+        joined = pc.replace_substring(spaced, " ", "T", max_replacements=1)
+        instants: pa.Array[Any] = pc.binary_join_element_wise(joined, "Z", "")
+        return instants
+    texts: pa.Array[Any]
+    try:
+        texts = values.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise SchemaMismatchError(
+            "a binary partition column holds bytes that are not UTF-8 text, which the log cannot "
+            "hold; partition by another column, or by a text form of this one"
+        ) from error
+    if data_type in (t.STRING, t.BINARY):
+        texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    return texts
+
+
+def serialise_partition_value(value: object, data_type: t.DataType) -> str | None:
+    """The log's text for one value, as Python or as an Arrow scalar holds it.
+
+    Raises:
+        SchemaMismatchError: the value is not of the type, or cannot be written.
+    """
+    if isinstance(value, pa.Scalar):
+        value = value.as_py()
+    try:
+        column = pa.array([value], to_arrow_type(data_type))
+    except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
+        raise SchemaMismatchError(
+            f"{value!r} is not a value of type {data_type}; give a value of the column's type"
+        ) from error
+    text: str | None = serialise_partition_values(column, data_type)[0].as_py()
+    return text
+
+
+def _numbers(values: pa.Array[Any]) -> pa.Array[Any]:
+    if pa.types.is_floating(values.type):
+        values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 becomes 0.0
+    encoded = values.dictionary_encode()
+    write = _java_float if pa.types.is_floating(values.type) else _plain_decimal
+    texts = [
+        None if x is None else write(x) for x in encoded.dictionary.cast(pa.string()).to_pylist()
+    ]
+    return pa.array(texts, pa.string()).take(encoded.indices)
+
+
+def _plain_decimal(text: str) -> str:
+    return f"{Decimal(text):f}" if "E" in text else text
+
+
+def _java_float(text: str) -> str:
+    """The shortest text of a float in the shape of Java's `Double.toString`."""
+    if text in ("nan", "-nan"):
+        return "NaN"
+    if text in ("inf", "-inf"):
+        return text.replace("inf", "Infinity")
+    number = Decimal(text)
+    if number == 0:
+        return "0.0"
+    sign, digits, _ = number.as_tuple()
+    exponent = number.adjusted()
+    if -3 <= exponent < 7:
+        plain = f"{number.normalize():f}"
+        return plain if "." in plain else plain + ".0"
+    shown = "".join(map(str, digits)).rstrip("0") or "0"
+    return f"{'-' if sign else ''}{shown[0]}.{shown[1:] or '0'}E{exponent}"
+
+
+def partition_directory(values: Iterable[tuple[str, str | None]]) -> str:
+    """The Hive-style directory, without a slash at the end, for column names and their texts.
+
+    This is the directory's real name; the `path` of an `add` is its percent-encoded form.
+
+    Example: ``[("a", "x/y"), ("b", None)]`` is ``a=x%2Fy/b=__HIVE_DEFAULT_PARTITION__``.
+    """
+    return "/".join(
+        f"{_escape(name)}={_escape(text) if text else HIVE_DEFAULT_PARTITION}"
+        for name, text in values
+    )
+
+
+def _escape(text: str) -> str:
+    return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
