@@ -1,0 +1,260 @@
+"""The options of ``format("adelta")``, read once into values.
+
+Spark hands options over with their keys in lower case. A key is one of the options below, or a
+storage option (``aws_...``, ``timeout`` and the like, with or without the prefix ``option.``).
+Anything else is refused: a misspelt ``versionAsOf`` must not read the latest version instead.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from adelta.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["ReadOptions", "WriteOptions", "list_option"]
+
+_READ = (
+    "path",
+    "versionAsOf",
+    "timestampAsOf",
+    "columns",
+    "where",
+    "filterPushdown",
+    "maxPartitionBytes",
+    "minPartitions",
+)
+_WRITE = (
+    "path",
+    "partitionBy",
+    "ifExists",
+    "txnAppId",
+    "txnVersion",
+    "userMetadata",
+)
+_STORAGE_PREFIXES = ("aws_", "s3_", "option.")
+_STORAGE_KEYS = frozenset(
+    {
+        "access_key_id",
+        "addressing_style",
+        "allow_http",
+        "allow_invalid_certificates",
+        "base",
+        "bucket",
+        "checksum",
+        "concurrency",
+        "conditional_put",
+        "connect_timeout",
+        "copy_if_not_exists",
+        "default_region",
+        "endpoint",
+        "endpoint_url",
+        "http1_only",
+        "http2_only",
+        "imdsv1_fallback",
+        "init_backoff",
+        "max_backoff",
+        "max_retries",
+        "metadata_endpoint",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "profile",
+        "proxy_url",
+        "read_timeout",
+        "region",
+        "request_payer",
+        "retry_timeout",
+        "secret_access_key",
+        "session_token",
+        "skip_signature",
+        "timeout",
+        "token",
+        "unsigned_payload",
+        "user_agent",
+        "virtual_hosted_style_request",
+    }
+)
+_NOT_YET = {
+    "mergeschema": "false",
+    "overwriteschema": "false",
+    "replacewhere": None,
+    "partitionoverwritemode": "static",
+    "readchangefeed": "false",
+    "optimizewrite": "false",
+    "datachange": "true",
+}
+"""delta-spark's options that adelta does not have, with the value that asks for nothing."""
+
+_MAX_PARTITION_BYTES = 128 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """What a batch read was asked for."""
+
+    uri: str
+    storage_options: Mapping[str, str] = field(repr=False)  # may hold secrets
+    version: int | None = None
+    timestamp: str | None = None
+    columns: tuple[str, ...] | None = None
+    where: str | None = None
+    filter_pushdown: bool = False
+    max_partition_bytes: int = _MAX_PARTITION_BYTES
+    min_partitions: int = 1
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> ReadOptions:
+        """The options of a read.
+
+        Raises:
+            InvalidOptionError: an option is unknown, missing or has a wrong value.
+        """
+        given, storage = _sort(options, _READ)
+        if "versionasof" in given and "timestampasof" in given:
+            raise InvalidOptionError("give versionAsOf or timestampAsOf, not both")
+        columns = list_option("columns", given.get("columns"))
+        if columns == ():
+            raise InvalidOptionError("the option columns names no column; leave it out for all")
+        _integer("maxPartitionBytes", given.get("maxpartitionbytes"), least=1)
+        _integer("minPartitions", given.get("minpartitions"), least=1)
+        return cls(
+            uri=_uri(given),
+            storage_options=storage,
+            version=_integer("versionAsOf", given.get("versionasof"), least=0),
+            timestamp=given.get("timestampasof"),
+            columns=columns,
+            where=given.get("where"),
+            filter_pushdown=_boolean("filterPushdown", given.get("filterpushdown", "false")),
+            max_partition_bytes=_integer(
+                "maxPartitionBytes", given.get("maxpartitionbytes"), least=1
+            )
+            or cls.max_partition_bytes,
+            min_partitions=_integer("minPartitions", given.get("minpartitions"), least=1)
+            or os.cpu_count()
+            or 1,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What a batch write was asked for."""
+
+    uri: str
+    storage_options: Mapping[str, str] = field(repr=False)  # may hold secrets
+    partition_by: tuple[str, ...] | None = None
+    if_exists: str | None = None
+    txn: tuple[str, int] | None = None
+    user_metadata: str | None = None
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> WriteOptions:
+        """The options of a write.
+
+        Raises:
+            InvalidOptionError: an option is unknown, missing or has a wrong value.
+        """
+        given, storage = _sort(options, _WRITE)
+        app_id, version = given.get("txnappid"), given.get("txnversion")
+        if (app_id is None) != (version is None):
+            raise InvalidOptionError("txnAppId and txnVersion belong together: give both or none")
+        number = _integer("txnVersion", version, least=0)
+        if_exists = given.get("ifexists")
+        if if_exists not in (None, "error", "ignore"):
+            raise InvalidOptionError(
+                f"the option ifExists is {if_exists!r}; it can be 'error' or 'ignore'"
+            )
+        return cls(
+            uri=_uri(given),
+            storage_options=storage,
+            partition_by=list_option("partitionBy", given.get("partitionby")),
+            if_exists=if_exists,
+            txn=None if app_id is None or number is None else (app_id, number),
+            user_metadata=given.get("usermetadata"),
+        )
+
+
+def list_option(name: str, text: str | None) -> tuple[str, ...] | None:
+    """Names in an option: separated by commas, or a JSON list where a name holds a comma.
+
+    >>> list_option("columns", "a, b")
+    ('a', 'b')
+    >>> list_option("columns", '["a,b"]')
+    ('a,b',)
+    """
+    if text is None:
+        return None
+    if text.lstrip().startswith("["):
+        try:
+            names = json.loads(text)
+        except ValueError as error:
+            raise InvalidOptionError(f"the option {name} is not a JSON list: {text!r}") from error
+        if not all(isinstance(n, str) for n in names):
+            raise InvalidOptionError(f"the option {name} is not a list of names: {text!r}")
+        return tuple(names)
+    return tuple(n.strip().strip("`") for n in text.split(",") if n.strip())
+
+
+def _sort(
+    options: Mapping[str, str], known: tuple[str, ...]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Options of adelta, by lower-case key, and options of the store."""
+    lowered = {name.lower() for name in known}
+    given: dict[str, str] = {}
+    storage: dict[str, str] = {}
+    for key, value in options.items():
+        folded = key.lower()
+        if folded in lowered:
+            given[folded] = value
+        elif folded.startswith(_STORAGE_PREFIXES) or folded in _STORAGE_KEYS:
+            storage[folded.removeprefix("option.")] = value
+        elif folded not in _NOT_YET:
+            close = difflib.get_close_matches(folded, sorted(lowered), n=1)
+            hint = f"; did you mean {_spelt(close[0], known)}?" if close else ""
+            raise InvalidOptionError(
+                f"adelta has no option {key!r} here{hint} Options are {', '.join(known)}; those "
+                "of the store may be prefixed with 'option.'"
+            )
+        elif value.lower() != _NOT_YET[folded]:
+            raise InvalidOptionError(
+                f"the option {key}={value} is not supported by this version of adelta"
+            )
+    return given, storage
+
+
+def _spelt(folded: str, known: tuple[str, ...]) -> str:
+    return next(name for name in known if name.lower() == folded)
+
+
+def _uri(given: Mapping[str, str]) -> str:
+    path = given.get("path")
+    if not path:
+        raise InvalidOptionError(
+            "no table is named: give its address, as in spark.read.format('adelta').load(path)"
+        )
+    return path if ":/" in path else os.path.abspath(path)
+
+
+def _integer(name: str, text: str | None, *, least: int) -> int | None:
+    if text is None:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise InvalidOptionError(
+            f"the option {name} is {text!r}; it must be an integer of {least} or more"
+        )
+    return number
+
+
+def _boolean(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise InvalidOptionError(f"the option {name} is {text!r}; it can be 'true' or 'false'")
+    return text.lower() == "true"

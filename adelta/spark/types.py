@@ -1,0 +1,167 @@
+"""Spark's types ⇄ Delta's, and the exact Arrow schema that Spark exchanges.
+
+Delta's schema string *is* the JSON of a Spark schema, so both directions go through it. What
+differs is field metadata: keys under ``delta.`` configure the table and mean nothing to a
+DataFrame, and Spark's own bookkeeping means nothing to a table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyspark.sql import types as s
+from pyspark.sql.pandas.types import to_arrow_schema as _spark_arrow_schema
+
+from adelta.errors import InvalidTableError, SchemaMismatchError
+from adelta.kernel.schema import types as t
+from adelta.kernel.schema.json import data_type_from_json, type_to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+__all__ = ["arrow_schema", "conform", "to_delta_schema", "to_spark_schema"]
+
+_PLAIN = (
+    s.BinaryType,
+    s.BooleanType,
+    s.ByteType,
+    s.DateType,
+    s.DecimalType,
+    s.DoubleType,
+    s.FloatType,
+    s.IntegerType,
+    s.LongType,
+    s.ShortType,
+    s.TimestampNTZType,
+    s.TimestampType,
+    s.VariantType,
+)
+
+
+def to_delta_schema(schema: s.StructType) -> t.StructType:
+    """The Delta schema of a table that holds rows of a Spark schema.
+
+    Raises:
+        SchemaMismatchError: a column has a type that Delta does not have.
+    """
+    for field in schema.fields:
+        _check(field.dataType, field.name)
+    try:
+        converted = data_type_from_json(schema.jsonValue())
+    except InvalidTableError as error:
+        raise SchemaMismatchError(f"the DataFrame's schema is no table schema: {error}") from error
+    assert isinstance(converted, t.StructType)
+    return _with_metadata(converted, _of_table)
+
+
+def to_spark_schema(schema: t.StructType) -> s.StructType:
+    """The Spark schema of a DataFrame over a table with a Delta schema."""
+    raw: Any = type_to_json(_with_metadata(schema, _of_frame))
+    return s.StructType.fromJson(raw)
+
+
+def arrow_schema(schema: s.StructType) -> pa.Schema:
+    """The Arrow schema that Spark demands, field for field, of batches with a Spark schema."""
+    return _spark_arrow_schema(schema, timezone="UTC")
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows under `schema`, whose types differ from the batch's in nothing but labels.
+
+    Labels are what Arrow calls the items of a list, time zones, metadata, and whether nulls are
+    allowed. No value is touched or copied.
+
+    Raises:
+        SchemaMismatchError: a column is laid out in another way.
+    """
+    if batch.schema.equals(schema, check_metadata=True):
+        return batch
+    if len(batch.schema) != len(schema):
+        raise SchemaMismatchError(f"{len(batch.schema)} columns came where {len(schema)} belong")
+    for have, want in zip(batch.schema, schema, strict=True):
+        if not _same_layout(have.type, want.type):
+            raise SchemaMismatchError(
+                f"column {want.name!r} came as {have.type} where {want.type} belongs"
+            )
+    return pa.record_batch(_Relabelled(batch, schema))
+
+
+class _Relabelled:
+    """A batch's buffers offered under another schema, by Arrow's exchange protocol."""
+
+    def __init__(self, batch: pa.RecordBatch, schema: pa.Schema) -> None:
+        self._batch = batch
+        self._schema = schema
+
+    def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
+        return self._schema.__arrow_c_schema__(), self._batch.__arrow_c_array__()[1]
+
+
+def _same_layout(have: pa.DataType, want: pa.DataType) -> bool:
+    if pa.types.is_timestamp(have) and pa.types.is_timestamp(want):
+        return have.unit == want.unit and (have.tz is None) == (want.tz is None)
+    if have.id != want.id or have.num_fields != want.num_fields:
+        return False
+    if have.num_fields == 0:
+        return have.equals(want)
+    return all(_same_layout(have.field(i).type, want.field(i).type) for i in range(have.num_fields))
+
+
+def _check(data_type: s.DataType, path: str) -> None:
+    match data_type:
+        case s.StructType():
+            for field in data_type.fields:
+                _check(field.dataType, f"{path}.{field.name}")
+        case s.ArrayType():
+            _check(data_type.elementType, f"{path}.element")
+        case s.MapType():
+            _check(data_type.keyType, f"{path}.key")
+            _check(data_type.valueType, f"{path}.value")
+        case s.UserDefinedType():
+            _check(data_type.sqlType(), path)
+        case s.StringType() if data_type.jsonValue() != "string":
+            raise SchemaMismatchError(
+                f"column {path!r} is a {data_type.simpleString()}; Delta tables of adelta hold "
+                "plain strings: cast it to string"
+            )
+        case s.StringType():
+            pass
+        case _ if not isinstance(data_type, _PLAIN):
+            raise SchemaMismatchError(
+                f"column {path!r} is of type {data_type.simpleString()}, which Delta tables do "
+                "not have; cast it or leave it out"
+            )
+
+
+def _of_table(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in metadata.items() if not k.startswith(("__", "delta."))}
+
+
+def _of_frame(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in metadata.items() if not k.startswith("delta.")}
+
+
+def _with_metadata(
+    schema: t.StructType, keep: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> t.StructType:
+    """The same schema with `keep` applied to the metadata of every field in it."""
+    return t.StructType(
+        tuple(
+            t.StructField(f.name, _rebuilt(f.type, keep), f.nullable, keep(f.metadata))
+            for f in schema
+        )
+    )
+
+
+def _rebuilt(
+    data_type: t.DataType, keep: Callable[[Mapping[str, Any]], dict[str, Any]]
+) -> t.DataType:
+    match data_type:
+        case t.StructType():
+            return _with_metadata(data_type, keep)
+        case t.ArrayType(element, contains_null):
+            return t.ArrayType(_rebuilt(element, keep), contains_null)
+        case t.MapType(key, value, contains_null):
+            return t.MapType(_rebuilt(key, keep), _rebuilt(value, keep), contains_null)
+    return data_type

@@ -1,0 +1,49 @@
+"""One Spark for all tests of this folder: it takes seconds to start."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+# PySpark warns of the pandas that is installed, which adelta does not use, and leaves sockets to
+# the collector.
+FOREIGN_WARNINGS = ("ignore::FutureWarning:pyspark", "ignore::ResourceWarning")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            for warning in FOREIGN_WARNINGS:
+                item.add_marker(pytest.mark.filterwarnings(warning))
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Two task slots, every task may fail three times, small."""
+    from adelta.spark import get_session
+
+    # Workers import the adelta that is tested, wherever the tests were started.
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    os.environ["PYTHONPATH"] = path
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session = get_session(
+            "adelta tests",
+            "local[2,4]",
+            {
+                "spark.driver.memory": "768m",
+                "spark.sql.shuffle.partitions": "2",
+                "spark.sql.session.timeZone": "America/New_York",
+                "spark.log.level": "OFF",
+            },
+        )
+        session.sparkContext.setLogLevel("OFF")
+        yield session
+        session.stop()

@@ -1,0 +1,104 @@
+"""The options of format("adelta")."""
+
+from __future__ import annotations
+
+import pytest
+
+from adelta.errors import InvalidOptionError
+from adelta.spark.options import ReadOptions, WriteOptions
+
+
+def test_a_read_needs_an_address():
+    with pytest.raises(InvalidOptionError, match="no table is named"):
+        ReadOptions.parse({"versionAsOf": "1"})
+
+
+def test_keys_are_read_in_any_case():
+    options = ReadOptions.parse({"path": "/t", "versionasof": "3", "COLUMNS": "a, `b c`"})
+    assert (options.uri, options.version, options.columns) == ("/t", 3, ("a", "b c"))
+
+
+def test_a_relative_path_is_of_the_directory_that_spark_was_started_in(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert ReadOptions.parse({"path": "lake/t"}).uri == str(tmp_path / "lake" / "t")
+    assert ReadOptions.parse({"path": "s3://lake/t"}).uri == "s3://lake/t"
+
+
+def test_names_that_hold_commas_are_given_as_json():
+    options = ReadOptions.parse({"path": "/t", "columns": '["a,b", "c"]'})
+    assert options.columns == ("a,b", "c")
+
+
+@pytest.mark.parametrize("text", ["[1]", "[", "", " , "])
+def test_a_list_of_columns_that_names_none_is_refused(text):
+    with pytest.raises(InvalidOptionError, match="columns"):
+        ReadOptions.parse({"path": "/t", "columns": text})
+
+
+def test_storage_options_are_those_of_the_store_with_or_without_prefix():
+    options = ReadOptions.parse(
+        {"path": "s3://b/t", "aws_region": "eu-1", "allow_http": "true", "option.anything": "x"}
+    )
+    assert options.storage_options == {
+        "aws_region": "eu-1",
+        "allow_http": "true",
+        "anything": "x",
+    }
+
+
+def test_secrets_are_not_shown():
+    options = {"path": "s3://b/t", "aws_secret_access_key": "hunter2"}
+    assert "hunter2" not in repr(ReadOptions.parse(options)) + repr(WriteOptions.parse(options))
+
+
+def test_a_misspelt_option_is_refused_with_the_right_one_named():
+    with pytest.raises(InvalidOptionError, match="did you mean versionAsOf"):
+        ReadOptions.parse({"path": "/t", "versonAsOf": "3"})
+    with pytest.raises(InvalidOptionError, match="did you mean partitionBy"):
+        WriteOptions.parse({"path": "/t", "partitionsBy": "a"})
+
+
+def test_an_option_of_reading_is_refused_in_a_write():
+    with pytest.raises(InvalidOptionError, match="no option 'versionAsOf'"):
+        WriteOptions.parse({"path": "/t", "versionAsOf": "3"})
+
+
+def test_an_option_of_delta_spark_that_adelta_lacks_is_refused_unless_it_asks_for_nothing():
+    assert WriteOptions.parse({"path": "/t", "mergeSchema": "false"}).uri == "/t"
+    with pytest.raises(InvalidOptionError, match="mergeSchema=true is not supported"):
+        WriteOptions.parse({"path": "/t", "mergeSchema": "true"})
+    with pytest.raises(InvalidOptionError, match="replaceWhere"):
+        WriteOptions.parse({"path": "/t", "replaceWhere": "a = 1"})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("versionAsOf", "-1"),
+        ("versionAsOf", "latest"),
+        ("minPartitions", "0"),
+        ("maxPartitionBytes", "128m"),
+        ("filterPushdown", "yes"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_the_option_named(key, value):
+    with pytest.raises(InvalidOptionError, match=key):
+        ReadOptions.parse({"path": "/t", key: value})
+
+
+def test_a_version_and_a_time_exclude_each_other():
+    with pytest.raises(InvalidOptionError, match="not both"):
+        ReadOptions.parse({"path": "/t", "versionAsOf": "1", "timestampAsOf": "2024-01-01"})
+
+
+def test_an_application_and_its_version_belong_together():
+    options = WriteOptions.parse({"path": "/t", "txnAppId": "billing", "txnVersion": "7"})
+    assert options.txn == ("billing", 7)
+    with pytest.raises(InvalidOptionError, match="belong together"):
+        WriteOptions.parse({"path": "/t", "txnAppId": "billing"})
+
+
+def test_what_to_do_where_the_table_exists_is_one_of_two_words():
+    assert WriteOptions.parse({"path": "/t", "ifExists": "ignore"}).if_exists == "ignore"
+    with pytest.raises(InvalidOptionError, match="ifExists"):
+        WriteOptions.parse({"path": "/t", "ifExists": "replace"})
