@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["FetchPlan", "plan_fetches"]
+__all__ = ["GAP", "LARGEST_FETCH", "FetchPlan", "plan_fetches"]
+
+GAP = 1 << 20
+"""Bytes that cost less to fetch in vain than another request would."""
+
+LARGEST_FETCH = 8 << 20
+"""Bytes beyond which two requests at once are faster than one."""
 
 
 @dataclass(frozen=True, slots=True)

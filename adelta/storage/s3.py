@@ -24,7 +24,7 @@ from adelta.errors import (
     ObjectExistsError,
     StorageError,
 )
-from adelta.storage.coalesce import plan_fetches
+from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import ObjectMeta, SuffixRead
 from adelta.storage.s3_client import S3Client, S3Request
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 __all__ = ["S3Store"]
 
-_GAP = 1 << 20
-_LARGEST_FETCH = 8 << 20
 _LARGEST_PUT = 64 << 20
 _DELETES_A_REQUEST = 1000
 
@@ -121,7 +119,7 @@ class S3Store:
         """Bytes of every range: near ones in one request, large ones in several."""
         for start, end in ranges:
             check_range(path, start, end)
-        plan = plan_fetches(ranges, gap=_GAP, largest=_LARGEST_FETCH)
+        plan = plan_fetches(ranges, gap=GAP, largest=LARGEST_FETCH)
 
         async def fetch(span: tuple[int, int]) -> bytes:
             return await self.get_range(path, *span)

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from adelta.errors import ObjectNotFoundError, StorageError
+from adelta.storage.local import LocalStore
+from tests.storage.object_store_suite import ObjectStoreSuite, paths_of, pieces
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class TestLocalStore(ObjectStoreSuite):
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> LocalStore:
+        return LocalStore(tmp_path / "a root%20 #é")
+
+
+def names_below(root: Path) -> list[str]:
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
+
+
+async def test_no_hidden_file_is_left(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    await store.put("a/x", b"1")
+    await store.put_if_absent("a/y", b"1")
+    with pytest.raises(FileExistsError):
+        await store.put_if_absent("a/y", b"2")
+    await store.put_stream("a/z", pieces(b"1", b"2"))
+
+    async def race(number: int) -> None:
+        with pytest.raises(FileExistsError):
+            await store.put_if_absent("a/y", str(number).encode())
+
+    await asyncio.gather(*map(race, range(20)))
+    assert names_below(tmp_path) == ["a/x", "a/y", "a/z"]
+
+
+async def test_a_stale_hidden_file_is_not_listed(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    await store.put("log/1", b"")
+    (tmp_path / "log" / ".adelta-tmp-0123456789abcdef").write_bytes(b"half")
+    assert await paths_of(store) == ["log/1"]
+    assert await paths_of(store, "log/", recursive=False) == ["log/1"]
+
+
+_CRASH = """
+import os, sys
+from adelta.storage import local
+
+calls = 0
+def die(*_):
+    os._exit(7)
+
+setattr(os, sys.argv[2], die)  # the process ends at this call
+import asyncio
+asyncio.run(local.LocalStore(sys.argv[1]).put_if_absent("log/0.json", b"x" * 100_000))
+"""
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "link"])
+async def test_a_crash_before_the_link_leaves_no_entry(tmp_path: Path, call: str) -> None:
+    command = [sys.executable, "-c", _CRASH, str(tmp_path), call]
+    assert await asyncio.to_thread(subprocess.call, command) == 7
+    store = LocalStore(tmp_path)
+    assert await paths_of(store) == []
+    await store.put_if_absent("log/0.json", b"whole")
+    assert await store.get("log/0.json") == b"whole"
+
+
+async def test_a_crash_after_the_link_leaves_the_whole_entry(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _CRASH, str(tmp_path), "unlink"]
+    assert await asyncio.to_thread(subprocess.call, command) == 7
+    store = LocalStore(tmp_path)
+    assert await paths_of(store) == ["log/0.json"]
+    assert await store.get("log/0.json") == b"x" * 100_000
+
+
+async def test_the_file_is_synced_before_it_appears_and_its_directory_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace: list[str] = []
+
+    def traced(name: str) -> None:
+        real = getattr(os, name)
+
+        def call(*arguments: object, **keywords: object) -> object:
+            target = "" if name != "fsync" else os.readlink(f"/proc/self/fd/{arguments[0]}")
+            trace.append(f"{name} {'directory' if os.path.isdir(target) else 'file'}")
+            return real(*arguments, **keywords)
+
+        monkeypatch.setattr(os, name, call)
+
+    (tmp_path / "log").mkdir()
+    for name in ("fsync", "link", "replace"):
+        traced(name)
+    store = LocalStore(tmp_path)
+    await store.put_if_absent("log/0.json", b"x")
+    assert trace == ["fsync file", "link file", "fsync directory"]
+    trace.clear()
+    await store.put("log/1.json", b"x")
+    assert trace == ["fsync file", "replace file", "fsync directory"]
+    trace.clear()
+    await store.put("new/deep/1", b"x")
+    assert trace[:2] == ["fsync directory"] * 2
+
+
+async def test_ten_thousand_small_files_are_read_in_few_trips_to_threads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from adelta.storage import local
+
+    trips = 0
+    real = local.in_io_thread
+
+    async def counted(*arguments: object, **keywords: object) -> object:
+        nonlocal trips
+        trips += 1
+        return await real(*arguments, **keywords)
+
+    for number in range(200):
+        (tmp_path / f"{number}").write_bytes(bytes(500))
+    monkeypatch.setattr(local, "in_io_thread", counted)
+    found = await LocalStore(tmp_path).get_many([f"{number % 200}" for number in range(10_000)])
+    assert sum(map(len, found)) == 5_000_000
+    assert trips <= 80
+
+
+async def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
+    (tmp_path / "table" / "sub").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "file").write_bytes(b"1")
+    (tmp_path / "table" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "table" / "sub" / "up").symlink_to(tmp_path / "table")
+    (tmp_path / "table" / "broken").symlink_to(tmp_path / "nowhere")
+    assert await paths_of(LocalStore(tmp_path / "table")) == ["linked/file"]
+
+
+async def test_a_root_that_does_not_exist_is_empty(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path / "not" / "there")
+    assert await paths_of(store) == []
+    with pytest.raises(ObjectNotFoundError, match="not/there/x"):
+        await store.get("x")
+
+
+async def test_a_file_in_the_place_of_a_directory_is_a_storage_error(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    await store.put("x", b"")
+    with pytest.raises(StorageError, match="x/y"):
+        await store.put("x/y", b"")

@@ -1,0 +1,389 @@
+from __future__ import annotations
+
+import asyncio
+import gc
+import warnings
+from typing import TYPE_CHECKING
+
+import pytest
+
+from adelta.errors import (
+    CommitOutcomeUnknownError,
+    InvalidUseError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    PermissionDeniedError,
+    StorageError,
+    ThrottledError,
+)
+from adelta.storage.s3 import S3Store
+from tests.storage.faulty_proxy import Fate, FaultyProxy
+from tests.storage.object_store_suite import ObjectStoreSuite, paths_of, pieces
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.support.s3_server import S3Location
+
+
+def store_at(location: S3Location, **options: str) -> S3Store:
+    return S3Store.from_options(
+        location.bucket, location.prefix, {**location.storage_options, **options}
+    )
+
+
+@pytest.fixture
+async def store(s3_location: S3Location) -> AsyncIterator[S3Store]:
+    store = store_at(s3_location)
+    yield store
+    await store.aclose()
+
+
+class TestS3Store(ObjectStoreSuite):
+    @pytest.fixture
+    async def store(self, s3_location: S3Location) -> AsyncIterator[S3Store]:
+        store = S3Store.from_options(
+            s3_location.bucket, s3_location.prefix + "/odd %20é root", s3_location.storage_options
+        )
+        yield store
+        await store.aclose()
+
+
+# ------------------------------------------------------------------------------- request counts
+
+
+async def test_every_verb_makes_the_requests_it_needs_and_no_more(store: S3Store) -> None:
+    async def cost(awaitable: object) -> int:
+        before = store.request_count
+        await awaitable  # type: ignore[misc]
+        return store.request_count - before
+
+    megabyte = bytes(1 << 20)
+    assert await cost(store.put("x", b"0123456789")) == 1
+    assert await cost(store.put_if_absent("y", b"1")) == 1
+    assert await cost(store.get("x")) == 1
+    assert await cost(store.get_range("x", 2, 4)) == 1
+    assert await cost(store.get_range("x", 4, 4)) == 0
+    assert await cost(store.get_suffix("x", 5)) == 1
+    assert await cost(store.head("x")) == 1
+    assert await cost(store.get_many(["x", "y", "x"])) == 3
+    assert await cost(store.put_stream("s", pieces(megabyte))) == 1
+    assert await cost(store.put_stream("s", pieces(*[megabyte] * 8))) == 1
+    assert await cost(store.put_stream("s", pieces(*[megabyte] * 20))) == 5  # begin, 3 parts, end
+    assert await cost(store.get_ranges("s", [(0, 10), (900_000, 900_010), (5 << 20, 6 << 20)])) == 2
+    assert await cost(store.get_ranges("s", [(0, 16 << 20)])) == 2
+    assert await cost(paths_of(store)) == 1
+    assert await cost(store.delete(["x"])) == 1
+    assert await cost(store.delete(["x", "y", "s"])) == 1
+    assert await cost(store.delete([])) == 0
+
+
+async def test_requests_can_be_observed(store: S3Store) -> None:
+    seen: list[tuple[str, str]] = []
+    store.observe_requests(lambda method, key, _query: seen.append((method, key[-2:])))
+    await store.put("x", b"")
+    await store.get("x")
+    assert seen == [("PUT", "/x"), ("GET", "/x")]
+
+
+async def test_no_more_requests_are_under_way_than_the_budget_allows(
+    s3_location: S3Location,
+) -> None:
+    async with FaultyProxy(s3_location.server.endpoint) as proxy:
+        store = store_at(s3_location, aws_endpoint_url=proxy.endpoint, concurrency_limit="3")
+        await asyncio.gather(*(store.put(f"{number}", b"x") for number in range(12)))
+        await store.get_many([f"{number}" for number in range(12)])
+        await store.aclose()
+    assert store.concurrency == 3
+    assert proxy.most_at_once == 3
+
+
+# --------------------------------------------------------------------------- faults and retries
+
+
+@pytest.fixture
+async def proxy(s3_location: S3Location) -> AsyncIterator[FaultyProxy]:
+    async with FaultyProxy(s3_location.server.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def shaky(s3_location: S3Location, proxy: FaultyProxy) -> AsyncIterator[S3Store]:
+    store = store_at(
+        s3_location,
+        aws_endpoint_url=proxy.endpoint,
+        max_retries="3",
+        init_backoff="1ms",
+        max_backoff="2ms",
+        read_timeout="2s",
+    )
+    yield store
+    await store.aclose()
+
+
+TRANSIENT = [
+    Fate.answer(503, "SlowDown"),
+    Fate.answer(429, "TooManyRequests"),
+    Fate.answer(500, "InternalError"),
+    Fate.answer(502),
+    Fate.answer(504),
+    Fate.answer(409, "ConditionalRequestConflict"),
+    Fate.cut_before(),
+    Fate.cut_after(),
+    Fate.cut_inside(),
+]
+
+
+@pytest.mark.parametrize("fate", TRANSIENT, ids=str)
+async def test_what_may_pass_is_tried_again(shaky: S3Store, proxy: FaultyProxy, fate: Fate) -> None:
+    await shaky.put("x", b"0123456789")
+    proxy.fates = [fate, fate]
+    assert await shaky.get("x") == b"0123456789"
+    assert len(proxy.seen) == 4
+    proxy.fates = [fate]
+    assert [meta.path async for page in shaky.list() for meta in page] == ["x"]
+    proxy.fates = [fate]
+    await shaky.put("x", b"new")
+    assert await shaky.get("x") == b"new"
+
+
+@pytest.mark.parametrize(
+    ("fate", "error"),
+    [
+        (Fate.answer(400, "InvalidArgument"), StorageError),
+        (Fate.answer(403, "AccessDenied"), PermissionDeniedError),
+        (Fate.answer(404, "NoSuchKey"), ObjectNotFoundError),
+        (Fate.answer(404, "NoSuchBucket"), ObjectNotFoundError),
+        (Fate.answer(501, "NotImplemented"), StorageError),
+    ],
+    ids=str,
+)
+async def test_what_cannot_pass_is_not_tried_again(
+    shaky: S3Store, proxy: FaultyProxy, fate: Fate, error: type[StorageError]
+) -> None:
+    proxy.fates = [fate]
+    with pytest.raises(error):
+        await shaky.get("x")
+    assert len(proxy.seen) == 1
+
+
+async def test_throttling_that_lasts_is_raised_as_such(shaky: S3Store, proxy: FaultyProxy) -> None:
+    proxy.fates = [Fate.answer(503, "SlowDown")] * 9
+    with pytest.raises(ThrottledError, match="after 4 attempts"):
+        await shaky.get("x")
+    assert len(proxy.seen) == 4
+
+
+async def test_a_refusal_names_the_object_and_where_the_keys_are_from(shaky: S3Store) -> None:
+    shaky = S3Store.from_options(
+        "adelta-test",
+        "t",
+        {**_options(shaky), "aws_secret_access_key": "wrong-secret", "aws_session_token": "tok"},
+    )
+    with pytest.raises(PermissionDeniedError) as caught:
+        await shaky.get("the/key")
+    await shaky.aclose()
+    message = str(caught.value)
+    assert "s3://adelta-test/t/the/key" in message
+    assert "storage options" in message
+    assert "wrong-secret" not in message + repr(shaky) + repr(shaky.__dict__["_options"])
+
+
+def _options(store: S3Store) -> dict[str, str]:
+    options = store.__dict__["_options"]
+    return {
+        "aws_endpoint_url": options.endpoint,
+        "aws_allow_http": "true",
+        "aws_region": "us-east-1",
+        "aws_access_key_id": "test",
+    }
+
+
+# ------------------------------------------------------------------------- conditional puts
+
+
+LOST = [
+    Fate.cut_after(),
+    Fate.cut_inside(),
+    Fate.answer(500, "InternalError", applied=True),
+    Fate.answer(503, "ServiceUnavailable", applied=True),
+]
+
+
+@pytest.mark.parametrize("fate", LOST, ids=str)
+async def test_a_put_whose_answer_was_lost_is_found_to_be_ours(
+    shaky: S3Store, proxy: FaultyProxy, fate: Fate
+) -> None:
+    proxy.fates = [fate]
+    made = await shaky.put_if_absent("log/0.json", b"ours")
+    assert made.size == 4
+    assert [method for method, _ in proxy.seen] == ["PUT", "PUT", "GET"]
+    assert await shaky.get("log/0.json") == b"ours"
+
+
+@pytest.mark.parametrize(
+    "fate", [*LOST, Fate.cut_before(), Fate.answer(500, "InternalError")], ids=str
+)
+async def test_a_put_in_doubt_that_another_won_is_found_to_be_lost(
+    shaky: S3Store, store: S3Store, proxy: FaultyProxy, fate: Fate
+) -> None:
+    await store.put_if_absent("log/0.json", b"theirs")
+    proxy.fates = [fate]
+    with pytest.raises(ObjectExistsError):
+        await shaky.put_if_absent("log/0.json", b"ours")
+    assert await store.get("log/0.json") == b"theirs"
+
+
+@pytest.mark.parametrize("fate", [Fate.cut_before(), Fate.answer(500, "InternalError")], ids=str)
+async def test_a_put_in_doubt_that_did_not_happen_is_made_again(
+    shaky: S3Store, proxy: FaultyProxy, fate: Fate
+) -> None:
+    proxy.fates = [fate]
+    await shaky.put_if_absent("log/0.json", b"ours")
+    assert [method for method, _ in proxy.seen] == ["PUT", "PUT"]
+
+
+async def test_a_lost_race_without_doubt_costs_one_request(
+    shaky: S3Store, store: S3Store, proxy: FaultyProxy
+) -> None:
+    await store.put_if_absent("log/0.json", b"theirs")
+    with pytest.raises(ObjectExistsError):
+        await shaky.put_if_absent("log/0.json", b"theirs")  # even with the same bytes
+    assert len(proxy.seen) == 1
+
+
+async def test_a_put_in_doubt_is_decided_by_reading_when_trying_again_is_over(
+    shaky: S3Store, proxy: FaultyProxy
+) -> None:
+    proxy.fates = [Fate.answer(500, "InternalError", applied=True)] * 4
+    await shaky.put_if_absent("log/0.json", b"ours")
+    assert [method for method, _ in proxy.seen] == ["PUT"] * 4 + ["GET"]
+
+
+async def test_a_put_in_doubt_that_cannot_be_decided_says_so(
+    shaky: S3Store, proxy: FaultyProxy
+) -> None:
+    proxy.fates = [Fate.answer(500, "InternalError", applied=True)] * 20
+    with pytest.raises(CommitOutcomeUnknownError, match=r"log/0\.json may or may not"):
+        await shaky.put_if_absent("log/0.json", b"ours")
+
+
+async def test_a_put_that_never_left_is_no_doubt(s3_location: S3Location) -> None:
+    store = store_at(
+        s3_location, aws_endpoint_url="http://127.0.0.1:1", max_retries="1", init_backoff="1ms"
+    )
+    with pytest.raises(StorageError, match="ClientConnectorError"):
+        await store.put_if_absent("x", b"")
+    await store.aclose()
+
+
+async def test_a_broken_pooled_connection_is_not_used_twice_behind_our_back(
+    shaky: S3Store, proxy: FaultyProxy
+) -> None:
+    await shaky.put("warm", b"")
+    proxy.fates = [Fate.cut_after()]
+    before = shaky.request_count
+    await shaky.put_if_absent("x", b"ours")
+    assert shaky.request_count - before == len(proxy.seen) - 1 == 3
+
+
+# --------------------------------------------------------------------------------- multi-part
+
+
+async def test_a_failed_part_aborts_the_upload(shaky: S3Store, proxy: FaultyProxy) -> None:
+    def refuse(method: str, target: str) -> Fate | None:
+        return Fate.answer(403, "AccessDenied") if "partNumber=2" in target else None
+
+    proxy.choose = refuse
+    with pytest.raises(PermissionDeniedError):
+        await shaky.put_stream("x", pieces(*[bytes(1 << 20)] * 24))
+    assert [target for method, target in proxy.seen if method == "DELETE" and "uploadId=" in target]
+    assert await paths_of(shaky) == []
+
+
+@pytest.mark.parametrize(
+    "fate",
+    [
+        Fate.answer(200, "InternalError"),
+        Fate.answer(500, "InternalError", applied=True),
+        Fate.cut_after(),
+    ],
+    ids=str,
+)
+async def test_an_upload_whose_completion_failed_is_completed(
+    shaky: S3Store, proxy: FaultyProxy, fate: Fate
+) -> None:
+    left = [fate]
+
+    def fail_once(method: str, target: str) -> Fate | None:
+        completes = method == "POST" and "uploadId=" in target
+        return left.pop() if completes and left else None
+
+    proxy.choose = fail_once
+    made = await shaky.put_stream("x", pieces(*[bytes(1 << 20)] * 20))
+    assert made.size == 20 << 20
+    assert (await shaky.head("x")).size == 20 << 20
+
+
+async def test_parts_in_memory_are_few(store: S3Store) -> None:
+    made = sent = most = 0
+
+    def observe(method: str, _key: str, query: str) -> None:
+        nonlocal sent
+        sent += 8 if method == "PUT" and "partNumber" in query else 0
+
+    async def source() -> AsyncIterator[bytes]:
+        nonlocal made, most
+        for _ in range(100):
+            made += 1
+            most = max(most, made - sent)
+            yield bytes(1 << 20)
+
+    store.observe_requests(observe)
+    await store.put_stream("x", source())
+    assert most <= 33
+
+
+# ------------------------------------------------------------------------------------- deletes
+
+
+async def test_a_store_without_many_deletes_gets_single_ones(
+    shaky: S3Store, proxy: FaultyProxy
+) -> None:
+    for path in "abc":
+        await shaky.put(path, b"")
+    proxy.seen.clear()
+    proxy.fates = [Fate.answer(501, "NotImplemented")]
+    await shaky.delete("abc")
+    assert await paths_of(shaky) == []
+    await shaky.delete("ab")
+    assert [method for method, _ in proxy.seen] == ["POST", *["DELETE"] * 3, "GET", *["DELETE"] * 2]
+
+
+# -------------------------------------------------------------------------------- event loops
+
+
+def test_a_store_goes_on_on_the_next_loop(s3_location: S3Location) -> None:
+    store = store_at(s3_location)
+
+    async def use(close: bool) -> bytes:
+        await store.put("x", b"1")
+        try:
+            return await store.get("x")
+        finally:
+            if close:
+                await store.aclose()
+
+    assert asyncio.run(use(close=True)) == b"1"
+    assert asyncio.run(use(close=True)) == b"1"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # the sockets of a loop that was dropped
+        asyncio.run(use(close=False))
+        assert asyncio.run(use(close=True)) == b"1"
+        gc.collect()
+
+
+async def test_a_second_loop_beside_the_first_is_refused(store: S3Store) -> None:
+    await store.put("x", b"1")
+    with pytest.raises(InvalidUseError, match="open the table again"):
+        await asyncio.to_thread(asyncio.run, store.get("x"))

@@ -1,0 +1,1 @@
+"""What several test folders share: stores that count and fail, and an S3 server."""
