@@ -1,0 +1,159 @@
+"""CPU per request of adelta's S3 against obstore's, in one run against one server.
+
+    python perf/bench_requests.py [--endpoint URL] [--requests N] [--rounds R]
+
+Without an endpoint it starts Ceph's RADOS gateway, which checks every signature, or moto where that
+is not installed. What is printed is the CPU time of this process (user and system, all threads) per
+request, the best of several rounds that alternate between the two, and their ratio; the time that
+passes depends on the server and the machine. A 4 KiB get should cost no more than 1.5 times
+obstore's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import obstore
+from obstore.store import S3Store as ObstoreS3
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from adelta.storage.s3 import S3Store
+from tests.support.s3_server import S3Server, running_server
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+_BUCKET = "adelta-bench"
+_BODY = os.urandom(4096)
+_LISTED = 1000
+
+
+async def _measure(
+    work: Callable[[int], Awaitable[object]], requests: int, at_once: int
+) -> tuple[float, float]:
+    """Microseconds of CPU and of time per request."""
+    numbers = iter(range(requests))
+
+    async def worker() -> None:
+        for number in numbers:
+            await work(number)
+
+    began, cpu = time.perf_counter(), time.process_time()
+    await asyncio.gather(*(worker() for _ in range(at_once)))
+    cpu, passed = time.process_time() - cpu, time.perf_counter() - began
+    return cpu / requests * 1e6, passed / requests * 1e6
+
+
+async def _compare(server: S3Server, requests: int, rounds: int, at_once: int) -> float:
+    ours = S3Store.from_options(_BUCKET, "", server.storage_options)
+    theirs = ObstoreS3(
+        _BUCKET,
+        endpoint=server.endpoint,
+        access_key_id=server.access_key,
+        secret_access_key=server.secret_key,
+        region=server.region,
+        virtual_hosted_style_request=False,
+        client_options={"allow_http": True},
+    )
+    await asyncio.gather(*(ours.put(f"objects/{n:05}", _BODY) for n in range(_LISTED)))
+
+    async def get_ours(number: int) -> None:
+        assert len(await ours.get(f"objects/{number % _LISTED:05}")) == 4096
+
+    async def get_theirs(number: int) -> None:
+        answer = await obstore.get_async(theirs, f"objects/{number % _LISTED:05}")
+        assert len(await answer.bytes_async()) == 4096
+
+    async def range_ours(number: int) -> None:
+        assert len(await ours.get_range(f"objects/{number % _LISTED:05}", 100, 1124)) == 1024
+
+    async def range_theirs(number: int) -> None:
+        path = f"objects/{number % _LISTED:05}"
+        assert len(await obstore.get_range_async(theirs, path, start=100, end=1124)) == 1024
+
+    async def put_ours(number: int) -> None:
+        await ours.put(f"put/{number % _LISTED:05}", _BODY)
+
+    async def put_theirs(number: int) -> None:
+        await obstore.put_async(theirs, f"put/{number % _LISTED:05}", _BODY)
+
+    async def list_ours(_number: int) -> None:
+        assert sum([len(page) async for page in ours.list("objects/")]) == _LISTED
+
+    async def list_theirs(_number: int) -> None:
+        pages = obstore.list(theirs, "objects/", chunk_size=_LISTED)
+        assert sum([len(page) async for page in pages]) == _LISTED
+
+    jobs: list[
+        tuple[str, int, Callable[[int], Awaitable[object]], Callable[..., Awaitable[object]]]
+    ]
+    jobs = [
+        ("get, 4 KiB", requests, get_ours, get_theirs),
+        ("ranged get, 1 KiB", requests, range_ours, range_theirs),
+        ("put, 4 KiB", requests // 4, put_ours, put_theirs),
+        ("list, 1000 keys", max(20, requests // 100), list_ours, list_theirs),
+    ]
+    print(f"{server.kind} at {server.endpoint}; {at_once} at once; best of {rounds} rounds")
+    print(
+        f"{'request':20}{'adelta CPU':>12}{'obstore CPU':>13}{'ratio':>7}{'time':>12}{'time':>12}"
+    )
+    ratios = {}
+    for name, count, our_work, their_work in jobs:
+        for work in (our_work, their_work):
+            await _measure(work, max(at_once, count // 20), at_once)
+        our_best = their_best = (float("inf"), float("inf"))
+        for _ in range(rounds):
+            our_best = min(our_best, await _measure(our_work, count, at_once))
+            their_best = min(their_best, await _measure(their_work, count, at_once))
+        ratios[name] = our_best[0] / their_best[0]
+        print(
+            f"{name:20}{our_best[0]:9.0f} µs{their_best[0]:10.0f} µs{ratios[name]:7.2f}"
+            f"{our_best[1]:9.0f} µs{their_best[1]:9.0f} µs"
+        )
+    await ours.aclose()
+    return ratios["get, 4 KiB"]
+
+
+@contextlib.contextmanager
+def _server(endpoint: str | None) -> Iterator[S3Server]:
+    if endpoint is not None:
+        yield S3Server("server", endpoint)
+        return
+    with running_server() as server:
+        yield server
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--endpoint", help="a running server with the keys test and testtest")
+    parser.add_argument("--requests", type=int, default=4000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--at-once", type=int, default=16)
+    parser.add_argument("--uvloop", action="store_true", help="run on uvloop")
+    arguments = parser.parse_args()
+    factory = None
+    if arguments.uvloop:
+        import uvloop
+
+        factory = uvloop.new_event_loop
+    with _server(arguments.endpoint) as server:
+        server.make_bucket(_BUCKET)
+        with asyncio.Runner(loop_factory=factory) as runner:
+            ratio = runner.run(
+                _compare(server, arguments.requests, arguments.rounds, arguments.at_once)
+            )
+    return 0 if ratio <= 1.5 else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
