@@ -1,7 +1,7 @@
 """The port through which a version is claimed, and the three ways in which that can end.
 
-A coordinator gives mutual exclusion: of all the attempts at one version, by any process, at most one
-is ever answered with `Committed`. It never overwrites a version that is there.
+A coordinator gives mutual exclusion: of all the attempts at one version, by any process, at most
+one is ever answered with `Committed`. It never overwrites a version that is there.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class FilesystemCoordinator:
 
 
 def _is_by(commit: bytes, transaction_id: str) -> bool:
-    """Whether `transaction_id` made this commit. Its `commitInfo` is the first line, but need not be."""
+    """Whether `transaction_id` made this commit; its `commitInfo` may be on any line."""
     for line in commit.splitlines():
         if transaction_id.encode() not in line:
             continue

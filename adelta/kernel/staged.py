@@ -8,19 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from adelta.kernel.actions.file_actions import (
     ADD_SCHEMA,
     REMOVE_SCHEMA,
     AddCDCFile,
     AddFile,
 )
-from adelta.kernel.actions.json import VERSION_COLUMN, ActionBatch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import pyarrow as pa
 
     from adelta.kernel.actions.commit_info import CommitInfo
     from adelta.kernel.actions.domain_metadata import DomainMetadata
@@ -28,10 +26,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.actions.set_transaction import SetTransaction
 
-__all__ = ["NO_ADDS", "NO_REMOVES", "StagedChanges", "WinningCommit", "winning_commits"]
-
-NO_ADDS: pa.Table = ADD_SCHEMA.empty_table()
-NO_REMOVES: pa.Table = REMOVE_SCHEMA.empty_table()
+__all__ = ["StagedChanges", "WinningCommit"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +48,7 @@ class StagedChanges:
     set_transactions: tuple[SetTransaction, ...] = ()
     domains: tuple[DomainMetadata, ...] = ()
     adds: tuple[AddFile, ...] = ()
-    removes: pa.Table = field(default=NO_REMOVES, hash=False, compare=False)
+    removes: pa.Table = field(default_factory=REMOVE_SCHEMA.empty_table, hash=False, compare=False)
     cdc: tuple[AddCDCFile, ...] = ()
 
     @property
@@ -80,8 +75,8 @@ class WinningCommit:
     metadata: Metadata | None = None
     set_transactions: tuple[SetTransaction, ...] = ()
     domains: tuple[DomainMetadata, ...] = ()
-    adds: pa.Table = field(default=NO_ADDS, hash=False, compare=False)
-    removes: pa.Table = field(default=NO_REMOVES, hash=False, compare=False)
+    adds: pa.Table = field(default_factory=ADD_SCHEMA.empty_table, hash=False, compare=False)
+    removes: pa.Table = field(default_factory=REMOVE_SCHEMA.empty_table, hash=False, compare=False)
 
     @property
     def operation(self) -> str | None:
@@ -92,27 +87,3 @@ class WinningCommit:
     def is_blind_append(self) -> bool:
         """Whether the commit says that it read nothing."""
         return bool(self.commit_info and self.commit_info.is_blind_append)
-
-
-def winning_commits(batch: ActionBatch) -> tuple[WinningCommit, ...]:
-    """The commits of a decoded batch, one by one in ascending order."""
-    protocols, metadata = dict(batch.protocols), dict(batch.metadata)
-    return tuple(
-        WinningCommit(
-            version=version,
-            commit_info=batch.commit_infos.get(version),
-            protocol=protocols.get(version),
-            metadata=metadata.get(version),
-            set_transactions=tuple(txn for at, txn in batch.set_transactions if at == version),
-            domains=tuple(domain for at, domain in batch.domain_metadata if at == version),
-            adds=_of_version(batch.adds, version),
-            removes=_of_version(batch.removes, version),
-        )
-        for version in batch.versions
-    )
-
-
-def _of_version(files: pa.Table, version: int) -> pa.Table:
-    if not files.num_rows:
-        return files
-    return files.filter(pc.equal(files.column(VERSION_COLUMN), version))

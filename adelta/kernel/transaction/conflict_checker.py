@@ -11,7 +11,7 @@ A blind append has read nothing, so no file action can conflict with it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -171,7 +171,7 @@ def _check_added(
 
 
 def _check_removed(
-    read: ReadSet, removed: pa.Array | None, winner: WinningCommit, root: str | None
+    read: ReadSet, removed: pa.Array[Any] | None, winner: WinningCommit, root: str | None
 ) -> None:
     if not winner.removes.num_rows:
         return
@@ -200,7 +200,7 @@ def _check_removed(
             )
 
 
-def _removed_paths(staged: StagedChanges, root: str | None) -> pa.Array | None:
+def _removed_paths(staged: StagedChanges, root: str | None) -> pa.Array[Any] | None:
     """Decoded paths: two commits that give one file different deletion vectors collide as well."""
     if not staged.removes.num_rows:
         return None

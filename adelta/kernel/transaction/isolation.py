@@ -8,7 +8,7 @@ default; `WriteSerializable` is chosen for one transaction. A commit that change
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -63,5 +63,5 @@ def effective_level(staged: StagedChanges, asked: IsolationLevel) -> IsolationLe
     return asked if changes else IsolationLevel.SNAPSHOT
 
 
-def _any_true(column: pa.ChunkedArray) -> bool:
+def _any_true(column: pa.ChunkedArray[Any]) -> bool:
     return bool(pc.any(column).as_py())

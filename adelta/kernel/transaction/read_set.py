@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,7 +21,7 @@ class FilePredicate(Protocol):
         """The condition as SQL, for messages."""
         ...
 
-    def may_match(self, adds: pa.Table) -> pa.Array | pa.ChunkedArray:
+    def may_match(self, adds: pa.Table) -> pa.Array[Any] | pa.ChunkedArray[Any]:
         """For each file of `ADD_SCHEMA`, false where the condition holds for none of its rows."""
         ...
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -10,9 +10,9 @@ from adelta.kernel.actions.file_actions import REMOVE_SCHEMA, RemoveFile
 from adelta.kernel.file_set import remove_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-__all__ = ["removals", "remove_actions"]
+__all__ = ["removals", "remove_actions", "removes_table"]
 
 _SLICE = 1024
 
@@ -23,7 +23,7 @@ def removals(files: pa.Table, deletion_timestamp: int, *, data_change: bool = Tr
     Example: the live files a and b become two removes with their partition values and sizes.
     """
     count = files.num_rows
-    made: dict[str, pa.Array] = {
+    made: dict[str, pa.Array[Any]] = {
         "deletion_timestamp": pa.repeat(deletion_timestamp, count),
         "data_change": pa.repeat(data_change, count),
         "extended_file_metadata": pa.repeat(True, count),
@@ -31,6 +31,19 @@ def removals(files: pa.Table, deletion_timestamp: int, *, data_change: bool = Tr
     }
     columns = [made[f.name] if f.name in made else files.column(f.name) for f in REMOVE_SCHEMA]
     return pa.Table.from_arrays(columns, schema=REMOVE_SCHEMA)
+
+
+def removes_table(rows: Iterable[RemoveFile]) -> pa.Table:
+    """Single tombstones as a table of `REMOVE_SCHEMA`."""
+    taken = tuple(rows)
+    columns = [
+        pa.array([_cell(getattr(row, f.name)) for row in taken], f.type) for f in REMOVE_SCHEMA
+    ]
+    return pa.Table.from_arrays(columns, schema=REMOVE_SCHEMA)
+
+
+def _cell(value: Any) -> Any:
+    return value.to_json() if hasattr(value, "to_json") else value
 
 
 def remove_actions(removes: pa.Table) -> Iterator[RemoveFile]:

@@ -1,0 +1,1 @@
+"""What checkpoints hold and how their rows are laid out (PROTOCOL.md, "Checkpoints")."""

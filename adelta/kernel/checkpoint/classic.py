@@ -1,0 +1,108 @@
+"""The rows of a classic checkpoint (PROTOCOL.md, "V1 Spec").
+
+Singletons are rows made one by one; live files and tombstones stay columns, which only change their
+names. `commitInfo` and `cdc` are never part of a checkpoint.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from adelta.kernel.checkpoint.schema import REMOVE_COLUMNS, add_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from adelta.kernel.actions.domain_metadata import DomainMetadata
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.actions.set_transaction import SetTransaction
+
+__all__ = ["add_rows", "kept_tombstones", "kept_transactions", "remove_rows", "singleton_rows"]
+
+
+def singleton_rows(
+    schema: pa.Schema,
+    protocol: Protocol,
+    metadata: Metadata,
+    transactions: Iterable[SetTransaction],
+    domains: Iterable[DomainMetadata],
+) -> pa.Table:
+    """Everything but the files, in rows of `schema`."""
+    rows: list[dict[str, Any]] = [
+        {"protocol": protocol.to_json()},
+        {"metaData": _pairs(metadata.to_json())},
+        *({"txn": txn.to_json()} for txn in transactions),
+        *({"domainMetadata": domain.to_json()} for domain in domains if not domain.removed),
+    ]
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def _pairs(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Maps as the lists of pairs that Arrow takes."""
+    storage = metadata["format"]
+    return metadata | {
+        "configuration": list(metadata["configuration"].items()),
+        "format": storage | {"options": list(storage["options"].items())},
+    }
+
+
+def add_rows(
+    schema: pa.Schema, files: pa.Table, parsed: Mapping[str, pa.Array[Any]] | None = None
+) -> pa.Table:
+    """Live files of `ADD_SCHEMA` as rows of `schema`.
+
+    `parsed` holds the columns `partitionValues_parsed` and `stats_parsed`, where the schema has
+    them. `dataChange` is false: what a checkpoint adds is no news.
+    """
+    kind = schema.field("add").type
+    extra = parsed or {}
+    names = {field.name for field in kind} - set(extra)
+    columns = list(add_columns(stats="stats" in names))
+    quiet = pa.repeat(False, files.num_rows)
+    arrays = [quiet if c == "data_change" else _flat(files.column(c)) for c in columns]
+    return _rows(schema, "add", [*arrays, *(extra[f.name] for f in kind if f.name in extra)])
+
+
+def remove_rows(schema: pa.Schema, tombstones: pa.Table) -> pa.Table:
+    """Tombstones of `REMOVE_SCHEMA` as rows of `schema`."""
+    quiet = pa.repeat(False, tombstones.num_rows)
+    arrays = [quiet if c == "data_change" else _flat(tombstones.column(c)) for c in REMOVE_COLUMNS]
+    return _rows(schema, "remove", arrays)
+
+
+def _rows(schema: pa.Schema, action: str, arrays: list[pa.Array[Any]]) -> pa.Table:
+    count = len(arrays[0])
+    kind = schema.field(action).type
+    struct = pa.StructArray.from_arrays(arrays, fields=list(kind))
+    columns = [struct if f.name == action else pa.nulls(count, f.type) for f in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _flat(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    combined = column.combine_chunks()
+    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+
+
+def kept_tombstones(tombstones: pa.Table, now_ms: int, retention_ms: int) -> pa.Table:
+    """The tombstones that have not expired; one without a time has."""
+    deleted = pc.fill_null(tombstones.column("deletion_timestamp"), 0)
+    return tombstones.filter(
+        pc.greater_equal(deleted, pa.scalar(now_ms - retention_ms, pa.int64()))
+    )
+
+
+def kept_transactions(
+    transactions: Iterable[SetTransaction], now_ms: int, retention_ms: int | None
+) -> list[SetTransaction]:
+    """The application transactions to remember; without a retention, all of them.
+
+    One that does not say when it was updated is kept: to forget it could write a batch twice.
+    """
+    if retention_ms is None:
+        return list(transactions)
+    cutoff = now_ms - retention_ms
+    return [txn for txn in transactions if txn.last_updated is None or txn.last_updated > cutoff]

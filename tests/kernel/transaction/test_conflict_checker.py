@@ -1,0 +1,285 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+import pytest
+
+from adelta.errors import (
+    CommitConflictError,
+    ConcurrentAppendError,
+    ConcurrentDeleteDeleteError,
+    ConcurrentDeleteReadError,
+    ConcurrentTransactionError,
+    MetadataChangedError,
+    ProtocolChangedError,
+)
+from adelta.kernel.actions.commit_info import CommitInfo
+from adelta.kernel.actions.domain_metadata import DomainMetadata
+from adelta.kernel.actions.file_actions import ADD_SCHEMA, AddFile, RemoveFile
+from adelta.kernel.actions.metadata import Metadata
+from adelta.kernel.actions.protocol import Protocol
+from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.kernel.staged import StagedChanges, WinningCommit
+from adelta.kernel.transaction.conflict_checker import Rebase, rebase
+from adelta.kernel.transaction.isolation import IsolationLevel
+from adelta.kernel.transaction.read_set import ReadSet
+from adelta.kernel.transaction.removal import removals, removes_table
+
+PROTOCOL = Protocol(1, 2)
+METADATA = Metadata("id", '{"type":"struct","fields":[]}')
+SERIALIZABLE = IsolationLevel.SERIALIZABLE
+APPEND = ReadSet()
+ALL_READ = ReadSet(whole_table=True)
+
+
+def add(path: str, *, partition: str | None = None, data_change: bool = True) -> AddFile:
+    return AddFile(path, {"p": partition}, 10, 0, data_change)
+
+
+def adds(*files: AddFile) -> pa.Table:
+    rows = [
+        {
+            "path": f.path,
+            "partition_values": list(f.partition_values.items()),
+            "size": f.size,
+            "modification_time": 0,
+            "data_change": f.data_change,
+        }
+        for f in files
+    ]
+    return pa.Table.from_pylist(rows, schema=ADD_SCHEMA)
+
+
+def removes(*paths: str, data_change: bool = True) -> pa.Table:
+    return removes_table(RemoveFile(path, 5, data_change) for path in paths)
+
+
+def staged(**changes: object) -> StagedChanges:
+    return StagedChanges("mine", **{"adds": (add("new"),), **changes})  # type: ignore[arg-type]
+
+
+def winner(version: int = 5, **content: object) -> WinningCommit:
+    info = CommitInfo(operation="WRITE", txn_id="theirs", is_blind_append=False)
+    return WinningCommit(version, **{"commit_info": info, **content})  # type: ignore[arg-type]
+
+
+def judge(
+    mine: StagedChanges,
+    read: ReadSet,
+    *winners: WinningCommit,
+    level: IsolationLevel = SERIALIZABLE,
+) -> Rebase:
+    return rebase(mine, read, winners, protocol=PROTOCOL, metadata=METADATA, level=level)
+
+
+def test_a_blind_append_goes_after_whatever_other_writers_did_to_files() -> None:
+    judged = judge(
+        staged(),
+        APPEND,
+        winner(5, adds=adds(add("a"))),
+        winner(6, removes=removes("a", "b")),
+        winner(7, adds=adds(add("c", data_change=False)), removes=removes("d", data_change=False)),
+    )
+    assert judged == Rebase(7, PROTOCOL, METADATA)
+
+
+def test_a_transaction_that_read_everything_conflicts_with_any_added_file() -> None:
+    with pytest.raises(ConcurrentAppendError, match=r"version 5 \(WRITE\).*'a'") as caught:
+        judge(staged(), ALL_READ, winner(adds=adds(add("a"))))
+    assert caught.value.winning_version == 5
+    assert caught.value.winning_operation == "WRITE"
+    assert caught.value.retryable
+
+
+def test_a_transaction_that_read_everything_conflicts_with_any_removed_file() -> None:
+    with pytest.raises(ConcurrentDeleteReadError, match="'a' and 1 more files"):
+        judge(staged(), ALL_READ, winner(removes=removes("a", "b", data_change=False)))
+
+
+def test_a_removed_file_that_was_read_is_a_conflict_and_another_is_not() -> None:
+    read = ReadSet(paths=frozenset({"part=a b/x"}))
+    judge(staged(), read, winner(removes=removes("part=c/x")))
+    with pytest.raises(ConcurrentDeleteReadError, match="which was read"):
+        judge(staged(), read, winner(removes=removes("part=a%20b/x")))
+
+
+@pytest.mark.parametrize("level", list(IsolationLevel))
+@pytest.mark.parametrize("mine_changes", [True, False])
+@pytest.mark.parametrize("theirs_changes", [True, False])
+def test_removing_the_same_file_twice_is_a_conflict_at_every_level(
+    level: IsolationLevel, mine_changes: bool, theirs_changes: bool
+) -> None:
+    mine = staged(removes=removals(adds(add("a%20b")), 1, data_change=mine_changes))
+    theirs = winner(removes=removes("a b", data_change=theirs_changes))
+    with pytest.raises(ConcurrentDeleteDeleteError):
+        judge(mine, APPEND, theirs, level=level)
+
+
+def test_write_serializable_overlooks_blind_appends_alone() -> None:
+    level = IsolationLevel.WRITE_SERIALIZABLE
+    blind = CommitInfo(is_blind_append=True)
+    judge(staged(), ALL_READ, winner(adds=adds(add("a")), commit_info=blind), level=level)
+    for info in (None, CommitInfo(), CommitInfo(is_blind_append=False)):
+        with pytest.raises(ConcurrentAppendError):
+            judge(staged(), ALL_READ, winner(adds=adds(add("a")), commit_info=info), level=level)
+
+
+def test_write_serializable_sees_blind_appends_when_the_metadata_changes() -> None:
+    mine = staged(metadata=replace(METADATA, name="new"))
+    blind = winner(adds=adds(add("a")), commit_info=CommitInfo(is_blind_append=True))
+    with pytest.raises(ConcurrentAppendError):
+        judge(mine, ALL_READ, blind, level=IsolationLevel.WRITE_SERIALIZABLE)
+
+
+def test_snapshot_isolation_overlooks_added_files() -> None:
+    judge(staged(), ALL_READ, winner(adds=adds(add("a"))), level=IsolationLevel.SNAPSHOT)
+
+
+@dataclass(frozen=True)
+class InPartition:
+    value: str
+
+    @property
+    def text(self) -> str:
+        return f"p = '{self.value}'"
+
+    def may_match(self, files: pa.Table) -> pa.Array:
+        found = [dict(values)["p"] for values in files.column("partition_values").to_pylist()]
+        return pa.array([value == self.value for value in found])
+
+
+def test_only_files_that_a_read_predicate_may_match_conflict() -> None:
+    read = ReadSet(predicates=(InPartition("x"),))
+    judge(staged(), read, winner(adds=adds(add("a", partition="y"))))
+    with pytest.raises(ConcurrentAppendError, match="'b', which may hold rows where p = 'x'"):
+        judge(staged(), read, winner(adds=adds(add("a", partition="y"), add("b", partition="x"))))
+
+
+def test_a_transaction_that_finds_itself_among_the_winners_has_won() -> None:
+    itself = winner(6, commit_info=CommitInfo(txn_id="mine"), removes=removes("a"))
+    mine = staged(removes=removals(adds(add("a")), 1))
+    judged = judge(mine, ALL_READ, winner(5, adds=adds(add("b"))), itself)
+    assert judged.own_version == 6
+
+
+def test_a_batch_that_a_winner_has_recorded_is_applied_and_conflicts_with_nothing() -> None:
+    mine = staged(set_transactions=(SetTransaction("app", 7),), removes=removals(adds(add("a")), 1))
+    theirs = winner(set_transactions=(SetTransaction("app", 7),), removes=removes("a"))
+    assert judge(mine, ALL_READ, theirs).applied_at == 5
+
+
+def test_a_later_batch_of_the_same_application_applies_this_one_too() -> None:
+    mine = staged(set_transactions=(SetTransaction("app", 7),))
+    assert judge(mine, APPEND, winner(set_transactions=(SetTransaction("app", 9),))).applied_at == 5
+
+
+def test_an_earlier_batch_of_the_same_application_is_a_conflict() -> None:
+    mine = staged(set_transactions=(SetTransaction("app", 7),))
+    with pytest.raises(ConcurrentTransactionError, match="'app' to version 6"):
+        judge(mine, APPEND, winner(set_transactions=(SetTransaction("app", 6),)))
+
+
+def test_another_application_is_no_conflict() -> None:
+    mine = staged(set_transactions=(SetTransaction("app", 7),))
+    judged = judge(mine, APPEND, winner(set_transactions=(SetTransaction("other", 7),)))
+    assert judged.applied_at is None
+
+
+def test_a_domain_that_both_write_is_a_conflict() -> None:
+    mine = staged(domains=(DomainMetadata("d", "1"),))
+    judge(mine, APPEND, winner(domains=(DomainMetadata("e", "1"),)))
+    with pytest.raises(ConcurrentTransactionError, match="'d'"):
+        judge(mine, APPEND, winner(domains=(DomainMetadata("d", "2"),)))
+
+
+def test_a_domain_that_was_read_is_a_conflict() -> None:
+    with pytest.raises(ConcurrentTransactionError):
+        judge(
+            staged(), ReadSet(domains=frozenset({"d"})), winner(domains=(DomainMetadata("d", ""),))
+        )
+
+
+def test_a_changed_protocol_is_a_conflict_and_the_same_one_again_is_not() -> None:
+    judge(staged(), APPEND, winner(protocol=PROTOCOL))
+    with pytest.raises(ProtocolChangedError):
+        judge(staged(), APPEND, winner(protocol=Protocol(1, 4)))
+    with pytest.raises(ProtocolChangedError):
+        judge(staged(protocol=Protocol(1, 4)), APPEND, winner(protocol=PROTOCOL))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "sales"},
+        {"description": "of a year"},
+        {"configuration": {"delta.checkpointInterval": "5"}},
+        {"configuration": {"DELTA.logRetentionDuration": "interval 1 day"}},
+        {"configuration": {"owner": "me"}},
+    ],
+)
+def test_metadata_that_say_nothing_about_files_are_adopted(change: dict[str, object]) -> None:
+    changed = replace(METADATA, **change)  # type: ignore[arg-type]
+    assert judge(staged(), APPEND, winner(metadata=changed)).metadata == changed
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schema_string": '{"type":"struct","fields":[{"name":"x"}]}'},
+        {"partition_columns": ("x",)},
+        {"configuration": {"delta.appendOnly": "true"}},
+        {"configuration": {"delta.constraints.positive": "x > 0"}},
+        {"configuration": {"delta.something.of.tomorrow": "1"}},
+        {"id": "another table"},
+    ],
+)
+def test_metadata_that_files_depend_on_are_a_conflict(change: dict[str, object]) -> None:
+    with pytest.raises(MetadataChangedError):
+        judge(staged(), APPEND, winner(metadata=replace(METADATA, **change)))  # type: ignore[arg-type]
+
+
+def test_two_changes_of_metadata_are_a_conflict() -> None:
+    mine = staged(metadata=replace(METADATA, name="mine"))
+    with pytest.raises(MetadataChangedError):
+        judge(mine, APPEND, winner(metadata=replace(METADATA, name="theirs")))
+
+
+def test_changes_add_up_over_several_winners() -> None:
+    first = replace(METADATA, name="first")
+    second = replace(first, configuration={"delta.checkpointInterval": "3"})
+    judged = judge(staged(), APPEND, winner(5, metadata=first), winner(6, metadata=second))
+    assert judged.metadata == second
+    assert judged.read_version == 6
+
+
+def test_the_order_of_checks_is_delta_sparks() -> None:
+    """A winner that breaks every rule is reported for the first one; then the next is looked at."""
+    mine = staged(
+        metadata=METADATA,
+        domains=(DomainMetadata("d", ""),),
+        set_transactions=(SetTransaction("app", 7),),
+        removes=removals(adds(add("a")), 1),
+    )
+    content: dict[str, object] = {
+        "protocol": Protocol(1, 4),
+        "metadata": replace(METADATA, schema_string="x"),
+        "domains": (DomainMetadata("d", ""),),
+        "set_transactions": (SetTransaction("app", 6),),
+        "adds": adds(add("n")),
+        "removes": removes("a"),
+    }
+    raised: list[type[CommitConflictError]] = []
+    for name in list(content):
+        with pytest.raises(CommitConflictError) as caught:
+            judge(mine, ALL_READ, winner(**content))
+        raised.append(type(caught.value))
+        del content[name]
+    assert raised == [
+        ProtocolChangedError,
+        MetadataChangedError,
+        ConcurrentTransactionError,
+        ConcurrentTransactionError,
+        ConcurrentAppendError,
+        ConcurrentDeleteReadError,
+    ]
