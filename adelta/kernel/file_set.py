@@ -39,17 +39,17 @@ def canonical_paths(paths: pa.ChunkedArray, root: str | None = None) -> pa.Chunk
 
     Example: ``a%20b`` becomes ``a b``; ``file:/t/a`` becomes ``a`` below the root ``file:///t``.
     """
-    odd = not_canonical(paths)
-    if not pc.any(odd).as_py():
-        return paths
     chunks = []
-    for chunk, mask in zip(paths.chunks, odd.chunks, strict=True):
-        changed = [canonical_path(path, root) for path in chunk.filter(mask).to_pylist()]
-        chunks.append(pc.replace_with_mask(chunk, mask, pa.array(changed, pa.string())))
+    for chunk in paths.chunks:
+        odd = not_canonical(chunk)
+        if pc.any(odd).as_py():
+            changed = [canonical_path(path, root) for path in chunk.filter(odd).to_pylist()]
+            chunk = pc.replace_with_mask(chunk, odd, pa.array(changed, pa.string()))
+        chunks.append(chunk)
     return pa.chunked_array(chunks, pa.string())
 
 
-def not_canonical(paths: pa.ChunkedArray) -> pa.ChunkedArray:
+def not_canonical(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """Which paths of file actions may not be canonical as they stand."""
     return pc.match_substring_regex(paths, r"%|^/|^[A-Za-z][A-Za-z0-9+.-]*:")
 

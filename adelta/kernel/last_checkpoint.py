@@ -108,8 +108,7 @@ def canonical_form(data: bytes) -> str:
     Raises:
         ValueError: the text is not JSON, or a key occurs twice in one object.
     """
-    value = _load(data)
-    return ",".join(sorted(_leaves(value, ""), key=str.encode))
+    return ",".join(_sorted(_load(data)))
 
 
 def _digest(pairs: list[str]) -> str:
@@ -121,7 +120,13 @@ def _parse(data: bytes) -> list[str] | None:
     value = _load(data)
     if not isinstance(value, dict):
         return None
-    return sorted(_leaves(value, ""), key=str.encode)
+    return _sorted(value)
+
+
+def _sorted(value: object) -> list[str]:
+    """Leaf pairs in the order of their paths' bytes, so that index 10 comes before index 2."""
+    pairs = sorted(_leaves(value, ""), key=lambda pair: pair[0].encode())
+    return [f"{path}={text}" if path else text for path, text in pairs]
 
 
 def _load(data: bytes) -> object:
@@ -142,7 +147,7 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return unique
 
 
-def _leaves(value: object, path: str) -> Iterator[str]:
+def _leaves(value: object, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict):
         for key, inner in value.items():
             if not path and key == _CHECKSUM:
@@ -152,8 +157,7 @@ def _leaves(value: object, path: str) -> Iterator[str]:
         for index, inner in enumerate(value):
             yield from _leaves(inner, _join(path, str(index)))
     else:
-        text = _scalar(value)
-        yield f"{path}={text}" if path else text
+        yield path, _scalar(value)
 
 
 def _join(path: str, segment: str) -> str:

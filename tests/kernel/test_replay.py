@@ -1,0 +1,127 @@
+"""Action reconciliation: what commits leave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adelta.kernel.actions.json import ActionBatch, decode_commits
+from adelta.kernel.file_set import FileSet, file_keys
+from adelta.kernel.replay import reconcile, survivors
+
+Line = dict[str, Any]
+
+
+def add(path: str, vector: str | None = None, **more: Any) -> Line:
+    body = {"path": path, "partitionValues": {}, "size": 1, "modificationTime": 1, **more}
+    return {"add": body | _vector(vector)}
+
+
+def remove(path: str, vector: str | None = None) -> Line:
+    return {"remove": {"path": path, "dataChange": True} | _vector(vector)}
+
+
+def _vector(unique: str | None) -> Line:
+    if unique is None:
+        return {}
+    descriptor = {"storageType": "i", "pathOrInlineDv": unique, "sizeInBytes": 1, "cardinality": 1}
+    return {"deletionVector": descriptor}
+
+
+def batch(*commits: list[Line], start: int = 0) -> ActionBatch:
+    return decode_commits(
+        [(v, b"\n".join(map(orjson.dumps, lines))) for v, lines in enumerate(commits, start)]
+    )
+
+
+def live(*batches: ActionBatch, root: str | None = None) -> set[str]:
+    tail = reconcile(batches, root)
+    return set(file_keys(tail.adds, root).to_pylist())
+
+
+def test_a_later_remove_takes_an_add_away_and_stays_as_a_tombstone() -> None:
+    tail = reconcile([batch([add("a"), add("b")], [remove("a")])])
+    assert tail.adds.column("path").to_pylist() == ["b"]
+    assert tail.tombstones.column("path").to_pylist() == ["a"]
+
+
+def test_a_later_add_takes_a_tombstone_away() -> None:
+    tail = reconcile([batch([add("a")], [remove("a")], [add("a")])])
+    assert tail.adds.column("path").to_pylist() == ["a"]
+    assert tail.tombstones.num_rows == 0
+
+
+def test_an_add_of_a_live_file_replaces_its_statistics() -> None:
+    tail = reconcile([batch([add("a", stats="old")], [add("a", stats="new")])])
+    assert tail.adds.column("stats").to_pylist() == ["new"]
+
+
+def test_a_new_deletion_vector_replaces_the_file_without_one() -> None:
+    assert live(batch([add("a")], [add("a", "v1"), remove("a")])) == {"a\x00iv1"}
+
+
+def test_removing_one_deletion_vector_leaves_the_file_with_another() -> None:
+    first = batch([add("a", "v1")])
+    second = batch([add("a", "v2"), remove("a", "v1")], start=1)
+    assert live(first, second) == {"a\x00iv2"}
+
+
+def test_a_remove_matches_whatever_way_its_path_is_written() -> None:
+    commits = batch([add("part=a%20b/x"), add("y")], [remove("s3://bucket/t/part=a%20b/x")])
+    assert live(commits, root="s3a://bucket/t") == {"y"}
+    commits = batch([add("file:///t/x")], [remove("/t/x")])
+    assert live(commits) == set()
+
+
+def test_a_path_is_decoded_once() -> None:
+    assert live(batch([add("p=a%2525/x"), add("p=a%25/x")])) == {"p=a%25/x", "p=a%/x"}
+
+
+def test_rows_of_a_checkpoint_that_the_commits_name_do_not_survive() -> None:
+    checkpoint = reconcile([batch([add("a"), add("b", "v1"), add("c"), add("d%20e")])]).adds
+    tail = reconcile([batch([remove("a"), remove("b"), remove("d e")], start=1)])
+    mask = survivors(checkpoint, tail)
+    assert mask is not None
+    kept = FileSet(checkpoint).filter(mask)
+    assert sorted(file.path for file in kept.rows()) == ["b", "c"]
+
+
+def test_a_tail_that_names_no_file_of_a_checkpoint_costs_no_copy() -> None:
+    checkpoint = reconcile([batch([add("a")])]).adds
+    assert survivors(checkpoint, reconcile([batch([add("b")], start=1)])) is None
+
+
+actions = st.tuples(
+    st.sampled_from(["add", "remove"]),
+    st.sampled_from(["a", "b c", "d%"]),
+    st.sampled_from([None, "v1", "v2"]),
+)
+
+
+@given(st.lists(st.lists(actions, max_size=4, unique_by=lambda a: a[1:]), max_size=6), st.data())
+def test_reconciliation_equals_replaying_one_action_after_the_other(
+    history: list[list[tuple[str, str, str | None]]], data: st.DataObject
+) -> None:
+    model: dict[tuple[str, str | None], str] = {}
+    commits = []
+    for commit in history:
+        lines = []
+        for kind, path, vector in commit:
+            model[path, vector] = kind
+            written = path.replace("%", "%25").replace(" ", "%20")
+            lines.append((add if kind == "add" else remove)(written, vector))
+        commits.append(lines)
+    cut = data.draw(st.integers(0, len(commits)))
+    tail = reconcile([batch(*commits[:cut]), batch(*commits[cut:], start=cut)])
+
+    def keys(kind: str) -> set[str]:
+        named = {k for k, v in model.items() if v == kind}
+        return {path if vector is None else f"{path}\x00i{vector}" for path, vector in named}
+
+    assert set(file_keys(tail.adds).to_pylist()) == keys("add")
+    assert set(file_keys(tail.tombstones).to_pylist()) == keys("remove")
+    assert pa.types.is_string(tail.keys.type)
