@@ -25,6 +25,7 @@ __all__ = [
     "from_arrow_field",
     "from_arrow_schema",
     "from_arrow_type",
+    "is_list",
     "is_variant_field",
     "storage_type",
     "to_arrow_field",
@@ -199,7 +200,7 @@ def from_arrow_type(data_type: pa.DataType, path: str = "value") -> t.DataType:
             _from_field(data_type.item_field, f"{path}.value"),
             data_type.item_field.nullable,
         )
-    if _is_list(data_type):
+    if is_list(data_type):
         element: pa.Field[Any] = data_type.value_field  # type: ignore[attr-defined]  # all lists
         return t.ArrayType(_from_field(element, f"{path}.element"), element.nullable)
     if pa.types.is_fixed_size_binary(data_type):
@@ -241,7 +242,8 @@ def _from_field(field: pa.Field[Any], path: str) -> t.DataType:
     return t.VARIANT if is_variant_field(field) else from_arrow_type(field.type, path)
 
 
-def _is_list(data_type: pa.DataType) -> bool:
+def is_list(data_type: pa.DataType) -> bool:
+    """Whether a type is a list in any of Arrow's layouts."""
     return (
         pa.types.is_list(data_type)
         or pa.types.is_large_list(data_type)
