@@ -13,7 +13,6 @@ INT96 timestamps arrive as microseconds, field ids as the Arrow field metadata `
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -21,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from adelta._concurrency import in_thread
-from adelta.errors import AdeltaError, InvalidTableError, InvalidUseError, SchemaMismatchError
+from adelta._concurrency import in_thread, map_concurrent
+from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchError
 from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.byte_ranges import ByteRange, join_adjacent, subtract
 from adelta.parquet.columns import ColumnName, ColumnNode, ColumnTree
@@ -33,15 +32,14 @@ from adelta.parquet.sparse_file import SparseFile
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyarrow._parquet import ParquetReader
+
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["ChunkStatistics", "ParquetFile"]
 
 _JOINED = 8 * 1024 * 1024  # adjacent chunks are asked for as one range up to this size
-_BATCH_ROWS = 64 * 1024
-# parquet-mr before 1.2.9 left the dictionary page's header out of a chunk's size (PARQUET-816).
-_SHORT_CHUNKS = re.compile(r"parquet-mr(?: version (?:1\.[01]\.|1\.2\.[0-8](?!\d)|0\.)|$)")
-_SHORT_CHUNK_PADDING = 100
+_ROW_GROUPS_DECODED = 4  # at once, in one read; the worker threads bound it further
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +65,7 @@ class ParquetFile:
         schema: the Arrow schema of the whole file.
     """
 
-    __slots__ = ("_held", "_store", "_tree", "metadata", "path", "schema", "size")
+    __slots__ = ("_held", "_ranges", "_store", "_tree", "metadata", "path", "schema", "size")
 
     def __init__(
         self,
@@ -84,6 +82,7 @@ class ParquetFile:
         self.metadata = metadata
         self.schema = schema
         self._held = held
+        self._ranges: dict[tuple[int, int], ByteRange] = {}
         self._tree = ColumnTree(schema)
         if self._tree.num_leaves != metadata.num_columns:
             raise InvalidTableError(
@@ -166,20 +165,20 @@ class ParquetFile:
             rows = sum(self.metadata.row_group(group).num_rows for group in groups)
             return pa.table({"": pa.nulls(rows)}).select([])
         order = _top_level_order(selection)
+        found = await in_thread(self._chunk_ranges, leaves, groups)
         held = [self._held] if len(self._held[1]) else []
-        wanted = await in_thread(self._chunk_ranges, leaves, groups)
-        while True:
-            pieces = held + await self._fetch(subtract(wanted, _extents(held)))
-            file = SparseFile(self.path, self.size, pieces)
-            try:
-                return await in_thread(self._decode, file, leaves, groups, order)
-            except AdeltaError:
-                # Arrow may look past a chunk that its writer measured wrongly: fetch that too.
-                if file.missed is None:
-                    raise
-                held, wanted = pieces, [file.missed]
-            finally:
-                file.close()
+        wanted = join_adjacent(found, limit=_JOINED)
+        pieces = held + await self._fetch(subtract(wanted, _extents(held)))
+
+        async def decode(row_groups: list[int]) -> pa.Table:
+            return await in_thread(self._decode, pieces, leaves, row_groups, order)
+
+        if len(groups) <= 1:
+            return await decode(groups)
+        tables = await map_concurrent(
+            decode, ([group] for group in groups), limit=_ROW_GROUPS_DECODED
+        )
+        return pa.concat_tables(tables)
 
     async def read_row_group(
         self, row_group: int, columns: Sequence[ColumnName] | None = None
@@ -220,6 +219,7 @@ class ParquetFile:
         """
         leaves = self._tree.leaf_indices(self._select(columns))
         (group,) = self._groups((row_group,))
+        self._chunk_ranges(leaves, (group,))
         chunks = self.metadata.row_group(group)
         return sum(max(0, chunks.column(leaf).total_uncompressed_size) for leaf in leaves)
 
@@ -237,6 +237,7 @@ class ParquetFile:
                 f"{self.path}: {_text(column)} is {chain[-1].type}, and statistics are of leaves: "
                 "name one of its fields"
             )
+        self._chunk_ranges((chain[-1].first_leaf,), (group,))
         chunk = self.metadata.row_group(group).column(chain[-1].first_leaf)
         with reading(self.path):
             found = chunk.statistics
@@ -276,30 +277,26 @@ class ParquetFile:
         return selection
 
     def _chunk_ranges(self, leaves: Sequence[int], groups: Sequence[int]) -> list[ByteRange]:
-        """Where the store holds the leaves' chunks, adjacent ones joined."""
-        short = _SHORT_CHUNKS.match(self.metadata.created_by or "") is not None
-        ranges: list[ByteRange] = []
-        for group in groups:
-            chunks = self.metadata.row_group(group)
-            for leaf in leaves:
-                with reading(self.path):
-                    chunk = chunks.column(leaf)
-                    start = chunk.data_page_offset
-                    dictionary = chunk.dictionary_page_offset
-                    length = chunk.total_compressed_size
-                if dictionary is not None and 0 < dictionary < start:
-                    start = dictionary
-                end = start + length
-                if not 0 <= start <= end <= self.size:
-                    raise InvalidTableError(
-                        f"{self.path}: its footer places {chunk.path_in_schema} of row group "
-                        f"{group} at bytes {start:,} to {end:,} of an object of {self.size:,}. "
-                        "The object is damaged: restore it, or remove it from the table."
-                    )
-                if short:
-                    end = min(self.size, end + _SHORT_CHUNK_PADDING)
-                ranges.append((start, end))
-        return join_adjacent(ranges, limit=_JOINED)
+        """Where the store holds the leaves' chunks, by asking Arrow what it would read.
+
+        Arrow's reader judges the metadata of a chunk before it reads the chunk; its Python access
+        to that metadata ends the process where the metadata is damaged or encrypted. So a reader
+        over a file without any bytes goes first, and the read that it fails in is the range.
+        """
+        pairs = [(group, leaf) for group in groups for leaf in leaves]
+        unknown = [pair for pair in pairs if pair not in self._ranges]
+        if unknown:
+            probe = SparseFile(self.path, self.size, ())
+            reader = _open_sparse(probe, self.path, self.metadata)
+            for group, leaf in unknown:
+                try:
+                    with reading(self.path):
+                        reader.read_row_groups([group], column_indices=[leaf], use_threads=False)
+                except InvalidUseError:
+                    if probe.missed is None:
+                        raise
+                self._ranges[group, leaf] = probe.take_missed() or (0, 0)
+        return [self._ranges[pair] for pair in pairs]
 
     async def _fetch(self, ranges: list[ByteRange]) -> list[tuple[int, memoryview]]:
         if not ranges:
@@ -317,13 +314,28 @@ class ParquetFile:
         ]
 
     def _decode(
-        self, file: SparseFile, leaves: list[int], groups: list[int], order: list[int] | None
+        self,
+        pieces: Sequence[tuple[int, memoryview]],
+        leaves: list[int],
+        groups: list[int],
+        order: list[int] | None,
     ) -> pa.Table:
-        source = pa.PythonFile(file, mode="r")  # type: ignore[arg-type]  # any object with the methods will do
-        reader = open_arrow_reader(self.path, source, self.metadata).reader
+        reader = _open_sparse(SparseFile(self.path, self.size, pieces), self.path, self.metadata)
         with reading(self.path):
-            table = reader.read_row_groups(groups, column_indices=leaves)
+            try:
+                # On threads of Arrow's own, the last reference to our file could be dropped there
+                # after the answer, and end a process that is about to exit.
+                table = reader.read_row_groups(groups, column_indices=leaves, use_threads=False)
+            except pa.ArrowNotImplementedError as error:
+                if "chunked array" not in str(error):
+                    raise
+                table = read_in_batches(reader, groups, leaves)
         return table if order is None else table.select(order)
+
+
+def _open_sparse(file: SparseFile, path: str, metadata: pq.FileMetaData) -> ParquetReader:
+    source = pa.PythonFile(file, mode="r")  # type: ignore[arg-type]  # any object with the methods
+    return open_arrow_reader(path, source, metadata).reader
 
 
 def _describe(
@@ -338,6 +350,26 @@ def _describe(
     with reading(path):
         schema = reader.schema_arrow
     return ParquetFile(store, path, size, reader.metadata, schema, held)
+
+
+def read_in_batches(reader: ParquetReader, groups: list[int], leaves: list[int]) -> pa.Table:
+    """The row groups by way of smaller batches.
+
+    Arrow cannot assemble a struct, list or map around more than 2 GiB of text in one piece, as a
+    checkpoint of some million files has in its statistics. Smaller pieces it can.
+    """
+    rows = sum(reader.metadata.row_group(group).num_rows for group in groups)
+    while True:
+        rows = max(1, rows // 4)
+        try:
+            return pa.Table.from_batches(
+                reader.iter_batches(
+                    rows, row_groups=groups, column_indices=leaves, use_threads=False
+                )
+            )
+        except pa.ArrowNotImplementedError:
+            if rows == 1:
+                raise
 
 
 def _extents(pieces: Sequence[tuple[int, memoryview]]) -> list[ByteRange]:

@@ -1,8 +1,8 @@
 """Fetched ranges of an object, posing as the whole object to a synchronous reader.
 
 Arrow decodes in a worker thread, where nothing can be awaited. So the reader fetches first, and
-Arrow finds the bytes here. A read outside what was fetched raises, and is remembered in `missed`,
-so that the caller can fetch that too and decode again.
+Arrow finds the bytes here. A read outside what was fetched raises, and is remembered in `missed`:
+a file without any bytes so tells what a reader is about to read.
 """
 
 from __future__ import annotations
@@ -97,6 +97,11 @@ class SparseFile:
             InvalidUseError: some of them were not fetched; `missed` says which.
         """
         return pa.py_buffer(self._take(length))
+
+    def take_missed(self) -> tuple[int, int] | None:
+        """The range that a read last asked for in vain, once."""
+        missed, self.missed = self.missed, None
+        return missed
 
     def close(self) -> None:
         """Give back the fetched bytes."""
