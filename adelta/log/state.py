@@ -322,9 +322,12 @@ async def _read_state(store: ObjectStore, segment: LogSegment) -> LogState:
         metadata = batch.metadata[-1][1] if batch.metadata else metadata
     if protocol is None or metadata is None:
         what = "protocol" if protocol is None else "metaData"
-        raise InvalidTableError(
+        failure = InvalidTableError(
             f"{store.uri}: no {what} action up to version {segment.version}; the log is damaged"
         )
+        if segment.checkpoint is not None:
+            raise _CheckpointDamaged(segment.checkpoint, failure)
+        raise failure
     newest = segment.commits[-1] if segment.commits else None
     if newest is not None:
         info = batches[-1].commit_infos.get(newest.version)

@@ -1,0 +1,6 @@
+"""Consumers of a table's log."""
+
+from adelta.changes.position import Position
+from adelta.changes.tail import Commit, tail
+
+__all__ = ["Commit", "Position", "tail"]

@@ -1,0 +1,48 @@
+"""Position: how far a consumer of a table's log has got."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from adelta.errors import InvalidOptionError
+
+__all__ = ["Position"]
+
+_TEXT = re.compile(r"(\d+):(\d+)")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """The next thing to read: `index` things of the commit `version` have been read already.
+
+    Positions are ordered, and their text form, which `parse` reads, can be stored anywhere.
+    """
+
+    version: int
+    index: int = 0
+
+    def __post_init__(self) -> None:
+        """Check that there can be such a position.
+
+        Raises:
+            InvalidOptionError: a part is negative.
+        """
+        if self.version < 0 or self.index < 0:
+            raise InvalidOptionError(f"{self.version}:{self.index} is no position in a log")
+
+    def __str__(self) -> str:
+        """The text form, such as ``12:0``."""
+        return f"{self.version}:{self.index}"
+
+    @classmethod
+    def parse(cls, text: str) -> Position:
+        """The position that a text form stands for.
+
+        Raises:
+            InvalidOptionError: the text is no position.
+        """
+        match = _TEXT.fullmatch(text.strip())
+        if match is None:
+            raise InvalidOptionError(f"{text!r} is no position in a log; one looks like 12:0")
+        return cls(int(match[1]), int(match[2]))

@@ -1,0 +1,1 @@
+"""Deletion vectors: where they are, how they are framed, and which rows they name."""

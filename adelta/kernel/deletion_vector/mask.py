@@ -1,0 +1,41 @@
+"""Deletion vectors → Arrow masks of the rows that are left."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from adelta.errors import InvalidTableError
+
+__all__ = ["check_bounds", "kept_rows"]
+
+
+def check_bounds(rows: BitMap64, num_rows: int, cardinality: int, source: str) -> None:
+    """Check a vector against the file that it belongs to.
+
+    Raises:
+        InvalidTableError: it names other rows than the log says, or rows that the file has not.
+    """
+    if len(rows) != cardinality:
+        raise InvalidTableError(
+            f"{source}: the deletion vector names {len(rows)} rows where the log says {cardinality}"
+        )
+    if rows and rows.max() >= num_rows:
+        raise InvalidTableError(
+            f"{source}: the deletion vector names row {rows.max()} of a file of {num_rows} rows"
+        )
+
+
+def kept_rows(rows: BitMap64, start: int, count: int) -> pa.BooleanArray | None:
+    """Which of the `count` rows from `start` on are not deleted; None where all are kept.
+
+    Example: with the rows {1, 4} deleted, the rows 0 to 2 are ``[True, False, True]``.
+    """
+    window = rows & BitMap64(range(start, start + count)) if count else BitMap64()
+    if not window:
+        return None
+    deleted = window.to_array()
+    values = pa.Array.from_buffers(pa.uint64(), len(deleted), [None, pa.py_buffer(deleted)])
+    candidates = pa.arange(start, start + count).cast(pa.uint64())
+    return pc.invert(pc.is_in(candidates, value_set=values))

@@ -1,0 +1,77 @@
+"""Timestamp ⇄ version (PROTOCOL.md, "In-Commit Timestamps").
+
+File modification times may stand still or run backwards, so they are made to ascend: a commit that is
+not later than the one before counts as a millisecond after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from adelta.errors import InvalidOptionError, TimestampOutOfRangeError
+
+__all__ = ["adjusted_timestamps", "from_ms", "parse_timestamp", "to_ms", "version_at"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def from_ms(timestamp_ms: int) -> datetime:
+    """An aware datetime, in UTC, of milliseconds since the Unix epoch."""
+    return _EPOCH + timedelta(milliseconds=timestamp_ms)
+
+
+def to_ms(moment: datetime) -> int:
+    """Milliseconds since the Unix epoch; a datetime without a zone is taken as UTC."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(milliseconds=1)
+
+
+def parse_timestamp(when: datetime | str) -> int:
+    """Milliseconds since the Unix epoch of a datetime or an ISO 8601 text (UTC where it has no zone).
+
+    Raises:
+        InvalidOptionError: the text is no ISO 8601 date or time.
+    """
+    if isinstance(when, datetime):
+        return to_ms(when)
+    text = re.sub(r"([Tt ]\d{2}:\d{2}:\d{2}[.,]\d{6})\d+", r"\1", when.strip())
+    try:
+        return to_ms(datetime.fromisoformat(text))
+    except ValueError as error:
+        raise InvalidOptionError(
+            f"{when!r} is not a timestamp; write one like 2024-06-01T12:00:00Z"
+        ) from error
+
+
+def adjusted_timestamps(modified_ms: Sequence[int]) -> list[int]:
+    """Modification times of consecutive commits, made to ascend.
+
+    Example: ``[5, 3, 3, 9]`` becomes ``[5, 6, 7, 9]``.
+    """
+    adjusted: list[int] = []
+    for modified in modified_ms:
+        adjusted.append(max(modified, adjusted[-1] + 1) if adjusted else modified)
+    return adjusted
+
+
+def version_at(when_ms: int, versions: Sequence[int], timestamps_ms: Sequence[int]) -> int:
+    """The last of `versions`, ascending, whose timestamp is not after `when_ms`.
+
+    Raises:
+        TimestampOutOfRangeError: the time is before the first timestamp or after the last one.
+    """
+    if when_ms < timestamps_ms[0] or when_ms > timestamps_ms[-1]:
+        first, last = from_ms(timestamps_ms[0]), from_ms(timestamps_ms[-1])
+        raise TimestampOutOfRangeError(
+            f"{from_ms(when_ms).isoformat()} is outside the table's history: version "
+            f"{versions[0]} is of {first.isoformat()} and version {versions[-1]} of "
+            f"{last.isoformat()}"
+        )
+    found = versions[0]
+    for version, timestamp in zip(versions, timestamps_ms, strict=True):
+        if timestamp > when_ms:
+            break
+        found = version
+    return found

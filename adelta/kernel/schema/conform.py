@@ -1,0 +1,167 @@
+"""Columns as files hold them → columns as the table's schema has them.
+
+Files may lack columns, hold them in another order, in a narrower type, or under physical names. Every
+function here takes and returns Arrow data; what cannot be converted without loss is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from adelta.errors import SchemaMismatchError
+from adelta.kernel.schema import types as t
+from adelta.kernel.schema.arrow import to_arrow_type
+
+__all__ = ["ColumnMappingMode", "conform", "find_field", "physical_name"]
+
+ColumnMappingMode = str
+"""How files name columns: ``none``, ``name`` or ``id`` (PROTOCOL.md, "Column Mapping")."""
+
+_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_COLUMN_ID = "delta.columnMapping.id"
+_FIELD_ID = b"PARQUET:field_id"
+
+
+def physical_name(field: t.StructField, mode: ColumnMappingMode) -> str:
+    """The name that files, partition values and statistics give `field`."""
+    if mode == "none":
+        return field.name
+    return str(field.metadata.get(_PHYSICAL_NAME, field.name))
+
+
+def find_field(
+    fields: Sequence[pa.Field], wanted: t.StructField, mode: ColumnMappingMode
+) -> int | None:
+    """Which of a file's fields holds the logical field `wanted`; None where the file lacks it.
+
+    By field id in the mode ``id``, else by physical name: as written, else ignoring case.
+    """
+    if mode == "id":
+        field_id = str(wanted.metadata.get(_COLUMN_ID, "")).encode()
+        for index, field in enumerate(fields):
+            if (field.metadata or {}).get(_FIELD_ID) == field_id:
+                return index
+        return None
+    name = physical_name(wanted, mode)
+    for index, field in enumerate(fields):
+        if field.name == name:
+            return index
+    folded = name.lower()
+    for index, field in enumerate(fields):
+        if field.name.lower() == folded:
+            return index
+    return None
+
+
+def conform(values: pa.Array, target: t.DataType, mode: ColumnMappingMode, column: str) -> pa.Array:
+    """`values` in the Arrow type of `target`; `column` names it in messages.
+
+    Raises:
+        SchemaMismatchError: the values cannot be converted.
+    """
+    kind = to_arrow_type(target)
+    if values.type.equals(kind) and (mode == "none" or not pa.types.is_nested(kind)):
+        return values
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    try:
+        match target:
+            case t.StructType():
+                return _struct(values, target, kind, mode, column)
+            case t.ArrayType(element):
+                return _list(values, element, kind, mode, column)
+            case t.MapType(key, value):
+                return _map(values, key, value, kind, mode, column)
+        return _primitive(values, kind)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise SchemaMismatchError(
+            f"column {column} is {values.type} in the file and {target} in the table: {error}"
+        ) from error
+
+
+def _struct(
+    values: pa.Array, target: t.StructType, kind: pa.DataType, mode: ColumnMappingMode, column: str
+) -> pa.Array:
+    if not pa.types.is_struct(values.type):
+        raise pa.ArrowInvalid("the file has no struct here")
+    struct = cast("pa.StructArray", values)
+    fields = [struct.type.field(i) for i in range(struct.type.num_fields)]
+    children = []
+    for wanted in target:
+        index = find_field(fields, wanted, mode)
+        if index is None:
+            children.append(pa.nulls(len(struct), to_arrow_type(wanted.type)))
+        else:
+            child = pc.struct_field(struct, [index])
+            children.append(conform(child, wanted.type, mode, f"{column}.{wanted.name}"))
+    mask = struct.is_null() if struct.null_count else None
+    # fields that the schema calls required may be null where the struct itself is
+    return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)  # type: ignore[arg-type]
+
+
+def _list(
+    values: pa.Array, element: t.DataType, kind: pa.DataType, mode: ColumnMappingMode, column: str
+) -> pa.Array:
+    if pa.types.is_large_list(values.type) or pa.types.is_fixed_size_list(values.type):
+        values = values.cast(pa.list_(values.type.value_type))
+    if not pa.types.is_list(values.type):
+        raise pa.ArrowInvalid("the file has no list here")
+    values = _unsliced(values)
+    inner = conform(values.values, element, mode, f"{column}.element")
+    mask = values.is_null() if values.null_count else None
+    return pa.ListArray.from_arrays(values.offsets, inner, type=kind, mask=mask)
+
+
+def _unsliced(values: pa.Array) -> pa.Array:
+    """The same values from offset 0: Arrow builds nested arrays with a mask from such alone."""
+    return values.take(pa.arange(0, len(values))) if values.offset else values
+
+
+def _map(
+    values: pa.Array,
+    key: t.DataType,
+    value: t.DataType,
+    kind: pa.DataType,
+    mode: ColumnMappingMode,
+    column: str,
+) -> pa.Array:
+    if not pa.types.is_map(values.type):
+        raise pa.ArrowInvalid("the file has no map here")
+    pairs = cast("pa.MapArray", _unsliced(values))
+    keys = conform(pairs.keys, key, mode, f"{column}.key")
+    items = conform(pairs.items, value, mode, f"{column}.value")
+    mask = pairs.is_null() if pairs.null_count else None
+    return pa.MapArray.from_arrays(pairs.offsets, keys, items, type=kind, mask=mask)
+
+
+def _primitive(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pa.types.is_null(kind):
+        return pa.nulls(len(values), kind)
+    have = values.type
+    if pa.types.is_timestamp(kind):
+        if pa.types.is_timestamp(have):
+            return _timestamp(values, have, kind)
+        if not pa.types.is_date(have):
+            raise pa.ArrowInvalid("the file has no timestamp here")
+    if pa.types.is_string(kind) and not (
+        pa.types.is_binary(have)
+        or pa.types.is_large_binary(have)
+        or pa.types.is_string(have)
+        or pa.types.is_large_string(have)
+        or pa.types.is_string_view(have)
+        or pa.types.is_null(have)
+    ):
+        raise pa.ArrowInvalid("the file has no text here")
+    return values.cast(kind)
+
+
+def _timestamp(values: pa.Array, have: pa.TimestampType, kind: pa.TimestampType) -> pa.Array:
+    """Any timestamp in microseconds, taken as UTC where one side has no zone."""
+    if have.unit != "us":
+        # finer digits are cut, as every engine with microseconds cuts them
+        values = values.cast(pa.timestamp("us", have.tz), safe=have.unit != "ns")
+    return values.view(kind)

@@ -1,0 +1,88 @@
+"""Which version was the latest at a given time (PROTOCOL.md, "In-Commit Timestamps")."""
+
+from __future__ import annotations
+
+from adelta.errors import MissingCommitError, TimestampOutOfRangeError
+from adelta.kernel.history import adjusted_timestamps, version_at
+from adelta.kernel.log_path import LogFileKind, LogPath
+from adelta.kernel.log_segment import complete_checkpoints
+from adelta.kernel.table_features.in_commit_timestamp import enablement
+from adelta.log.commit_reader import read_commit
+from adelta.log.listing import list_log
+from adelta.log.state import LogState
+from adelta.storage.object_store import ObjectStore
+
+__all__ = ["in_commit_timestamp_ms", "readable_commits", "version_at_timestamp"]
+
+
+async def version_at_timestamp(state: LogState, when_ms: int) -> int:
+    """The last version committed at or before `when_ms`, among those that can still be read.
+
+    `state` is the latest one. Where the table has in-commit timestamps they count, from the
+    version that enabled them on; below it, file modification times made to ascend.
+
+    Raises:
+        TimestampOutOfRangeError: the time is before the first or after the last such version.
+    """
+    commits = readable_commits(await list_log(state.store))
+    if not commits:
+        raise TimestampOutOfRangeError(
+            f"{state.root}: the log has no commits left to tell the time by; ask for a version"
+        )
+    start, start_ms = enablement(state.metadata)
+    if start is not None and (when_ms >= start_ms or commits[0].version >= start):
+        later = [commit for commit in commits if commit.version >= start]
+        return await _search_in_commit(state.store, later, when_ms)
+    earlier = [c for c in commits if start is None or c.version < start]
+    times = adjusted_timestamps([commit.last_modified_ms for commit in earlier])
+    if start is not None:  # any moment up to the enablement belongs to what was there before
+        when_ms = min(when_ms, times[-1])
+    return version_at(when_ms, [commit.version for commit in earlier], times)
+
+
+def readable_commits(files: tuple[LogPath, ...]) -> list[LogPath]:
+    """The commits of versions that the log can still make, without a gap up to the latest one."""
+    commits: list[LogPath] = []
+    for file in reversed(files):
+        if file.kind is not LogFileKind.COMMIT:
+            continue
+        if commits and commits[-1].version != file.version + 1:
+            break
+        commits.append(file)
+    commits.reverse()
+    if not commits or commits[0].version == 0:
+        return commits
+    oldest = min((c.version for c in complete_checkpoints(files)), default=None)
+    return [] if oldest is None else [c for c in commits if c.version >= oldest]
+
+
+async def _search_in_commit(store: ObjectStore, commits: list[LogPath], when_ms: int) -> int:
+    """Binary search: in-commit timestamps ascend strictly, and each costs a read."""
+    low, high = 0, len(commits) - 1
+    first = await in_commit_timestamp_ms(store, commits[low].version)
+    last = await in_commit_timestamp_ms(store, commits[high].version)
+    if not first <= when_ms <= last:
+        return version_at(when_ms, [commits[low].version, commits[high].version], [first, last])
+    while low < high:
+        middle = (low + high + 1) // 2
+        if await in_commit_timestamp_ms(store, commits[middle].version) <= when_ms:
+            low = middle
+        else:
+            high = middle - 1
+    return commits[low].version
+
+
+async def in_commit_timestamp_ms(store: ObjectStore, version: int) -> int:
+    """The in-commit timestamp of `version`.
+
+    Raises:
+        MissingCommitError: the commit has none, though the table's commits must.
+    """
+    commit = await read_commit(store, version)
+    info = commit.commit_info
+    if info is None or info.in_commit_timestamp is None:
+        raise MissingCommitError(
+            f"{store.uri}: the commit of version {version} has no inCommitTimestamp, which the "
+            "table requires; a client that broke the protocol wrote it. Ask for a version instead"
+        )
+    return info.in_commit_timestamp

@@ -1,0 +1,182 @@
+"""Table: a handle on the table at an address. It holds connections and the latest known state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from adelta._clock import SYSTEM_CLOCK, Clock
+from adelta.errors import InvalidOptionError, InvalidUseError, VersionNotFoundError
+from adelta.kernel.history import parse_timestamp
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.log.latest import LatestState
+from adelta.log.state import LogState
+from adelta.log.time_travel import version_at_timestamp
+from adelta.snapshot import Snapshot
+from adelta.storage.object_store import ObjectStore
+from adelta.storage.resolve import open_store
+from adelta.storage.roots import StoreRoots
+from adelta.transaction import COMMIT_TIMEOUT, Transaction
+
+__all__ = ["Table", "open_table"]
+
+
+def open_table(uri: str, storage_options: Mapping[str, str] | None = None) -> Table:
+    """A handle on the table at `uri`: a local path, or a URI of a store. No I/O until first awaited.
+
+    Use it as an async context manager, or call `aclose`. `storage_options` bear delta-rs's names.
+
+    Raises:
+        InvalidOptionError: the scheme is unknown, or an option has a value that is not allowed.
+    """
+    return Table(uri, storage_options)
+
+
+class Table:
+    """A Delta table. Handles are cheap, belong to one event loop, and may be shared by its tasks.
+
+    A pickled handle is its address and options: it opens anew where it is unpickled.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        store: ObjectStore | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._given_uri = uri
+        self._options = dict(storage_options or {})
+        self._roots = StoreRoots(store or open_store(uri, self._options), self._options)
+        self._clock = clock
+        self._source = LatestState(self._roots.store)
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"<Table {self.uri}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The recipe that opens the same table elsewhere."""
+        return (Table, (self._given_uri, self._options))
+
+    @property
+    def uri(self) -> str:
+        """The table's root, as an absolute URI."""
+        return self._roots.store.uri
+
+    @property
+    def storage_options(self) -> Mapping[str, str]:
+        """The options that the table was opened with."""
+        return self._options
+
+    @property
+    def store(self) -> ObjectStore:
+        """The store of the table's root."""
+        return self._roots.store
+
+    async def snapshot(
+        self, *, version: int | None = None, timestamp: datetime | str | None = None
+    ) -> Snapshot:
+        """The latest snapshot, or the one at `version`, or the latest one at `timestamp`.
+
+        The latest snapshot is made from the one before it by reading only what is new.
+        `timestamp` is a datetime or an ISO 8601 text; without a zone it is taken as UTC.
+
+        Raises:
+            TableNotFoundError: there is no table.
+            VersionNotFoundError: the version does not exist, or is no longer kept.
+            TimestampOutOfRangeError: the time is outside the history that is kept.
+            UnsupportedFeatureError: reading the table needs a feature that adelta lacks.
+            InvalidTableError: the log is damaged.
+        """
+        if version is not None and timestamp is not None:
+            raise InvalidOptionError("give a version or a timestamp, not both")
+        self._check_open()
+        if timestamp is not None:
+            when_ms = parse_timestamp(timestamp)
+            version = await version_at_timestamp(await self._source.latest_state(), when_ms)
+        if version is None:
+            state = await self._source.latest_state()
+        elif version < 0:
+            raise VersionNotFoundError(f"{self.uri}: versions count from 0; {version} is none")
+        else:
+            state = await self._source.state_at(version)
+        configuration = TableConfiguration(state.protocol, state.metadata)
+        configuration.check_readable()
+        return Snapshot(state, self._roots, configuration)
+
+    def transaction(
+        self,
+        operation: str = "WRITE",
+        *,
+        user_metadata: str | None = None,
+        isolation: str = "Serializable",
+        timeout: float = COMMIT_TIMEOUT,
+    ) -> Transaction:
+        """Changes to be committed as one version: an asynchronous context manager.
+
+        `operation` is what the table's history will call it. `isolation` is ``Serializable`` or
+        ``WriteSerializable``. Lost races are run again for `timeout` seconds.
+
+        Raises:
+            InvalidOptionError: there is no such isolation level.
+        """
+        self._check_open()
+        return Transaction(
+            self._source,
+            operation=operation,
+            user_metadata=user_metadata,
+            isolation=isolation,
+            timeout=timeout,
+            clock=self._clock,
+        )
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InvalidUseError(f"{self.uri}: this handle is closed; open the table again")
+
+    async def aclose(self) -> None:
+        """Give back connections. Calling it again does nothing."""
+        if not self._closed:
+            self._closed = True
+            await self._roots.aclose()
+
+    async def __aenter__(self) -> Table:
+        """The handle itself."""
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close the handle."""
+        await self.aclose()
+
+
+# What adelta's own operations need of a handle, beyond what it shows its users.
+
+
+async def known_state(table: Table) -> LogState:
+    """A recent state of the table, without I/O where one is known.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidTableError: the log is damaged.
+    """
+    table._check_open()
+    return await table._source.known_state()
+
+
+async def latest_state(table: Table) -> LogState:
+    """The latest state of the table.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidTableError: the log is damaged.
+    """
+    table._check_open()
+    return await table._source.latest_state()
+
+
+def publish_state(table: Table, state: LogState) -> None:
+    """Let the handle know of a newer state."""
+    table._source.publish_state(state)
