@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from adelta._concurrency import in_io_thread
 from adelta.errors import PermissionDeniedError, StorageError
+from adelta.storage.s3_options import check_endpoint
 from adelta.storage.sigv4 import Credentials
 
 if TYPE_CHECKING:
@@ -125,6 +126,8 @@ async def _resolve(options: S3Options) -> _Resolved:
         session = AioSession(profile=options.profile)
         region = options.region or session.get_config_variable("region") or "us-east-1"
         endpoint = options.endpoint or await _configured_endpoint(session, region)
+        if endpoint is not None:
+            endpoint = check_endpoint(endpoint, allow_http=options.allow_http)
         credentials = options.credentials
         ends_within: Callable[[float], bool] = _never
         if options.role_arn is not None:

@@ -26,7 +26,7 @@ from adelta.storage.sigv4 import Credentials
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["S3Options", "parse_options"]
+__all__ = ["S3Options", "check_endpoint", "parse_options"]
 
 _TRUE = frozenset({"1", "true", "on", "yes", "y"})
 _FALSE = frozenset({"0", "false", "off", "no", "n"})
@@ -180,7 +180,7 @@ def parse_options(
         skip_signature=skip_signature,
         unsigned_payload=bool(given.flag("unsigned_payload")),
         region=given.text("region", "default_region"),
-        endpoint=None if endpoint is None else _endpoint(endpoint, allow_http=allow_http),
+        endpoint=None if endpoint is None else check_endpoint(endpoint, allow_http=allow_http),
         virtual_hosted=_virtual_hosted(given),
         role_arn=given.text("iam_role_arn", "role_arn"),
         role_session_name=given.text("iam_role_session_name", "role_session_name") or "adelta",
@@ -245,7 +245,12 @@ def _virtual_hosted(given: _Given) -> bool | None:
     return styles[style.lower()]
 
 
-def _endpoint(endpoint: str, *, allow_http: bool) -> str:
+def check_endpoint(endpoint: str, *, allow_http: bool) -> str:
+    """The endpoint in its plain form.
+
+    Raises:
+        InvalidOptionError: it is no URL, or not encrypted where that is not allowed.
+    """
     scheme, separator, host = endpoint.partition("://")
     scheme = scheme.lower()
     if not separator or not host.strip("/") or scheme not in ("http", "https") or "@" in host:

@@ -24,10 +24,13 @@ class Fate:
     code: str = ""
     applied: bool = False
     inside: bool = False
+    region: str = ""
 
     @classmethod
-    def answer(cls, status: int, code: str = "", *, applied: bool = False) -> Fate:
-        return cls(status, code, applied)
+    def answer(
+        cls, status: int, code: str = "", *, applied: bool = False, region: str = ""
+    ) -> Fate:
+        return cls(status, code, applied, region=region)
 
     @classmethod
     def cut_before(cls) -> Fate:
@@ -109,7 +112,8 @@ class FaultyProxy:
         elif fate.inside:
             writer.write(answer[: max(20, len(answer) - 5)])
         elif fate.status:
-            error = f"<Error><Code>{fate.code}</Code></Error>" if fate.code else ""
+            region = f"<Region>{fate.region}</Region>" if fate.region else ""
+            error = f"<Error><Code>{fate.code}</Code>{region}</Error>" if fate.code else ""
             error = "" if method == "HEAD" else error
             start = f"HTTP/1.1 {fate.status} Fate\r\ncontent-length: {len(error)}\r\n\r\n"
             writer.write(f"{start}{error}".encode())

@@ -35,7 +35,7 @@ from adelta.storage.s3_options import parse_options
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["S3Location", "S3Server", "running_server", "s3_location", "s3_server"]
+__all__ = ["S3Location", "S3Server", "moto_server", "running_server", "s3_location", "s3_server"]
 
 _CEPH_TOOLS = ("radosgw", "radosgw-admin", "ceph", "ceph-mon", "ceph-osd", "monmaptool")
 _CEPH_CONF = """
@@ -167,16 +167,13 @@ def running_server() -> Iterator[S3Server]:
     kind = os.environ.get("ADELTA_TEST_S3") or (
         "ceph" if all(map(shutil.which, _CEPH_TOOLS)) else "moto"
     )
-    folder = Path(tempfile.mkdtemp(prefix="adelta-s3-"))
-    try:
-        with _ceph(folder) if kind == "ceph" else _moto(folder) as server:
-            yield server
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with _ceph() if kind == "ceph" else moto_server() as server:
+        yield server
 
 
 @contextlib.contextmanager
-def _ceph(folder: Path) -> Iterator[S3Server]:
+def _ceph() -> Iterator[S3Server]:
+    folder = Path(tempfile.mkdtemp(prefix="adelta-s3-"))
     port, mon_port = _free_ports(2)
     for name in ("mon", "osd", "run", "log"):
         (folder / name).mkdir()
@@ -212,15 +209,18 @@ def _ceph(folder: Path) -> Iterator[S3Server]:
         yield server
     finally:
         _stop([int(file.read_text()) for file in (folder / "run").glob("*.pid")])
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _moto(folder: Path) -> Iterator[S3Server]:
+def moto_server() -> Iterator[S3Server]:
+    """A moto server, which has the other services of AWS too."""
     (port,) = _free_ports(1)
-    with (folder / "moto.log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-c", _MOTO, str(port)], stdout=log, stderr=log, cwd=folder
-        )
+    process = subprocess.Popen(
+        [sys.executable, "-c", _MOTO, str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     try:
         server = S3Server("moto", f"http://127.0.0.1:{port}")
         _wait_until(lambda: _answers(server.endpoint))

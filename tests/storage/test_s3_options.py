@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import pytest
+
+from adelta.errors import InvalidOptionError
+from adelta.storage.s3_options import parse_options
+
+
+def test_keys_are_taken_with_and_without_aws_in_any_case() -> None:
+    for options in (
+        {"aws_access_key_id": "id", "aws_secret_access_key": "s", "aws_region": "eu-west-1"},
+        {
+            "AWS_ACCESS_KEY_ID": "id",
+            "AWS_SECRET_ACCESS_KEY": "s",
+            "AWS_DEFAULT_REGION": "eu-west-1",
+        },
+        {"access_key_id": "id", "secret_access_key": "s", "region": "eu-west-1"},
+    ):
+        parsed = parse_options(options, {})
+        assert parsed.credentials is not None
+        assert parsed.credentials.access_key_id == "id"
+        assert parsed.region == "eu-west-1"
+
+
+def test_an_option_wins_over_the_environment() -> None:
+    environment = {"AWS_REGION": "us-west-2", "AWS_ENDPOINT_URL": "https://env"}
+    parsed = parse_options({"aws_region": "eu-west-1"}, environment)
+    assert (parsed.region, parsed.endpoint) == ("eu-west-1", "https://env")
+
+
+def test_keys_of_options_and_environment_are_not_mixed() -> None:
+    environment = {
+        "AWS_ACCESS_KEY_ID": "env-id",
+        "AWS_SECRET_ACCESS_KEY": "env-secret",
+        "AWS_SESSION_TOKEN": "env-token",
+    }
+    ours = {"aws_access_key_id": "id", "aws_secret_access_key": "secret"}
+    parsed = parse_options(ours, environment).credentials
+    assert parsed is not None
+    assert (parsed.access_key_id, parsed.session_token) == ("id", None)
+    parsed = parse_options({}, environment).credentials
+    assert parsed is not None
+    assert (parsed.access_key_id, parsed.session_token) == ("env-id", "env-token")
+    assert parsed.source == "environment variables"
+    assert parse_options({"aws_profile": "p"}, environment).credentials is None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("30s", 30), ("500ms", 0.5), ("1m 30s", 90), ("2 minutes", 120), ("7", 7), ("1h", 3600)],
+)
+def test_durations_are_read_as_people_write_them(text: str, seconds: float) -> None:
+    assert parse_options({"retry_timeout": text}, {}).retry.retry_timeout == seconds
+
+
+def test_client_and_retry_options_arrive() -> None:
+    parsed = parse_options(
+        {
+            "timeout": "9s",
+            "connect_timeout": "2s",
+            "max_retries": "3",
+            "init_backoff": "10ms",
+            "backoff_config.max_backoff": "1s",
+            "aws_virtual_hosted_style_request": "True",
+            "proxy_url": "http://proxy:1",
+        },
+        {"OBJECT_STORE_CONCURRENCY_LIMIT": "7"},
+    )
+    assert (parsed.http.timeout, parsed.http.connect_timeout) == (9, 2)
+    assert (parsed.retry.max_retries, parsed.retry.init_backoff) == (3, 0.01)
+    assert parsed.retry.max_backoff == 1
+    assert parsed.virtual_hosted is True
+    assert parsed.http.proxy_url == "http://proxy:1"
+    assert parsed.concurrency == 7
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"aws_allow_http": "perhaps"}, "true or false"),
+        ({"max_retries": "-1"}, "whole number"),
+        ({"max_retries": "many"}, "whole number"),
+        ({"timeout": "soon"}, "duration"),
+        ({"timeout": "5 parsecs"}, "duration"),
+        ({"base": "0"}, "factor"),
+        ({"aws_endpoint_url": "localhost:9000"}, "is a URL"),
+        ({"aws_endpoint_url": "http://localhost:9000"}, "aws_allow_http=true"),
+        ({"aws_access_key_id": "id"}, "lack aws_secret_access_key"),
+        ({"aws_secret_access_key": "s"}, "lack aws_access_key_id"),
+        ({"aws_s3_addressing_style": "diagonal"}, "virtual, path, auto"),
+        ({"aws_server_side_encryption": "rot13"}, "AES256"),
+        ({"aws_server_side_encryption": "sse-c"}, "go together"),
+        ({"aws_sse_customer_key_base64": "AAAA"}, "go together"),
+        (
+            {"aws_server_side_encryption": "sse-c", "aws_sse_customer_key_base64": "AAAA"},
+            "32 bytes",
+        ),
+        ({"aws_s3_locking_provider": "dynamodb"}, "not supported"),
+        ({"aws_conditional_put": "disabled"}, "not supported"),
+        ({"aws_s3_express": "true"}, "not supported"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_key(options: dict[str, str], says: str) -> None:
+    with pytest.raises(InvalidOptionError, match=says):
+        parse_options(options, {})
+
+
+def test_harmless_and_unknown_keys_are_let_through() -> None:
+    parse_options(
+        {
+            "aws_s3_allow_unsafe_rename": "true",
+            "aws_copy_if_not_exists": "header: x: y",
+            "aws_s3_locking_provider": "none",
+            "aws_conditional_put": "etag",
+            "azure_account_name": "x",
+            "whatever": "y",
+        },
+        {},
+    )
+
+
+def test_encryption_goes_with_the_requests_that_need_it() -> None:
+    parsed = parse_options({"aws_server_side_encryption": "aws:kms", "aws_sse_kms_key_id": "k"}, {})
+    assert parsed.write_headers["x-amz-server-side-encryption"] == "aws:kms"
+    assert parsed.read_headers == {}
+    key = "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
+    parsed = parse_options(
+        {"aws_server_side_encryption": "sse-c", "aws_sse_customer_key_base64": key}, {}
+    )
+    assert parsed.read_headers["x-amz-server-side-encryption-customer-key"] == key
+    assert key not in repr(parsed)
