@@ -1,0 +1,1 @@
+"""Expressions: Spark SQL text or tuples → nodes, bound to a schema, computed over Arrow."""

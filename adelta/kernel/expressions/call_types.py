@@ -1,0 +1,201 @@
+"""The types of functions: what each takes, after implicit casts, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NoReturn
+
+from adelta.errors import InvalidExpressionError
+from adelta.kernel.expressions.coercion import is_atomic, is_numeric, widest
+from adelta.kernel.expressions.nodes import Call, Literal, Node
+from adelta.kernel.expressions.sql import to_sql
+from adelta.kernel.schema import types as t
+
+__all__ = ["Caster", "call_type"]
+
+Caster = Callable[[Node, t.DataType, t.DataType], Node]
+"""Gives a node of one type as another."""
+
+_Parts = tuple[Node, ...]
+_Types = tuple[t.DataType, ...]
+
+_DAYS = (t.BYTE, t.SHORT, t.INTEGER)
+_TIMES = (t.TIMESTAMP, t.TIMESTAMP_NTZ)
+
+# What a parameter takes: the types that it leaves alone, and the one that others are cast to.
+_STRING = ((t.STRING,), t.STRING)
+_WHOLE = ((t.INTEGER,), t.INTEGER)
+_DATE = ((t.DATE,), t.DATE)
+_DAY_OR_TIME = ((t.DATE, *_TIMES), t.DATE)
+_TIME = (_TIMES, t.TIMESTAMP)
+_SUBSTRING = (_STRING, _WHOLE, _WHOLE)
+
+_Parameter = tuple[tuple[t.DataType, ...], t.DataType]
+
+_SIGNATURES: Mapping[str, tuple[tuple[_Parameter, ...], t.DataType]] = MappingProxyType(
+    {
+        "add_months": ((_DATE, _WHOLE), t.DATE),
+        "contains": ((_STRING, _STRING), t.BOOLEAN),
+        "date_add": ((_DATE, _WHOLE), t.DATE),
+        "date_format": ((_TIME, _STRING), t.STRING),
+        "date_sub": ((_DATE, _WHOLE), t.DATE),
+        "date_trunc": ((_STRING, _TIME), t.TIMESTAMP),
+        "datediff": ((_DATE, _DATE), t.INTEGER),
+        "day": ((_DAY_OR_TIME,), t.INTEGER),
+        "dayofweek": ((_DAY_OR_TIME,), t.INTEGER),
+        "dayofyear": ((_DAY_OR_TIME,), t.INTEGER),
+        "endswith": ((_STRING, _STRING), t.BOOLEAN),
+        "hour": ((_TIME,), t.INTEGER),
+        "last_day": ((_DATE,), t.DATE),
+        "left": ((_STRING, _WHOLE), t.STRING),
+        "length": ((_STRING,), t.INTEGER),
+        "lower": ((_STRING,), t.STRING),
+        "ltrim": ((_STRING, _STRING), t.STRING),
+        "md5": (((((t.BINARY, t.STRING)), t.BINARY),), t.STRING),
+        "minute": ((_TIME,), t.INTEGER),
+        "month": ((_DAY_OR_TIME,), t.INTEGER),
+        "quarter": ((_DAY_OR_TIME,), t.INTEGER),
+        "replace": ((_STRING, _STRING, _STRING), t.STRING),
+        "right": ((_STRING, _WHOLE), t.STRING),
+        "rlike": ((_STRING, _STRING), t.BOOLEAN),
+        "rtrim": ((_STRING, _STRING), t.STRING),
+        "second": ((_TIME,), t.INTEGER),
+        "startswith": ((_STRING, _STRING), t.BOOLEAN),
+        "substring": (_SUBSTRING, t.STRING),
+        "trim": ((_STRING, _STRING), t.STRING),
+        "trunc": ((_DATE, _STRING), t.DATE),
+        "upper": ((_STRING,), t.STRING),
+        "weekday": ((_DAY_OR_TIME,), t.INTEGER),
+        "weekofyear": ((_DAY_OR_TIME,), t.INTEGER),
+        "year": ((_DAY_OR_TIME,), t.INTEGER),
+    }
+)
+# These must be known when the text is: they choose what is computed.
+_CONSTANTS = {
+    "date_format": 1,
+    "date_trunc": 0,
+    "ltrim": 0,
+    "replace": 1,
+    "rlike": 1,
+    "round": 1,
+    "rtrim": 0,
+    "trim": 0,
+    "trunc": 1,
+}
+
+
+def call_type(node: Call, parts: _Parts, types: _Types, cast: Caster) -> tuple[_Parts, t.DataType]:
+    """The arguments of a call as the function takes them, and the type of its value.
+
+    Raises:
+        InvalidExpressionError: an argument is of a type that the function does not take.
+    """
+    name = node.name
+    if name in _CONSTANTS and len(parts) > 1 and not isinstance(parts[_CONSTANTS[name]], Literal):
+        _misfit(
+            node,
+            f"argument {_CONSTANTS[name] + 1} must be a constant; the Spark engine "
+            "evaluates it for each row: use it in a Spark job over this table",
+        )
+    if name in _SIGNATURES:
+        parameters, result = _SIGNATURES[name]
+        return _fit(node, parts, types, parameters, cast), result
+    match name:
+        case "coalesce" | "greatest" | "least":
+            return _meet(node, parts, types, cast)
+        case "concat":
+            if set(types) <= {t.BINARY, t.VOID} and t.BINARY in types:
+                return _all(parts, types, t.BINARY, cast), t.BINARY
+            return _fit(node, parts, types, (_STRING,) * len(parts), cast), t.STRING
+        case "isnan":
+            to = types[0] if types[0] in (t.FLOAT, t.DOUBLE) else t.DOUBLE
+            _numbers(node, types)
+            return _all(parts, types, to, cast), t.BOOLEAN
+        case "pmod":
+            _numbers(node, types)
+            return _meet(node, parts, types, cast)
+    return _number(node, parts, types, cast)
+
+
+def _number(node: Call, parts: _Parts, types: _Types, cast: Caster) -> tuple[_Parts, t.DataType]:
+    if types[0] in (t.STRING, t.VOID):
+        parts, types = (cast(parts[0], types[0], t.DOUBLE), *parts[1:]), (t.DOUBLE, *types[1:])
+    _numbers(node, types[:1])
+    kind = types[0]
+    match node.name:
+        case "abs":
+            return parts, kind
+        case "floor" | "ceil":
+            if isinstance(kind, t.DecimalType):
+                whole = kind.precision - kind.scale + (kind.scale > 0)
+                return parts, t.DecimalType(min(max(whole, 1), 38), 0)
+            return parts, t.LONG
+        case _:
+            scale = 0
+            if len(parts) > 1:
+                if types[1] not in _DAYS or not isinstance(parts[1], Literal):
+                    _misfit(node, "the number of digits must be a whole number")
+                scale = parts[1].value if isinstance(parts[1].value, int) else 0
+            return parts, _rounded(kind, scale)
+
+
+def _rounded(kind: t.DataType, scale: int) -> t.DataType:
+    if not isinstance(kind, t.DecimalType):
+        return kind
+    whole = kind.precision - kind.scale + 1
+    if scale < 0:
+        return t.DecimalType(min(max(whole, -scale + 1), 38), 0)
+    kept = min(kind.scale, scale)
+    return t.DecimalType(min(whole + kept, 38), kept)
+
+
+def _fit(
+    node: Call, parts: _Parts, types: _Types, parameters: tuple[_Parameter, ...], cast: Caster
+) -> _Parts:
+    fitted = []
+    for place, (part, kind, (taken, to)) in enumerate(zip(parts, types, parameters, strict=False)):
+        if kind in taken:
+            fitted.append(part)
+        elif kind == t.VOID or _implicit(kind, to):
+            fitted.append(cast(part, kind, to))
+        else:
+            _misfit(node, f"argument {place + 1} is a {kind}, where a {to} is needed")
+    return tuple(fitted)
+
+
+def _implicit(kind: t.DataType, to: t.DataType) -> bool:
+    """Whether Spark casts an argument of one type to another on its own."""
+    if to == t.STRING:
+        return is_atomic(kind) and kind != t.BINARY
+    if to == t.INTEGER:
+        return kind in _DAYS or kind == t.STRING
+    if to == t.DATE:
+        return kind == t.STRING or kind in _TIMES
+    if to == t.TIMESTAMP:
+        return kind in (t.STRING, t.DATE)
+    return kind == t.STRING
+
+
+def _meet(node: Call, parts: _Parts, types: _Types, cast: Caster) -> tuple[_Parts, t.DataType]:
+    to = widest(types)
+    if to is None:
+        kinds = " and ".join(dict.fromkeys(map(str, types)))
+        _misfit(node, f"its arguments are {kinds}: cast them to one type")
+    if to != t.VOID and not is_atomic(to) and node.name != "coalesce":
+        _misfit(node, f"a {to} has no order")
+    return _all(parts, types, to, cast), to
+
+
+def _all(parts: _Parts, types: _Types, to: t.DataType, cast: Caster) -> _Parts:
+    return tuple(cast(part, kind, to) for part, kind in zip(parts, types, strict=True))
+
+
+def _numbers(node: Call, types: _Types) -> None:
+    for kind in types:
+        if not (is_numeric(kind) or kind == t.VOID):
+            _misfit(node, f"it takes numbers, not a {kind}")
+
+
+def _misfit(node: Call, why: str) -> NoReturn:
+    raise InvalidExpressionError(f"{to_sql(node)}: {why}")

@@ -1,0 +1,384 @@
+"""Casts as Spark makes them in ANSI mode: exact or an error, never a silent NULL or a wrapped number.
+
+Each cast has a quick way through Arrow's kernels where these mean the same, and a way value by value
+for the spellings that only Spark knows. With `is_try`, what does not fit is NULL.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from adelta.errors import InvalidExpressionError
+from adelta.kernel.expressions.coercion import is_numeric
+from adelta.kernel.expressions.text_values import (
+    format_timestamp,
+    parse_date,
+    parse_timestamp,
+    parse_timestamp_ntz,
+    time_zone,
+)
+from adelta.kernel.schema import types as t
+from adelta.kernel.schema.arrow import to_arrow_type
+
+__all__ = ["can_cast", "cast_values", "double_text", "instants_of", "never_fails", "wall_clock"]
+
+pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
+
+Values: TypeAlias = "pa.Array[Any]"
+
+_EXACT = Context(prec=100)
+_TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
+_INTEGERS = {t.BYTE: 8, t.SHORT: 16, t.INTEGER: 32, t.LONG: 64}
+_TRUE = {"t", "true", "y", "yes", "1"}
+_FALSE = {"f", "false", "n", "no", "0"}
+_WHOLE = re.compile(r"[+-]?\d+", re.ASCII)
+_FLOAT = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?", re.ASCII)
+_NAMED_FLOATS = {
+    **dict.fromkeys(("nan",), math.nan),
+    **dict.fromkeys(("inf", "+inf", "infinity", "+infinity"), math.inf),
+    **dict.fromkeys(("-inf", "-infinity"), -math.inf),
+}
+_BLANK = "".join(map(chr, range(33))) + "\x7f"
+_MICROS = 1_000_000
+
+
+def can_cast(source: t.DataType, to: t.DataType) -> bool:
+    """Whether adelta casts between these types; it does so between those that Spark does."""
+    if source in (to, t.VOID):
+        return True
+    if is_numeric(source):
+        return is_numeric(to) or to in (t.STRING, t.BOOLEAN, t.TIMESTAMP)
+    if source == t.STRING:
+        return is_numeric(to) or to in (t.BOOLEAN, t.BINARY, *_TIMES)
+    if source == t.BOOLEAN:
+        return is_numeric(to) or to == t.STRING
+    if source == t.TIMESTAMP:
+        return is_numeric(to) or to in (t.STRING, *_TIMES)
+    if source in (t.DATE, t.TIMESTAMP_NTZ):
+        return to in (t.STRING, *_TIMES)
+    return source == t.BINARY and to == t.STRING
+
+
+def never_fails(source: pa.DataType, to: t.DataType) -> bool:
+    """Whether every value of an Arrow type fits the type that it is cast to."""
+    if to == t.STRING or pa.types.is_boolean(source) or pa.types.is_null(source):
+        return True
+    if pa.types.is_integer(source):
+        if to in (t.DOUBLE, t.FLOAT):
+            return True
+        return isinstance(to, t.PrimitiveType) and source.bit_width <= _INTEGERS.get(to, 0)
+    if pa.types.is_floating(source):
+        return to in (t.DOUBLE, t.FLOAT)
+    return pa.types.is_temporal(source) and to in _TIMES
+
+
+def cast_values(
+    values: Values, to: t.DataType, *, zone: str = "UTC", is_try: bool = False
+) -> Values:
+    """`values` as another type.
+
+    Raises:
+        InvalidExpressionError: a value does not fit, and `is_try` is not given.
+    """
+    target = to_arrow_type(to)
+    source = values.type
+    if source == target:
+        return values
+    if pa.types.is_null(source):
+        return pa.nulls(len(values), target)
+    if pa.types.is_string(source):
+        return _from_string(values, to, target, zone, is_try)
+    if to == t.STRING:
+        return _to_string(values, zone)
+    if pa.types.is_timestamp(source) or pa.types.is_date32(source):
+        return _from_time(values, to, target, zone, is_try)
+    if to == t.TIMESTAMP:
+        return _number_to_timestamp(values, is_try)
+    if to == t.BOOLEAN:
+        return pc.not_equal(values, pa.scalar(0, values.type))
+    return _between_numbers(values, to, target, is_try)
+
+
+# ------------------------------------------------------------------------------------ one by one
+
+
+def _each(values: Values, convert: Callable[[Any], Any], to: t.DataType, is_try: bool) -> Values:
+    """Convert value by value; None from `convert` is a value that does not fit."""
+    target = to_arrow_type(to)
+    out: list[Any] = []
+    for value in values.to_pylist():
+        made = None if value is None else convert(value)
+        if made is None and value is not None and not is_try:
+            _refuse(value, to)
+        out.append(made)
+    try:
+        return pa.array(out, target)
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise InvalidExpressionError(f"a value does not fit into {to}: {error}") from error
+
+
+def _refuse(value: object, to: t.DataType) -> None:
+    raise InvalidExpressionError(
+        f"{value!r} cannot be cast to {to}: correct the value, or use TRY_CAST to get NULL"
+    )
+
+
+def _spoilt(values: Values, bad: Any, to: t.DataType, is_try: bool) -> Values:
+    """`values` without those that are `bad`: NULL in their place, or an error that names one."""
+    bad = pc.fill_null(bad, False)
+    if not pc.any(bad, min_count=0).as_py():
+        return values
+    if not is_try:
+        _refuse(values.filter(bad)[0].as_py(), to)
+    return pc.if_else(bad, pa.scalar(None, values.type), values)
+
+
+# ----------------------------------------------------------------------------------- from string
+
+
+def _from_string(
+    values: Values, to: t.DataType, target: pa.DataType, zone: str, is_try: bool
+) -> Values:
+    if to == t.BINARY:
+        return values.cast(target)
+    encoded = values.dictionary_encode()
+    distinct = encoded.dictionary
+    if (to in _INTEGERS and not pc.any(pc.match_substring_regex(distinct, "[xX]")).as_py()) or (
+        to == t.DATE
+    ):  # Arrow reads hexadecimal numbers, which Spark does not
+        try:
+            return distinct.cast(target).take(encoded.indices)
+        except pa.ArrowInvalid:
+            pass  # another spelling, or no value at all: look at each
+    return _each(distinct, _reader(to, zone), to, is_try).take(encoded.indices)
+
+
+def _reader(to: t.DataType, zone: str) -> Callable[[str], Any]:
+    if isinstance(to, t.DecimalType):
+        return lambda text: _decimal_of_text(text, to)
+    if to in (t.FLOAT, t.DOUBLE):
+        return _float_of_text
+    if to == t.BOOLEAN:
+        return _boolean_of_text
+    if to == t.DATE:
+        return parse_date
+    if to == t.TIMESTAMP:
+        return lambda text: parse_timestamp(text, zone)
+    if to == t.TIMESTAMP_NTZ:
+        return parse_timestamp_ntz
+    limit = 1 << (_INTEGERS[to] - 1)  # type: ignore[index]  # what is left are the integers
+    return lambda text: _integer_of_text(text, limit)
+
+
+def _integer_of_text(text: str, limit: int) -> int | None:
+    text = text.strip(_BLANK)
+    if not _WHOLE.fullmatch(text) or len(text) > 100:
+        return None
+    value = int(text)
+    return value if -limit <= value < limit else None
+
+
+def _float_of_text(text: str) -> float | None:
+    text = text.strip(_BLANK)
+    if _FLOAT.fullmatch(text):
+        return float(text.rstrip("dDfF"))
+    return _NAMED_FLOATS.get(text.lower())
+
+
+def _decimal_of_text(text: str, to: t.DecimalType) -> Decimal | None:
+    text = text.strip(_BLANK)
+    if not _FLOAT.fullmatch(text) or text[-1] in "dDfF":
+        return None
+    return _fit_decimal(Decimal(text), to)
+
+
+def _boolean_of_text(text: str) -> bool | None:
+    text = text.strip(_BLANK).lower()
+    return True if text in _TRUE else False if text in _FALSE else None
+
+
+def _fit_decimal(value: Decimal, to: t.DecimalType) -> Decimal | None:
+    """`value` with the digits of `to`, half rounded up; None where it has too many."""
+    if value.adjusted() > to.precision:
+        return None
+    try:
+        rounded = value.quantize(Decimal(1).scaleb(-to.scale), ROUND_HALF_UP, _EXACT)
+    except InvalidOperation:
+        return None
+    return rounded if rounded.is_zero() or rounded.adjusted() < to.precision - to.scale else None
+
+
+# ------------------------------------------------------------------------------------- to string
+
+
+def _to_string(values: Values, zone: str) -> Values:
+    source = values.type
+    if pa.types.is_timestamp(source):
+        if source.tz is not None:
+            values = wall_clock(values, zone)
+        encoded = values.dictionary_encode()
+        return _each(encoded.dictionary, format_timestamp, t.STRING, False).take(encoded.indices)
+    if pa.types.is_floating(source):
+        single = pa.types.is_float32(source)
+        return _each(values, lambda v: double_text(v, single=single), t.STRING, False)
+    if pa.types.is_decimal(source):
+        return _each(values, lambda v: f"{v:f}", t.STRING, False)
+    if pa.types.is_binary(source):
+        return _each(values, lambda v: v.decode("utf-8", "replace"), t.STRING, False)
+    return values.cast(pa.string())
+
+
+def double_text(value: float, *, single: bool = False) -> str:
+    """A number as Java writes it: ``1.0``, ``1.0E10``, ``NaN``, ``Infinity``."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    shortest = str(np.float32(value)) if single else repr(value)
+    sign, digits, exponent = Decimal(shortest).as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits)).rstrip("0") or "0"
+    point = len(digits) + exponent  # digits before the point
+    if value == 0:
+        plain = "0.0"
+    elif -2 <= point <= 7:
+        padded = "0" * max(0, 1 - point) + text
+        place = max(point, 1)
+        padded = padded.ljust(place, "0")
+        plain = f"{padded[:place]}.{padded[place:] or '0'}"
+    else:
+        plain = f"{text[0]}.{text[1:] or '0'}E{point - 1}"
+    return f"-{plain}" if sign else plain
+
+
+# --------------------------------------------------------------------------------- dates and times
+
+
+def wall_clock(instants: Values, zone: str) -> Values:
+    """What a clock in `zone` shows at these instants."""
+    if zone in ("UTC", "Z", "GMT"):
+        return instants.cast(pa.timestamp("us"))
+    there = time_zone(zone)
+
+    def local(instant: datetime) -> datetime:
+        return instant.astimezone(there).replace(tzinfo=None)
+
+    try:
+        shown: Values = pc.local_timestamp(instants.cast(pa.timestamp("us", zone)))
+        return shown
+    except (pa.ArrowInvalid, pa.ArrowKeyError):
+        return _each(instants, local, t.TIMESTAMP_NTZ, False)  # an offset, not a region
+
+
+def instants_of(wall: Values, zone: str) -> Values:
+    """When a clock in `zone` shows this: the earlier of two, and past a gap by the gap's length."""
+    if zone in ("UTC", "Z", "GMT"):
+        return wall.cast(pa.timestamp("us", "UTC"))
+    try:
+        found = pc.assume_timezone(wall, zone, ambiguous="earliest", nonexistent="raise")
+        return found.cast(pa.timestamp("us", "UTC"))
+    except (pa.ArrowInvalid, pa.ArrowKeyError):
+        there = time_zone(zone)
+        return _each(wall, lambda w: w.replace(tzinfo=there).astimezone(UTC), t.TIMESTAMP, False)
+
+
+def _from_time(
+    values: Values, to: t.DataType, target: pa.DataType, zone: str, is_try: bool
+) -> Values:
+    source = values.type
+    if pa.types.is_date32(source):
+        midnight = values.cast(pa.timestamp("s")).cast(pa.timestamp("us"))
+        return midnight if to == t.TIMESTAMP_NTZ else instants_of(midnight, zone)
+    if to == t.DATE:
+        wall = values if source.tz is None else wall_clock(values, zone)
+        return pc.floor_temporal(wall, unit="day").cast(pa.date32())
+    if to == t.TIMESTAMP:
+        return instants_of(values, zone)
+    if to == t.TIMESTAMP_NTZ:
+        return wall_clock(values, zone)
+    micros = values.cast(pa.int64())
+    if to in (t.FLOAT, t.DOUBLE):
+        return pc.divide(pc.cast(micros, pa.float64(), safe=False), float(_MICROS)).cast(
+            target, safe=False
+        )
+    if isinstance(to, t.DecimalType):
+        return _each(micros, lambda v: _fit_decimal(Decimal(v).scaleb(-6), to), to, is_try)
+    numbers = micros.to_numpy(zero_copy_only=False) if not micros.null_count else None
+    if numbers is not None:
+        seconds: Values = pa.array(np.floor_divide(numbers, _MICROS))
+    else:
+        seconds = pa.array(
+            [None if v is None else v // _MICROS for v in micros.to_pylist()], pa.int64()
+        )
+    return _between_numbers(seconds, to, target, is_try)
+
+
+def _number_to_timestamp(values: Values, is_try: bool) -> Values:
+    def instant(seconds: Any) -> int | None:
+        exact = Decimal(seconds) if not isinstance(seconds, float) else None
+        if exact is None:
+            if not math.isfinite(seconds):
+                return None
+            exact = Decimal(seconds * _MICROS) / _MICROS
+        micros = int((exact * _MICROS).to_integral_value(ROUND_DOWN, _EXACT))
+        return micros if -(1 << 63) <= micros < 1 << 63 else None
+
+    made = _each(values, instant, t.LONG, is_try)
+    return made.cast(pa.timestamp("us", "UTC"))
+
+
+# --------------------------------------------------------------------------------------- numbers
+
+
+def _between_numbers(values: Values, to: t.DataType, target: pa.DataType, is_try: bool) -> Values:
+    source = values.type
+    if isinstance(to, t.DecimalType):
+        return _to_decimal(values, to, target, is_try)
+    if to in (t.FLOAT, t.DOUBLE):
+        if pa.types.is_decimal(source):
+            return values.cast(pa.string()).cast(target)  # by its digits: correctly rounded
+        return values.cast(target, safe=False)
+    if pa.types.is_boolean(source):
+        return values.cast(target)
+    limit = 1 << (_INTEGERS[to] - 1)  # type: ignore[index]  # what is left are the integers
+    if pa.types.is_floating(source):
+        whole = pc.trunc(values.cast(pa.float64(), safe=False))
+        fits = pc.and_(pc.greater_equal(whole, float(-limit)), pc.less(whole, float(limit)))
+        kept = _spoilt(values, pc.invert(fits), to, is_try)
+        return pc.trunc(kept).cast(target)
+    if pa.types.is_decimal(source):
+        return _each(values, lambda v: w if -limit <= (w := int(v)) < limit else None, to, is_try)
+    if source.bit_width > target.bit_width:
+        low, high = pa.scalar(-limit, source), pa.scalar(limit - 1, source)
+        bad = pc.or_(pc.less(values, low), pc.greater(values, high))
+        values = _spoilt(values, bad, to, is_try)
+    return values.cast(target)
+
+
+def _to_decimal(values: Values, to: t.DecimalType, target: pa.DataType, is_try: bool) -> Values:
+    source = values.type
+    if pa.types.is_boolean(source):
+        values, source = values.cast(pa.int8()), pa.int8()
+    if not pa.types.is_floating(source):
+        try:
+            return values.cast(target)
+        except pa.ArrowInvalid:
+            pass  # digits are lost or it does not fit: round each value, and say which one fails
+
+    def fit(value: Any) -> Decimal | None:
+        if isinstance(value, float):
+            if not math.isfinite(value):
+                return None
+            value = str(np.float32(value)) if pa.types.is_float32(source) else repr(value)
+        return _fit_decimal(Decimal(value), to)
+
+    return _each(values, fit, to, is_try)

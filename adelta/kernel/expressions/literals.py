@@ -1,0 +1,157 @@
+"""Constants: what number, string and typed literals of Spark SQL stand for, and those of Python.
+
+`literal_of` gives a Python value the type that Spark would give it; the parser's functions read the
+literals of SQL text.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal, InvalidOperation
+
+from adelta.errors import InvalidExpressionError
+from adelta.kernel.expressions.nodes import Literal, LiteralValue
+from adelta.kernel.expressions.text_values import parse_date, parse_timestamp, parse_timestamp_ntz
+from adelta.kernel.schema import types as t
+
+__all__ = [
+    "NULL",
+    "bytes_literal",
+    "decimal_type_of",
+    "literal_of",
+    "number_literal",
+    "typed_literal",
+]
+
+NULL = Literal(None, t.VOID)
+
+_MAX_PRECISION = 38
+_INTEGRAL_SUFFIXES = {"L": (t.LONG, 63), "S": (t.SHORT, 15), "Y": (t.BYTE, 7)}
+
+
+def literal_of(value: LiteralValue) -> Literal:
+    """The literal of a Python value, with the type that Spark gives such a literal.
+
+    Raises:
+        InvalidExpressionError: the value is of no type that a column can have.
+    """
+    match value:
+        case None:
+            return NULL
+        case bool():
+            return Literal(value, t.BOOLEAN)
+        case int():
+            return _integer(value, str(value))
+        case float():
+            return Literal(value, t.DOUBLE)
+        case Decimal():
+            return _decimal(value, str(value))
+        case str():
+            return Literal(value, t.STRING)
+        case bytes():
+            return Literal(value, t.BINARY)
+        case datetime():
+            return Literal(value, t.TIMESTAMP_NTZ if value.tzinfo is None else t.TIMESTAMP)
+        case date():
+            return Literal(value, t.DATE)
+    raise InvalidExpressionError(
+        f"{value!r} is a {type(value).__name__}, which no column can hold: compare with a bool, int, "
+        "float, Decimal, str, bytes, date or datetime"
+    )
+
+
+def number_literal(text: str, *, negative: bool = False) -> Literal:
+    """The literal of a number as SQL text writes it: ``7``, ``7L``, ``1.5``, ``1.5BD``, ``1e3``.
+
+    Raises:
+        InvalidExpressionError: the number is too large for its type.
+    """
+    signed = f"-{text}" if negative else text
+    suffix = text[-2:].upper()
+    if suffix == "BD":
+        return _decimal(Decimal(signed[:-2]), signed)
+    suffix = suffix[-1]
+    if suffix in "DF":
+        number = float(signed[:-1])
+        return Literal(number, t.DOUBLE if suffix == "D" else t.FLOAT)
+    if suffix in _INTEGRAL_SUFFIXES:
+        data_type, bits = _INTEGRAL_SUFFIXES[suffix]
+        try:
+            whole = int(signed[:-1])
+        except ValueError as error:
+            raise InvalidExpressionError(
+                f"{signed} is no {data_type}: it has a fraction"
+            ) from error
+        if not -(1 << bits) <= whole < 1 << bits:
+            raise InvalidExpressionError(f"{signed} is outside the range of {data_type}")
+        return Literal(whole, data_type)
+    if "e" in text or "E" in text:
+        return Literal(float(signed), t.DOUBLE)
+    if "." in text:
+        return _decimal(Decimal(signed), signed)
+    return _integer(int(signed) if len(signed) < 60 else None, signed)
+
+
+def typed_literal(keyword: str, text: str, zone: str) -> Literal:
+    """The literal of ``DATE '…'``, ``TIMESTAMP '…'``, ``TIMESTAMP_LTZ '…'`` or ``TIMESTAMP_NTZ '…'``.
+
+    Raises:
+        InvalidExpressionError: the text is no such value.
+    """
+    value: LiteralValue
+    if keyword == "DATE":
+        value, data_type = parse_date(text), t.DATE
+    elif keyword == "TIMESTAMP_NTZ":
+        value, data_type = parse_timestamp_ntz(text), t.TIMESTAMP_NTZ
+    else:
+        value, data_type = parse_timestamp(text, zone), t.TIMESTAMP
+    if value is None:
+        raise InvalidExpressionError(
+            f"{keyword} '{text}' is no {data_type}: write it as '2024-01-31'"
+            + ("" if keyword == "DATE" else " or '2024-01-31 12:30:00'")
+        )
+    return Literal(value, data_type)
+
+
+def bytes_literal(digits: str) -> Literal:
+    """The literal of ``X'…'``, given the digits.
+
+    Raises:
+        InvalidExpressionError: they are not hexadecimal.
+    """
+    try:
+        return Literal(bytes.fromhex(digits if len(digits) % 2 == 0 else f"0{digits}"), t.BINARY)
+    except ValueError as error:
+        raise InvalidExpressionError(f"X'{digits}' holds what is no hexadecimal digit") from error
+
+
+def decimal_type_of(value: Decimal) -> t.DecimalType | None:
+    """The narrowest decimal type that holds `value` as it is written, or None where none does."""
+    if not value.is_finite():
+        return None
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    precision = max(len(digits) + max(0, exponent), scale)
+    return t.DecimalType(precision, scale) if precision <= _MAX_PRECISION else None
+
+
+def _integer(value: int | None, text: str) -> Literal:
+    if value is not None and -(1 << 31) <= value < 1 << 31:
+        return Literal(value, t.INTEGER)
+    if value is not None and -(1 << 63) <= value < 1 << 63:
+        return Literal(value, t.LONG)
+    return _decimal(Decimal(text), text)
+
+
+def _decimal(value: Decimal, text: str) -> Literal:
+    try:
+        data_type = decimal_type_of(value)
+    except InvalidOperation:
+        data_type = None
+    if data_type is None:
+        raise InvalidExpressionError(
+            f"{text[:60]} has more than the {_MAX_PRECISION} digits of a decimal; write it with an "
+            "exponent to make it a double"
+        )
+    return Literal(value, data_type)

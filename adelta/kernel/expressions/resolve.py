@@ -1,0 +1,293 @@
+"""Binding: an expression against a schema, with every name resolved and every cast written out.
+
+A bound expression is an expression again: its columns are spelled as the schema spells them, its
+operands have the types that their operator needs, and constant parts are computed. Binding it once
+more changes nothing. `compute` and data skipping take bound expressions only.
+"""
+
+from __future__ import annotations
+
+import difflib
+from decimal import Decimal
+from typing import NoReturn
+
+import pyarrow as pa
+
+from adelta.errors import InvalidExpressionError
+from adelta.kernel.expressions.call_types import call_type
+from adelta.kernel.expressions.casts import can_cast
+from adelta.kernel.expressions.coercion import (
+    FRACTIONS,
+    INTEGERS,
+    common_type,
+    decimal_arithmetic,
+    decimal_of_integer,
+    is_atomic,
+    is_numeric,
+    widest,
+)
+from adelta.kernel.expressions.compute import evaluate
+from adelta.kernel.expressions.literals import decimal_type_of
+from adelta.kernel.expressions.nodes import (
+    And,
+    Arithmetic,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Comparison,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Negate,
+    Node,
+    Not,
+    Or,
+    children_of,
+    columns_of,
+    with_children,
+)
+from adelta.kernel.expressions.sql import to_sql
+from adelta.kernel.schema import types as t
+
+__all__ = ["bind", "bind_predicate", "columns_of", "type_of"]
+
+_ONE_ROW = pa.RecordBatch.from_arrays([pa.array([True])], ["one"])
+
+
+def bind(node: Node, schema: t.StructType, *, zone: str = "UTC") -> Node:
+    """`node` bound to `schema`; text that becomes a timestamp is in `zone` where it names none.
+
+    Raises:
+        InvalidExpressionError: a column is unknown, or an operator does not fit its operands.
+    """
+    return _Binder(schema, zone).bind(node)[0]
+
+
+def bind_predicate(node: Node, schema: t.StructType, *, zone: str = "UTC") -> Node:
+    """The same for an expression that must be true or false.
+
+    Raises:
+        InvalidExpressionError: as for `bind`, or it is neither true nor false.
+    """
+    bound, data_type = _Binder(schema, zone).bind(node)
+    if data_type == t.VOID:
+        return Literal(None, t.BOOLEAN)
+    if data_type != t.BOOLEAN:
+        raise InvalidExpressionError(
+            f"{to_sql(node)} is a {data_type}, where a condition is needed: compare it with something"
+        )
+    return bound
+
+
+def type_of(node: Node, schema: t.StructType) -> t.DataType:
+    """The type of an expression over `schema`.
+
+    Raises:
+        InvalidExpressionError: as for `bind`.
+    """
+    return _Binder(schema, "UTC").bind(node)[1]
+
+
+class _Binder:
+    def __init__(self, schema: t.StructType, zone: str) -> None:
+        self._schema = schema
+        self._zone = zone
+
+    def bind(self, node: Node) -> tuple[Node, t.DataType]:
+        match node:
+            case Column(path):
+                return self._column(path)
+            case Literal(_, data_type):
+                return node, data_type
+        children = [self.bind(child) for child in children_of(node)]
+        bound, data_type = self._operator(node, [c for c, _ in children], [k for _, k in children])
+        return self._fold(bound, data_type), data_type
+
+    # ----------------------------------------------------------------------------------- names
+
+    def _column(self, path: tuple[str, ...]) -> tuple[Node, t.DataType]:
+        found: list[str] = []
+        here: t.DataType = self._schema
+        for depth, name in enumerate(path):
+            if not isinstance(here, t.StructType):
+                raise InvalidExpressionError(
+                    f"{'.'.join(path)}: {'.'.join(found)} is a {here}, which has no field {name!r}"
+                )
+            field = here.field(name)
+            if field is None:
+                # A column whose name has dots may have been written without backticks.
+                dotted = self._schema.field(".".join(path)) if depth == 0 else None
+                if dotted is not None:
+                    return Column((dotted.name,)), dotted.type
+                self._unknown(path, depth, here)
+            found.append(field.name)
+            here = field.type
+        return Column(tuple(found)), here
+
+    def _unknown(self, path: tuple[str, ...], depth: int, within: t.StructType) -> NoReturn:
+        names = within.names
+        near = difflib.get_close_matches(path[depth], names, 3, 0.6)
+        where = f"field of {'.'.join(path[:depth])}" if depth else "column"
+        listed = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+        meant = f"did you mean {' or '.join(near)}? " if near else ""
+        raise InvalidExpressionError(
+            f"there is no {where} named {path[depth]!r}: {meant}there are {listed or 'none'}"
+        )
+
+    # ------------------------------------------------------------------------------- operators
+
+    def _operator(
+        self, node: Node, parts: list[Node], types: list[t.DataType]
+    ) -> tuple[Node, t.DataType]:
+        match node:
+            case Comparison():
+                return self._comparison(node, parts, types), t.BOOLEAN
+            case And() | Or() | Not():
+                for part, data_type in zip(parts, types, strict=True):
+                    if data_type not in (t.BOOLEAN, t.VOID):
+                        self._misfit(node, f"{to_sql(part)} is a {data_type}, not a condition")
+                conditions = self._cast_all(parts, types, t.BOOLEAN)
+                return with_children(node, conditions), t.BOOLEAN
+            case IsNull():
+                return IsNull(parts[0]), t.BOOLEAN
+            case In():
+                return self._in(node, parts, types), t.BOOLEAN
+            case Like(_, pattern, escape):
+                if types[0] not in (t.STRING, t.VOID):
+                    parts[0] = self._cast(parts[0], types[0], t.STRING)
+                return Like(parts[0], pattern, escape), t.BOOLEAN
+            case Arithmetic():
+                return self._arithmetic(node, parts, types)
+            case Negate():
+                if types[0] == t.STRING:
+                    return Negate(self._cast(parts[0], t.STRING, t.DOUBLE)), t.DOUBLE
+                if not is_numeric(types[0]):
+                    self._misfit(node, f"a {types[0]} has no sign")
+                return Negate(parts[0]), types[0]
+            case Cast(_, to, is_try):
+                if not can_cast(types[0], to):
+                    self._misfit(node, f"a {types[0]} cannot be cast to {to}")
+                return (parts[0] if types[0] == to else Cast(parts[0], to, is_try)), to
+            case Case():
+                return self._case(node, parts, types)
+            case Call(name, _):
+                arguments, result = call_type(
+                    node, tuple(parts), tuple(types), lambda p, f, to: self._cast(p, f, to)
+                )
+                return Call(name, arguments), result
+        raise InvalidExpressionError(f"{node!r} is not an expression")
+
+    def _comparison(self, node: Comparison, parts: list[Node], types: list[t.DataType]) -> Node:
+        null_safe = node.op == "<=>"
+        for one, other, other_type in zip(parts, reversed(parts), reversed(types), strict=True):
+            if isinstance(one, Literal) and one.value is None:
+                if null_safe:
+                    return IsNull(other)
+                if is_atomic(other_type) or other_type == t.VOID:
+                    return Literal(None, t.BOOLEAN)
+        if all(isinstance(one, t.DecimalType) for one in types):
+            return Comparison(node.op, *parts)  # they are compared exactly as they are
+        return Comparison(node.op, *self._meet(node, parts, types))
+
+    def _in(self, node: In, parts: list[Node], types: list[t.DataType]) -> Node:
+        operand, *options = self._meet(node, parts, types)
+        return In(operand, tuple(options))
+
+    def _meet(self, node: Node, parts: list[Node], types: list[t.DataType]) -> tuple[Node, ...]:
+        to = widest(types)
+        if to is None or not (is_atomic(to) or to == t.VOID):
+            kinds = " and ".join(dict.fromkeys(str(one) for one in types))
+            self._misfit(node, f"{kinds} cannot be compared: cast one of them")
+        return self._cast_all(parts, types, to)
+
+    def _arithmetic(
+        self, node: Arithmetic, parts: list[Node], types: list[t.DataType]
+    ) -> tuple[Node, t.DataType]:
+        op, (left, right) = node.op, types
+        if t.DATE in types and op in ("+", "-"):
+            return self._date_arithmetic(node, parts, types)
+        if left == right == t.STRING:
+            self._misfit(node, "both sides are strings: cast one of them to a number")
+        if t.DecimalType in map(type, types) and not {*FRACTIONS, t.STRING} & {left, right}:
+            decimals = [self._decimal(p, k) for p, k in zip(parts, types, strict=True)]
+            if all(decimals):
+                (a, p), (b, q) = decimals  # type: ignore[misc]  # none of them is None
+                result = t.LONG if op == "div" else decimal_arithmetic(op, p, q)
+                return Arithmetic(op, a, b), result
+        to = common_type(left, right)
+        if to == t.VOID:
+            to = t.DOUBLE
+        if op == "/" and to in INTEGERS:
+            to = t.DOUBLE
+        if op == "div":
+            to = t.LONG if to in INTEGERS else None
+        if to is None or not is_numeric(to):
+            self._misfit(node, f"there is no {op} of {left} and {right}")
+        return Arithmetic(op, *self._cast_all(parts, types, to)), to
+
+    def _date_arithmetic(
+        self, node: Arithmetic, parts: list[Node], types: list[t.DataType]
+    ) -> tuple[Node, t.DataType]:
+        days = 0 if types[1] == t.DATE and node.op == "+" else 1
+        if types[days] not in (t.BYTE, t.SHORT, t.INTEGER):
+            self._misfit(node, "a date takes a number of days; datediff gives the days between two")
+        name = "date_add" if node.op == "+" else "date_sub"
+        return Call(
+            name, (parts[1 - days], self._cast(parts[days], types[days], t.INTEGER))
+        ), t.DATE
+
+    def _decimal(self, node: Node, data_type: t.DataType) -> tuple[Node, t.DecimalType] | None:
+        if isinstance(data_type, t.DecimalType):
+            return node, data_type
+        to = decimal_of_integer(data_type)
+        if isinstance(node, Literal) and isinstance(node.value, int):
+            to = decimal_type_of(Decimal(node.value))  # as many digits as it has
+        return None if to is None else (self._cast(node, data_type, to), to)
+
+    def _case(
+        self, node: Case, parts: list[Node], types: list[t.DataType]
+    ) -> tuple[Node, t.DataType]:
+        pairs = 2 * len(node.branches)
+        values = [i for i in range(len(parts)) if i % 2 or i == pairs]
+        to = widest(types[i] for i in values)
+        if to is None:
+            kinds = " and ".join(dict.fromkeys(str(types[i]) for i in values))
+            self._misfit(node, f"its values are {kinds}: cast them to one type")
+        for i, data_type in enumerate(types):
+            if i in values:
+                parts[i] = self._cast(parts[i], data_type, to)
+            elif data_type in (t.BOOLEAN, t.VOID):
+                parts[i] = self._cast(parts[i], data_type, t.BOOLEAN)
+            else:
+                self._misfit(node, f"{to_sql(parts[i])} is a {data_type}, not a condition")
+        return with_children(node, tuple(parts)), to
+
+    def _misfit(self, node: Node, why: str) -> NoReturn:
+        raise InvalidExpressionError(f"{to_sql(node)}: {why}")
+
+    # ----------------------------------------------------------------------------------- casts
+
+    def _cast_all(
+        self, parts: list[Node], types: list[t.DataType], to: t.DataType
+    ) -> tuple[Node, ...]:
+        return tuple(self._cast(p, k, to) for p, k in zip(parts, types, strict=True))
+
+    def _cast(self, node: Node, data_type: t.DataType, to: t.DataType) -> Node:
+        if data_type == to:
+            return node
+        if isinstance(node, Literal) and node.value is None:
+            return Literal(None, to)
+        return self._fold(Cast(node, to), to)
+
+    def _fold(self, node: Node, data_type: t.DataType) -> Node:
+        """The value of a constant part; what fails stays as it is, and fails where a row needs it."""
+        parts = children_of(node)
+        if not parts or not all(isinstance(part, Literal) for part in parts):
+            return node
+        try:
+            value = evaluate(node, _ONE_ROW, zone=self._zone)[0].as_py()
+        except (InvalidExpressionError, ValueError, OverflowError):
+            return node
+        return Literal(value, data_type)
