@@ -1,0 +1,19 @@
+"""The verbs over a table, one file each: free functions that return frozen values."""
+
+from adelta.operations.checkpoint import CheckpointMetrics, checkpoint
+from adelta.operations.create import create_table
+from adelta.operations.detail import TableDetail, detail
+from adelta.operations.history import HistoryEntry, history
+from adelta.operations.write import WriteMetrics, write_table
+
+__all__ = [
+    "CheckpointMetrics",
+    "HistoryEntry",
+    "TableDetail",
+    "WriteMetrics",
+    "checkpoint",
+    "create_table",
+    "detail",
+    "history",
+    "write_table",
+]

@@ -1,0 +1,49 @@
+"""CHECKPOINT: write a checkpoint of the latest version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.log.checkpoint_writer import write_checkpoint
+from adelta.table import latest_state
+
+if TYPE_CHECKING:
+    from adelta.table import Table
+
+__all__ = ["CheckpointMetrics", "checkpoint"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointMetrics:
+    """What was written: `num_actions` rows, `num_files` of them live files, in `num_bytes`."""
+
+    version: int
+    num_actions: int
+    num_files: int
+    num_bytes: int
+
+
+async def checkpoint(table: Table) -> CheckpointMetrics:
+    """Write a checkpoint of the latest version, so that the table opens without the commits before.
+
+    Commits do this by themselves, every `delta.checkpointInterval` versions.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        UnsupportedFeatureError: the table needs a feature that adelta does not have.
+        InvalidTableError: the log is damaged.
+        StorageError: the store refused or failed.
+    """
+    state = await latest_state(table)
+    configuration = TableConfiguration(state.protocol, state.metadata)
+    configuration.check_readable()
+    configuration.check_writable()
+    written = await write_checkpoint(state)
+    return CheckpointMetrics(
+        version=written.version,
+        num_actions=written.size,
+        num_files=written.num_of_add_files or 0,
+        num_bytes=written.size_in_bytes or 0,
+    )

@@ -1,0 +1,220 @@
+"""CREATE TABLE: the first commit of a table."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+import orjson
+import pyarrow as pa
+
+from adelta._clock import SYSTEM_CLOCK
+from adelta.errors import (
+    InvalidOptionError,
+    SchemaMismatchError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from adelta.kernel.actions.metadata import Metadata
+from adelta.kernel.partition import can_partition
+from adelta.kernel.schema.arrow import from_arrow_schema
+from adelta.kernel.schema.json import schema_to_string
+from adelta.kernel.schema.names import check_column_names
+from adelta.kernel.schema.types import StructType
+from adelta.kernel.staged import StagedChanges
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import protocol_for_new_table
+from adelta.kernel.table_properties import validate
+from adelta.table import known_state, open_table, publish_state
+from adelta.write.commit_loop import commit_new_table
+from adelta.write.spec import ENGINE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from adelta._clock import Clock
+    from adelta.table import Table
+
+__all__ = ["ArrowSchema", "create_table"]
+
+
+@runtime_checkable
+class ArrowSchema(Protocol):
+    """Anything that exports an Arrow schema."""
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema as a capsule of the Arrow C data interface."""
+        ...
+
+
+async def create_table(
+    uri: str,
+    schema: ArrowSchema | StructType,
+    *,
+    partition_by: Iterable[str] = (),
+    properties: Mapping[str, str] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    mode: Literal["error", "ignore"] = "error",
+    storage_options: Mapping[str, str] | None = None,
+) -> Table:
+    """Create an empty table at `uri`, and open it.
+
+    `schema` is a `pyarrow.Schema` or whatever exports one, or Delta's own types. Where there is a
+    table already, the mode ``error`` raises, and ``ignore`` opens that table as it is.
+
+    Raises:
+        TableAlreadyExistsError: there is a table, and the mode is ``error``.
+        SchemaMismatchError: Delta cannot have such a schema, or a partition column is not in it.
+        InvalidPropertyError: a property is unknown or has a value that is not allowed.
+        UnsupportedFeatureError: the table would need a feature that adelta does not have.
+        InvalidOptionError: there is no such mode, or the address or an option is not allowed.
+        StorageError: the store refused or failed.
+    """
+    if mode not in ("error", "ignore"):
+        raise InvalidOptionError(f"there is no mode {mode!r} for a new table: 'error' or 'ignore'")
+    first = new_table(
+        schema if isinstance(schema, StructType) else delta_schema(schema),
+        partition_by=tuple(partition_by),
+        properties=properties or {},
+        name=name,
+        description=description,
+        operation="CREATE TABLE",
+    )
+    table = open_table(uri, storage_options)
+    try:
+        if await exists(table):
+            if mode == "error":
+                raise TableAlreadyExistsError(
+                    f"there is a Delta table at {table.uri} already; open it, or choose the mode "
+                    "'ignore'"
+                )
+            return table
+        try:
+            await commit_first(table, first)
+        except TableAlreadyExistsError:
+            if mode == "error":
+                raise
+    except BaseException:
+        await table.aclose()
+        raise
+    return table
+
+
+async def exists(table: Table) -> bool:
+    """Whether there is a table at the address of `table`."""
+    try:
+        await known_state(table)
+    except TableNotFoundError:
+        return False
+    return True
+
+
+async def commit_first(table: Table, staged: StagedChanges, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Commit version 0.
+
+    Raises:
+        TableAlreadyExistsError: another writer has created the table.
+    """
+    made = await commit_new_table(table.store, staged, engine=ENGINE, clock=clock)
+    publish_state(table, made.state)
+
+
+def delta_schema(schema: ArrowSchema) -> StructType:
+    """The table schema of an Arrow schema.
+
+    Raises:
+        InvalidOptionError: `schema` is none.
+        SchemaMismatchError: Delta has no such type.
+    """
+    try:
+        return from_arrow_schema(pa.schema(schema))
+    except (TypeError, pa.ArrowException) as error:
+        raise InvalidOptionError(
+            f"a {type(schema).__name__} is no schema: hand over a pyarrow.Schema, or anything "
+            "that exports one"
+        ) from error
+
+
+def new_table(
+    schema: StructType,
+    *,
+    partition_by: tuple[str, ...],
+    properties: Mapping[str, str],
+    operation: str,
+    parameters: Mapping[str, object] | None = None,
+    name: str | None = None,
+    description: str | None = None,
+    user_metadata: str | None = None,
+    clock: Clock = SYSTEM_CLOCK,
+) -> StagedChanges:
+    """The first commit of a table, not yet committed.
+
+    Raises:
+        SchemaMismatchError: Delta cannot have such a schema, or a partition column is not in it.
+        InvalidPropertyError: a property is unknown or has a value that is not allowed.
+        UnsupportedFeatureError: the table would need a feature that adelta does not have.
+    """
+    check_column_names(schema)
+    partition_columns = _partition_columns(schema, partition_by)
+    stored = validate(properties)
+    metadata = Metadata(
+        id=str(uuid.uuid4()),
+        schema_string=schema_to_string(schema),
+        partition_columns=partition_columns,
+        configuration=stored,
+        name=name,
+        description=description,
+        created_time=clock.now_ms(),
+    )
+    protocol = protocol_for_new_table(schema, stored)
+    if parameters is None:
+        parameters = {
+            "isManaged": "false",
+            "description": description,
+            "partitionBy": list(partition_columns),
+            "properties": orjson.dumps(dict(stored)).decode(),
+        }
+    staged = StagedChanges(
+        transaction_id=str(uuid.uuid4()),
+        operation=operation,
+        parameters=parameters,
+        user_metadata=user_metadata,
+        protocol=protocol,
+        metadata=metadata,
+    )
+    configuration = table_configuration(staged)
+    configuration.check_readable()
+    configuration.check_writable()
+    return staged
+
+
+def table_configuration(first: StagedChanges) -> TableConfiguration:
+    """The configuration of the table that `first` begins."""
+    assert first.protocol is not None
+    assert first.metadata is not None
+    return TableConfiguration(first.protocol, first.metadata)
+
+
+def _partition_columns(schema: StructType, wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of `wanted` as the schema spells them."""
+    found: list[str] = []
+    for name in wanted:
+        field = schema.field(name)
+        if field is None:
+            raise SchemaMismatchError(
+                f"there is no column {name!r} to partition by; the columns are "
+                f"{', '.join(schema.names)}"
+            )
+        if not can_partition(field.type):
+            raise SchemaMismatchError(
+                f"column {field.name!r} is a {field.type}, by which a table cannot be partitioned"
+            )
+        if field.name in found:
+            raise SchemaMismatchError(f"column {field.name!r} is named twice to partition by")
+        found.append(field.name)
+    if found and len(found) == len(schema):
+        raise SchemaMismatchError(
+            "a table cannot be partitioned by all of its columns: data files would be empty"
+        )
+    return tuple(found)

@@ -1,0 +1,240 @@
+"""WRITE: rows into a table, which is created where there is none."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from adelta._clock import SYSTEM_CLOCK
+from adelta.errors import (
+    CommitOutcomeUnknownError,
+    InvalidOptionError,
+    MetadataChangedError,
+    SchemaMismatchError,
+    TableAlreadyExistsError,
+)
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.kernel.schema.arrow import from_arrow_schema
+from adelta.operations.create import commit_first, exists, new_table, table_configuration
+from adelta.table import Table, known_state, latest_state, open_table
+from adelta.write.batches import open_batches
+from adelta.write.data_files import discard_data_files, write_data_files
+from adelta.write.metrics import added_metrics
+from adelta.write.spec import WriteSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from adelta.kernel.staged import StagedChanges
+    from adelta.transaction import Transaction
+    from adelta.write.batches import Data
+
+__all__ = ["WriteMetrics", "WriteMode", "write_table"]
+
+WriteMode = Literal["append", "overwrite", "error", "ignore"]
+"""What to do where there is a table already."""
+
+_MODES = {
+    "append": "Append",
+    "overwrite": "Overwrite",
+    "error": "ErrorIfExists",
+    "ignore": "Ignore",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMetrics:
+    """What a write did.
+
+    `version` is the version that it became. It is None where nothing was committed: because of the
+    mode ``ignore``, or because `txn` showed the write as done before, and then `skipped` is true.
+    """
+
+    version: int | None
+    num_files: int = 0
+    num_output_rows: int = 0
+    num_output_bytes: int = 0
+    num_removed_files: int = 0
+    num_removed_bytes: int = 0
+    skipped: bool = False
+
+
+async def write_table(
+    table: Table | str,
+    data: Data,
+    *,
+    mode: WriteMode = "append",
+    partition_by: Iterable[str] | None = None,
+    properties: Mapping[str, str] | None = None,
+    txn: tuple[str, int] | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> WriteMetrics:
+    """Write rows into a table, and create it with the rows' schema where there is none.
+
+    `data` is anything that exports an Arrow stream (a pyarrow table or reader, a polars or pandas
+    frame, a DuckDB relation), or an iterator, asynchronous or not, of `pyarrow.RecordBatch`. It is
+    written in bounded memory.
+
+    `partition_by` and `properties` are for a new table; naming other partition columns than an
+    existing table has is an error. `txn` is an application's id and its version: where the table
+    shows that the application has got there before, nothing is written. `storage_options` are for
+    a table given by its address.
+
+    Raises:
+        TableAlreadyExistsError: there is a table, and the mode is ``error``.
+        SchemaMismatchError: the rows do not fit the table.
+        InvariantViolationError: a column that must not be null holds a null, or rows would be
+            removed from a table that only takes appends.
+        CommitConflictError: another commit came first and the work has to be done again.
+        CommitOutcomeUnknownError: the commit may or may not have happened.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        InvalidPropertyError: a property is unknown or has a value that is not allowed.
+        InvalidOptionError: an argument has a value that is not allowed.
+        StorageError: the store refused or failed.
+    """
+    if mode not in _MODES:
+        raise InvalidOptionError(f"there is no mode {mode!r}; choose one of {', '.join(_MODES)}")
+    request = _Request(
+        mode,
+        None if partition_by is None else tuple(partition_by),
+        dict(properties or {}),
+        txn,
+        user_metadata,
+    )
+    if isinstance(table, Table):
+        return await _write(table, data, request)
+    async with open_table(table, storage_options) as opened:
+        return await _write(opened, data, request)
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The arguments, checked."""
+
+    mode: WriteMode
+    partition_by: tuple[str, ...] | None
+    properties: Mapping[str, str]
+    txn: tuple[str, int] | None
+    user_metadata: str | None
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        return {"mode": _MODES[self.mode], "partitionBy": list(self.partition_by or ())}
+
+
+async def _write(table: Table, data: Data, request: _Request) -> WriteMetrics:
+    if not await exists(table):
+        return await _into_new(table, data, request)
+    if request.mode == "error":
+        raise TableAlreadyExistsError(
+            f"there is a Delta table at {table.uri} already; choose the mode 'append', "
+            "'overwrite' or 'ignore'"
+        )
+    if request.mode == "ignore":
+        return WriteMetrics(None)
+    await _check_partitioning(table, request)
+    tx = table.transaction(user_metadata=request.user_metadata)
+    async with tx:
+        if request.txn is not None:
+            tx.set_transaction(*request.txn)
+        await (tx.overwrite(data) if request.mode == "overwrite" else tx.append(data))
+    return _metrics(tx)
+
+
+async def _check_partitioning(table: Table, request: _Request) -> None:
+    if request.partition_by is None:
+        return
+    columns = (await known_state(table)).metadata.partition_columns
+    if tuple(map(str.lower, request.partition_by)) != tuple(map(str.lower, columns)):
+        raise SchemaMismatchError(
+            f"{table.uri} is partitioned by ({', '.join(columns)}), not by "
+            f"({', '.join(request.partition_by)}); leave partition_by out"
+        )
+
+
+def _metrics(tx: Transaction) -> WriteMetrics:
+    found = tx.metrics
+    return WriteMetrics(
+        version=tx.version,
+        num_files=found.get("numFiles", 0),
+        num_output_rows=found.get("numOutputRows", 0),
+        num_output_bytes=found.get("numOutputBytes", 0),
+        num_removed_files=found.get("numRemovedFiles", 0),
+        num_removed_bytes=found.get("numRemovedBytes", 0),
+        skipped=tx.skipped,
+    )
+
+
+async def _into_new(table: Table, data: Data, request: _Request) -> WriteMetrics:
+    """Create the table with its rows, in one commit."""
+    schema, batches = await open_batches(data)
+    async with aclosing(batches):
+        if schema is None:
+            raise InvalidOptionError(
+                f"there is no table at {table.uri}, and an iterator without batches has no schema "
+                "to create one with; call create_table first"
+            )
+        staged = new_table(
+            from_arrow_schema(schema),
+            partition_by=request.partition_by or (),
+            properties=request.properties,
+            operation="WRITE",
+            parameters=request.parameters,
+            user_metadata=request.user_metadata,
+        )
+        spec = WriteSpec.of(table_configuration(staged))
+        files = await write_data_files(table.store, spec, batches)
+    if request.txn is not None:
+        stamp = SetTransaction(*request.txn, SYSTEM_CLOCK.now_ms())
+        staged = replace(staged, set_transactions=(stamp,))
+    staged = replace(staged, adds=tuple(files), metrics=added_metrics(files))
+    try:
+        try:
+            await commit_first(table, staged)
+        except TableAlreadyExistsError:
+            return await _after_lost_creation(table, staged, request)
+    except CommitOutcomeUnknownError:
+        raise
+    except BaseException:
+        await discard_data_files(table.store, [decode_path(file.path) for file in files])
+        raise
+    return WriteMetrics(
+        version=0,
+        num_files=len(files),
+        num_output_rows=staged.metrics["numOutputRows"],
+        num_output_bytes=staged.metrics["numOutputBytes"],
+    )
+
+
+async def _after_lost_creation(
+    table: Table, staged: StagedChanges, request: _Request
+) -> WriteMetrics:
+    """Another writer created the table while we wrote our files: they may still fit into it."""
+    paths = [decode_path(file.path) for file in staged.adds]
+    if request.mode == "ignore":
+        await discard_data_files(table.store, paths)
+        return WriteMetrics(None)
+    state = await latest_state(table)
+    ours, theirs = staged.metadata, state.metadata
+    assert ours is not None
+    same = ours.schema == theirs.schema and ours.partition_columns == theirs.partition_columns
+    if request.mode == "error":
+        raise TableAlreadyExistsError(
+            f"{table.uri}: another writer has created the table meanwhile"
+        )
+    if request.mode == "overwrite" or not same:
+        raise MetadataChangedError(
+            f"{table.uri}: another writer has created the table meanwhile; write again",
+            winning_version=0,
+        )
+    tx = table.transaction(user_metadata=request.user_metadata)
+    async with tx:
+        if request.txn is not None:
+            tx.set_transaction(*request.txn)
+        tx.add_files(staged.adds)
+    if tx.skipped:
+        await discard_data_files(table.store, paths)
+    return _metrics(tx)

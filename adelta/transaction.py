@@ -1,0 +1,425 @@
+"""Transaction: stage changes, commit them as one version, on a lost race rebase and try again.
+
+A commit is optimistic. It is put straight onto the version after the one that the transaction was
+made against; where another writer has that version, the commits that came between are read and
+judged, and the same changes are put after them. Data files are written once, whatever happens. An
+append to an open table costs one request beside its data files.
+
+An error inside the ``async with`` block, or a conflict, leaves the table as it was, and the data
+files that the transaction wrote are deleted again. Only where nobody can say whether the commit
+happened, `CommitOutcomeUnknownError`, is everything left as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from contextlib import aclosing
+from enum import Enum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from adelta._clock import SYSTEM_CLOCK
+from adelta.commit.filesystem import FilesystemCoordinator
+from adelta.errors import CommitOutcomeUnknownError, InvalidUseError
+from adelta.kernel.actions.file_actions import REMOVE_SCHEMA, decode_path
+from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.kernel.staged import StagedChanges
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.transaction.conflict_checker import already_applied
+from adelta.kernel.transaction.isolation import isolation_level
+from adelta.kernel.transaction.read_set import ReadSet
+from adelta.kernel.transaction.removal import removals, removes_table
+from adelta.log.checkpoint_writer import checkpoint_if_due
+from adelta.write.batches import record_batches
+from adelta.write.commit_loop import commit_staged
+from adelta.write.data_files import discard_data_files, write_data_files
+from adelta.write.metrics import added_metrics
+from adelta.write.spec import ENGINE, WriteSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import TracebackType
+    from typing import Self
+
+    from adelta._clock import Clock
+    from adelta.commit.coordinator import CommitCoordinator
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol as TableProtocol
+    from adelta.log.state import LogState
+    from adelta.write.batches import Data
+
+__all__ = ["StateSource", "Transaction"]
+
+_log = logging.getLogger("adelta.transaction")
+
+COMMIT_TIMEOUT = 300.0
+"""Seconds for which lost races are run again."""
+
+
+class StateSource(Protocol):
+    """Where a transaction finds the state that it is made against, and leaves the one it makes."""
+
+    async def known_state(self) -> LogState:
+        """A recent state, without I/O where there is one at hand."""
+        ...
+
+    async def latest_state(self) -> LogState:
+        """The latest state."""
+        ...
+
+    def publish_state(self, state: LogState) -> None:
+        """Take note of a newer state."""
+        ...
+
+
+class _Stage(Enum):
+    NEW = "has not begun: use it in an `async with` block"
+    OPEN = "is open"
+    COMMITTING = "is being committed"
+    COMMITTED = "has been committed: begin another one"
+    SKIPPED = "was skipped, since its work had been done before: begin another one"
+    ABORTED = "was given up: begin another one"
+    UNKNOWN = "ended with an unknown outcome: read the table to learn what became of it"
+
+
+class Transaction:
+    """Changes that become one version of a table, all or nothing.
+
+    Used as an asynchronous context manager: the end of the block commits, an error inside gives up.
+
+    Example::
+
+        async with table.transaction() as tx:
+            await tx.append(data)
+            tx.set_transaction("nightly-load", 7)
+        print(tx.version)
+    """
+
+    def __init__(
+        self,
+        source: StateSource,
+        *,
+        operation: str = "WRITE",
+        parameters: Mapping[str, object] | None = None,
+        user_metadata: str | None = None,
+        isolation: str = "Serializable",
+        timeout: float = COMMIT_TIMEOUT,
+        coordinator: CommitCoordinator | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._source = source
+        self._operation = operation
+        self._parameters: dict[str, object] = dict(parameters or {})
+        self._user_metadata = user_metadata
+        self._level = isolation_level(isolation)
+        self._timeout = timeout
+        self._coordinator = coordinator
+        self._clock = clock
+        self._id = str(uuid.uuid4())
+        self._stage = _Stage.NEW
+        self._state: LogState | None = None
+        self._read = ReadSet()
+        self._adds: list[AddFile] = []
+        self._removes: pa.Table = REMOVE_SCHEMA.empty_table()
+        self._applications: dict[str, SetTransaction] = {}
+        self._protocol: TableProtocol | None = None
+        self._metadata: Metadata | None = None
+        self._written: list[str] = []  # data files of our own, deleted if we give up
+        self._touched = False
+        self._version: int | None = None
+        self._metrics: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        where = f" at version {self._version}" if self._version is not None else ""
+        return f"<Transaction {self._id} ({self._operation}) {self._stage.name.lower()}{where}>"
+
+    # ------------------------------------------------------------------------------- what it is
+
+    @property
+    def version(self) -> int | None:
+        """The version that it became; None before the commit, or where nothing was committed."""
+        return self._version
+
+    @property
+    def skipped(self) -> bool:
+        """Whether nothing was committed because `set_transaction` showed the work as done."""
+        return self._stage is _Stage.SKIPPED
+
+    @property
+    def metrics(self) -> Mapping[str, int]:
+        """`operationMetrics` of the commit: files, rows and bytes that it added and removed."""
+        return MappingProxyType(self._metrics)
+
+    @property
+    def read_version(self) -> int:
+        """The version that the changes are made against.
+
+        Raises:
+            InvalidUseError: the transaction has not begun.
+        """
+        return self._based_on().version
+
+    # ------------------------------------------------------------------------------- staging
+
+    async def append(self, data: Data) -> None:
+        """Write the rows of `data` into new files, and stage these.
+
+        Where `set_transaction` has been called and shows the work as done, nothing is written.
+
+        Raises:
+            InvalidOptionError: `data` holds no rows.
+            SchemaMismatchError: its columns do not fit the table's.
+            InvariantViolationError: a column that must not be null holds a null.
+            UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        """
+        self._check_open("append")
+        self._parameters.setdefault("mode", "Append")
+        await self._write(data)
+
+    async def overwrite(self, data: Data) -> None:
+        """Stage the removal of every live file, and the rows of `data` in their place.
+
+        The files are those of the latest version at this moment. A commit that adds or removes
+        files after that is a conflict.
+
+        Raises:
+            InvalidUseError: something else has been staged before.
+            InvalidOptionError: `data` holds no rows.
+            SchemaMismatchError: its columns do not fit the table's.
+            InvariantViolationError: a column that must not be null holds a null, or the table only
+                takes appends.
+            UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        """
+        self._check_open("overwrite")
+        if self._touched:
+            raise InvalidUseError("overwrite() comes first: other files have been staged before it")
+        self._state = await self._source.latest_state()
+        self._configuration().check_removable()
+        self._parameters.setdefault("mode", "Overwrite")
+        if await self._is_applied():
+            self._touched = True
+            return
+        files = await self._state.files()
+        self._read = self._read.with_whole_table()
+        self._removes = removals(files.table, self._clock.now_ms())
+        self._count("numRemovedFiles", files.num_files)
+        self._count("numRemovedBytes", files.total_bytes)
+        await self._write(data)
+
+    def add_files(self, files: Iterable[AddFile]) -> None:
+        """Stage data files that are in place already, such as those of `write_data_files`.
+
+        Their statistics and partition values are taken as they are, and the files stay where they
+        are if the transaction is given up.
+
+        Raises:
+            InvalidUseError: the transaction is not open.
+        """
+        self._check_open("add_files")
+        self._parameters.setdefault("mode", "Append")
+        self._stage_adds(files)
+
+    def remove_files(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
+        """Stage the removal of live files, which count as read.
+
+        `data_change` is False where the same rows are added again in other files.
+
+        Raises:
+            InvalidUseError: the transaction is not open.
+            InvariantViolationError: the table only takes appends.
+        """
+        self._check_open("remove_files")
+        if data_change:
+            self._configuration().check_removable()
+        now, taken = self._clock.now_ms(), tuple(files)
+        rows = removes_table(file.remove(now, data_change=data_change) for file in taken)
+        self._removes = _joined(self._removes, rows)
+        self._read = self._read.with_files(frozenset(decode_path(f.path) for f in taken))
+        self._count("numRemovedFiles", len(taken))
+        self._count("numRemovedBytes", sum(file.size for file in taken))
+        self._touched = True
+
+    def set_transaction(self, app_id: str, version: int) -> None:
+        """Record with the commit that the application `app_id` has got to `version`.
+
+        Where the table shows that it has got there before, or another writer records it first, the
+        whole transaction is skipped. So a batch that is written again after a crash is written
+        once. Call it before `append`, and a skipped batch is not even written to files.
+
+        Raises:
+            InvalidUseError: the transaction is not open, or the application is set already.
+        """
+        self._check_open("set_transaction")
+        if app_id in self._applications:
+            raise InvalidUseError(f"the application {app_id!r} is set by this transaction already")
+        self._applications[app_id] = SetTransaction(app_id, version, self._clock.now_ms())
+
+    def update_metadata(self, metadata: Metadata, protocol: TableProtocol | None = None) -> None:
+        """Stage new metadata, and a new protocol where the metadata need one.
+
+        Files that are staged afterwards are written for the new metadata.
+
+        Raises:
+            InvalidUseError: the transaction is not open, or files have been staged before.
+        """
+        self._check_open("update_metadata")
+        if self._touched:
+            raise InvalidUseError("update_metadata() comes before the files that it is for")
+        self._metadata = metadata
+        self._protocol = protocol
+
+    # ------------------------------------------------------------------------------- the block
+
+    async def __aenter__(self) -> Self:
+        """Begin: take the state that the table has at hand.
+
+        Raises:
+            InvalidUseError: it has begun before.
+            TableNotFoundError: there is no table.
+            UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        """
+        if self._stage is not _Stage.NEW:
+            raise InvalidUseError(f"this transaction {self._stage.value}")
+        self._state = await self._source.known_state()
+        self._configuration().check_writable()
+        self._stage = _Stage.OPEN
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Commit, or give up where the block failed.
+
+        Raises:
+            CommitConflictError: another commit came first and the work has to be done again.
+            CommitOutcomeUnknownError: the commit may or may not have happened.
+            StorageError: the store refused; nothing was committed.
+        """
+        if exc_type is not None:
+            await self._give_up(_Stage.ABORTED)
+            return
+        try:
+            await self._commit()
+        except CommitOutcomeUnknownError:
+            self._stage = _Stage.UNKNOWN
+            raise
+        except BaseException:
+            if self._stage is _Stage.COMMITTING:
+                await self._give_up(_Stage.ABORTED)
+            raise
+
+    # ------------------------------------------------------------------------------- inside
+
+    def _check_open(self, verb: str) -> None:
+        if self._stage is not _Stage.OPEN:
+            raise InvalidUseError(f"{verb}() is not possible: this transaction {self._stage.value}")
+
+    def _based_on(self) -> LogState:
+        if self._state is None:
+            raise InvalidUseError(f"this transaction {self._stage.value}")
+        return self._state
+
+    def _configuration(self) -> TableConfiguration:
+        state = self._based_on()
+        return TableConfiguration(
+            self._protocol or state.protocol, self._metadata or state.metadata
+        )
+
+    async def _is_applied(self) -> bool:
+        if not self._applications:
+            return False
+        return already_applied(
+            tuple(self._applications.values()), await self._based_on().set_transactions()
+        )
+
+    async def _write(self, data: Data) -> None:
+        self._touched = True
+        if await self._is_applied():
+            return
+        spec = WriteSpec.of(self._configuration())
+        self._parameters.setdefault("partitionBy", list(spec.partition_columns))
+        async with aclosing(record_batches(data)) as batches:
+            files = await write_data_files(self._based_on().store, spec, batches)
+        self._written.extend(decode_path(file.path) for file in files)
+        self._stage_adds(files)
+
+    def _stage_adds(self, files: Iterable[AddFile]) -> None:
+        taken = tuple(files)
+        self._adds.extend(taken)
+        for name, value in added_metrics(taken).items():
+            self._count(name, value)
+        self._touched = True
+
+    def _count(self, name: str, value: int) -> None:
+        self._metrics[name] = self._metrics.get(name, 0) + value
+
+    def _staged(self) -> StagedChanges:
+        return StagedChanges(
+            transaction_id=self._id,
+            operation=self._operation,
+            parameters=MappingProxyType(self._parameters),
+            metrics=self.metrics,
+            user_metadata=self._user_metadata,
+            protocol=self._protocol,
+            metadata=self._metadata,
+            set_transactions=tuple(self._applications.values()),
+            adds=tuple(self._adds),
+            removes=self._removes,
+        )
+
+    async def _commit(self) -> None:
+        self._stage = _Stage.COMMITTING
+        staged = self._staged()
+        if staged.is_empty and not self._touched:
+            self._stage = _Stage.COMMITTED  # an empty block: nothing to do, nothing done
+            return
+        if await self._is_applied():
+            await self._give_up(_Stage.SKIPPED)
+            return
+        state = self._based_on()
+        result = await commit_staged(
+            self._coordinator or FilesystemCoordinator(state.store),
+            state,
+            staged,
+            self._read,
+            level=self._level,
+            engine=ENGINE,
+            clock=self._clock,
+            timeout=self._timeout,
+        )
+        self._source.publish_state(result.state)
+        if result.version is None:
+            await self._give_up(_Stage.SKIPPED)
+            return
+        self._version = result.version
+        self._stage = _Stage.COMMITTED
+        await self._after_commit(result.state)
+
+    async def _after_commit(self, state: LogState) -> None:
+        """Upkeep. The commit stands, so nothing that fails here may look like its failure."""
+        try:
+            await checkpoint_if_due(state)
+        except Exception as error:
+            _log.warning(
+                "%s: version %d is committed, but its checkpoint could not be written: %s",
+                state.root,
+                state.version,
+                error,
+            )
+
+    async def _give_up(self, stage: _Stage) -> None:
+        self._stage = stage
+        if self._written:
+            await discard_data_files(self._based_on().store, self._written)
+            self._written = []
+
+
+def _joined(first: pa.Table, second: pa.Table) -> pa.Table:
+    return pa.concat_tables([first, second]) if first.num_rows else second

@@ -1,0 +1,1 @@
+"""Rows → data files that a commit can add: partitioned, sized, with statistics."""

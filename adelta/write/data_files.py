@@ -1,0 +1,218 @@
+"""Record batches → data files, each with the `add` action that would make it part of the table.
+
+Rows are cast to the table's schema and go to the file of their partition. A file is closed when it
+has reached its target size, and when the memory that all open files hold together passes the
+budget: so a write of any size, into any number of partitions, runs in bounded memory. Files are
+named uniquely and never replaced.
+
+Nothing here touches the log: until a commit adds them, the files are not part of any table.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from adelta._clock import SYSTEM_CLOCK
+from adelta._concurrency import in_thread, map_concurrent
+from adelta.errors import StorageError
+from adelta.kernel.actions.file_actions import AddFile, encode_path
+from adelta.kernel.partition import partition_directory
+from adelta.parquet.statistics import StatisticsCollector
+from adelta.parquet.upload import STREAM_FROM_BYTES
+from adelta.parquet.writer import ParquetObjectWriter
+from adelta.write.layout import FileLayout
+from adelta.write.partitioner import PartitionedRows, split_by_partition
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+    from types import TracebackType
+    from typing import Self
+
+    import pyarrow as pa
+
+    from adelta._clock import Clock
+    from adelta.storage.object_store import ObjectStore
+    from adelta.write.spec import WriteSpec
+
+__all__ = ["DataFileWriter", "discard_data_files", "write_data_files"]
+
+_log = logging.getLogger("adelta.write")
+
+_CLOSING = 8  # files that are closed at the same time
+_DISCARD_SECONDS = 30.0
+
+
+async def write_data_files(
+    store: ObjectStore,
+    spec: WriteSpec,
+    batches: AsyncIterator[pa.RecordBatch],
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> list[AddFile]:
+    """Write all rows of `batches` below the root of `store`; the actions that would add the files.
+
+    If anything fails, the files that were written are deleted again.
+
+    Raises:
+        SchemaMismatchError: the columns of a batch do not fit the table's.
+        InvariantViolationError: a column that must not be null holds a null.
+        StorageError: the store refused or failed.
+    """
+    async with DataFileWriter(store, spec, clock=clock) as writer:
+        async for batch in batches:
+            await writer.write(batch)
+        return await writer.finish()
+
+
+async def discard_data_files(store: ObjectStore, paths: Iterable[str]) -> None:
+    """Delete files that no commit will ever add, as far as the store lets us in reasonable time.
+
+    What is left behind harms nobody: no log names it, and vacuum removes it.
+    """
+    # The caller may be cancelled already, and still has to clean up after itself.
+    with anyio.move_on_after(_DISCARD_SECONDS, shield=True):
+        try:
+            await store.delete(paths)
+        except StorageError as error:
+            _log.warning("%s: uncommitted data files were left behind: %s", store.uri, error)
+
+
+@dataclass(slots=True)
+class _OpenFile:
+    """A file that takes rows, and the statistics of those it has taken."""
+
+    values: tuple[str | None, ...]
+    writer: ParquetObjectWriter
+    statistics: StatisticsCollector
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes in memory: rows that wait, and a beginning that is too small to be sent off."""
+        encoded = self.writer.bytes_written
+        return self.writer.buffered_bytes + (encoded if encoded < STREAM_FROM_BYTES else 0)
+
+
+class DataFileWriter:
+    """Writes rows into the files of their partitions; used by one task at a time.
+
+    As an async context manager it deletes what it has written where the block fails.
+    """
+
+    def __init__(self, store: ObjectStore, spec: WriteSpec, *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._store = store
+        self._spec = spec
+        self._layout = FileLayout.of(spec)
+        self._clock = clock
+        self._open: dict[tuple[str | None, ...], _OpenFile] = {}
+        self._files = 0
+        self._done: list[AddFile] = []
+        self._paths: list[str] = []
+
+    async def write(self, batch: pa.RecordBatch) -> None:
+        """Take in rows.
+
+        Raises:
+            SchemaMismatchError: the columns do not fit the table's.
+            InvariantViolationError: a column that must not be null holds a null.
+            StorageError: the store refused or failed.
+        """
+        for part in await in_thread(self._prepare, batch):
+            file = self._open.get(part.values)
+            if file is None:
+                file = self._open[part.values] = self._begin(part.values)
+            await file.writer.write(part.rows)
+            if file.writer.estimated_size >= self._spec.target_file_size:
+                await self._close(file)
+        await self._relieve()
+
+    async def finish(self) -> list[AddFile]:
+        """Close every file; the actions that would add them, in the order of their completion.
+
+        Raises:
+            InvariantViolationError: a column that must not be null holds a null.
+            StorageError: the store refused or failed.
+        """
+        await map_concurrent(self._close, tuple(self._open.values()), limit=_CLOSING)
+        return self._done
+
+    async def abort(self) -> None:
+        """Delete everything that was written."""
+        for file in self._open.values():
+            await file.writer.abort()
+        self._open.clear()
+        await discard_data_files(self._store, self._paths)
+        self._done = []
+
+    async def __aenter__(self) -> Self:
+        """The writer itself."""
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Delete what was written where the block failed."""
+        if exc_type is not None:
+            await self.abort()
+
+    def _prepare(self, batch: pa.RecordBatch) -> list[PartitionedRows]:
+        return split_by_partition(self._layout.conform(batch), self._layout.partition_columns)
+
+    def _begin(self, values: tuple[str | None, ...]) -> _OpenFile:
+        layout = self._layout
+        names = [name for name, _ in layout.partition_columns]
+        directory = partition_directory(zip(names, values, strict=True))
+        name = f"part-{self._files:05d}-{uuid.uuid4()}.c000{layout.suffix}"
+        path = f"{directory}/{name}" if directory else name
+        self._files += 1
+        statistics = StatisticsCollector(
+            layout.file_schema, layout.statistics_leaves, bounded=layout.bounded_leaves
+        )
+        writer = ParquetObjectWriter(
+            self._store,
+            path,
+            schema=layout.file_schema,
+            options=layout.options,
+            statistics=statistics,
+        )
+        return _OpenFile(values, writer, statistics)
+
+    async def _close(self, file: _OpenFile) -> None:
+        self._paths.append(file.writer.path)  # before it is there: a put may outlive its failure
+        written = await file.writer.close()
+        self._open.pop(file.values, None)
+        names = [name for name, _ in self._layout.partition_columns]
+        self._done.append(
+            AddFile(
+                path=encode_path(written.path),
+                partition_values=dict(zip(names, file.values, strict=True)),
+                size=written.size,
+                modification_time=self._clock.now_ms(),
+                data_change=True,
+                stats=await in_thread(self._layout.stats_json, file.statistics.result()),
+            )
+        )
+
+    async def _relieve(self) -> None:
+        """Bring the memory held by open files back under the budget, largest first.
+
+        A file that mostly holds rows has them encoded, and goes on; one that mostly holds encoded
+        bytes is closed.
+        """
+        held = sum(file.held_bytes for file in self._open.values())
+        while held > self._spec.memory_budget:
+            file = max(self._open.values(), key=lambda each: each.held_bytes)
+            before = file.held_bytes
+            if file.writer.buffered_bytes > before // 2:
+                await file.writer.flush()
+                held -= before - file.held_bytes
+            else:
+                await self._close(file)
+                held -= before

@@ -1,0 +1,108 @@
+"""FileLayout: what a WriteSpec means for each file: columns, statistics, Parquet options, name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from adelta.errors import SchemaMismatchError
+from adelta.kernel.schema import types as t
+from adelta.kernel.schema.arrow import to_arrow_schema
+from adelta.kernel.schema.cast import cast_to_schema
+from adelta.kernel.schema.json import schema_from_string
+from adelta.kernel.statistics import bounded_leaves, stats_json, stats_leaves
+from adelta.kernel.table_properties import TableProperties
+from adelta.parquet.options import WriterOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from adelta.parquet.statistics import FileStatistics
+    from adelta.write.spec import WriteSpec
+
+__all__ = ["FileLayout"]
+
+_SUFFIXES: Final = {
+    "uncompressed": ".parquet",
+    "snappy": ".snappy.parquet",
+    "gzip": ".gz.parquet",
+    "lz4": ".lz4.parquet",
+    "lz4_raw": ".lz4raw.parquet",
+    "zstd": ".zstd.parquet",
+}
+_ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """How the rows of a table become files.
+
+    `table_schema` has all columns; `file_schema` has those that data files hold: partition columns,
+    whose values are in the log, and void columns, which have none, are left out.
+    """
+
+    table_schema: pa.Schema
+    file_schema: pa.Schema
+    partition_columns: tuple[tuple[str, t.DataType], ...]
+    statistics_leaves: tuple[tuple[str, ...], ...]
+    bounded_leaves: tuple[tuple[str, ...], ...] | None
+    options: WriterOptions
+    suffix: str
+    string_prefix_length: int
+
+    @classmethod
+    def of(cls, spec: WriteSpec) -> FileLayout:
+        """The layout of files written by `spec`.
+
+        Raises:
+            SchemaMismatchError: files of such a table could hold no column.
+            InvalidPropertyError: a property that says how to write has a bad value.
+        """
+        schema = schema_from_string(spec.schema_string)
+        properties = TableProperties.parse(dict(spec.properties))
+        partitions = []
+        for name in spec.partition_columns:
+            field = schema.field(name)
+            if field is None:
+                raise SchemaMismatchError(f"the partition column {name!r} is not in the schema")
+            partitions.append((field.name, field.type))
+        left_out = {name for name, _ in partitions}
+        stored = t.StructType(
+            tuple(f for f in schema if f.name not in left_out and f.type != t.VOID)
+        )
+        if not stored.fields:
+            raise SchemaMismatchError(
+                "every column of the table is a partition column or void, so that its data files "
+                "would hold none; add a column first"
+            )
+        leaves = stats_leaves(schema, properties, spec.partition_columns)
+        codec = properties.parquet_compression_codec
+        return cls(
+            table_schema=to_arrow_schema(schema),
+            file_schema=to_arrow_schema(stored),
+            partition_columns=tuple(partitions),
+            statistics_leaves=leaves,
+            bounded_leaves=bounded_leaves(stored, leaves),
+            options=WriterOptions(
+                compression=codec,
+                row_group_bytes=min(_ROW_GROUP_BYTES, spec.target_file_size),
+                data_page_version="1.0" if properties.parquet_format_version == "1.0.0" else "2.0",
+            ),
+            suffix=_SUFFIXES[codec],
+            string_prefix_length=properties.data_skipping_string_prefix_length,
+        )
+
+    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """`batch` with the table's columns but the void ones, in its order and types.
+
+        Raises:
+            SchemaMismatchError: a column is not the table's, or holds what it cannot hold.
+            InvariantViolationError: a column that must not be null holds a null.
+        """
+        rows = cast_to_schema(batch, self.table_schema)
+        kept = {*self.file_schema.names, *(name for name, _ in self.partition_columns)}
+        return rows.select([name for name in rows.schema.names if name in kept])
+
+    def stats_json(self, statistics: FileStatistics) -> str:
+        """The `stats` of a file's `add`."""
+        return stats_json(statistics, self.string_prefix_length)

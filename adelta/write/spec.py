@@ -1,0 +1,74 @@
+"""WriteSpec: how files of a table are to be written, as a plain value.
+
+It can be pickled and is small: a Spark driver makes it once and sends it to its tasks, which write
+files by it without reading the table's log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from adelta.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from adelta.kernel.table_configuration import TableConfiguration
+
+__all__ = ["ENGINE", "WriteSpec"]
+
+
+def _version() -> str:
+    try:
+        return version("adelta")
+    except (
+        PackageNotFoundError
+    ):  # run from a source tree, or from an archive sent to Spark's workers
+        return "source"
+
+
+ENGINE = f"adelta/{_version()}"
+"""`engineInfo` of the commits that adelta makes."""
+
+_MIB = 1024 * 1024
+_TARGET_FILE_SIZE = 128 * _MIB
+_MEMORY_BUDGET = 256 * _MIB
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSpec:
+    """How to write: the table's schema, partitioning and properties, and the writer's own limits.
+
+    `target_file_size` is the size in bytes from which a file is closed and another one begun.
+    `memory_budget` bounds the bytes of rows, and of encoded files that are not sent off yet, that a
+    writer holds over all partitions.
+    """
+
+    schema_string: str
+    partition_columns: tuple[str, ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()
+    target_file_size: int = _TARGET_FILE_SIZE
+    memory_budget: int = _MEMORY_BUDGET
+
+    def __post_init__(self) -> None:
+        for name in ("target_file_size", "memory_budget"):
+            if getattr(self, name) < 1:
+                raise InvalidOptionError(f"{name} is {getattr(self, name)}; it must be 1 or more")
+
+    @classmethod
+    def of(
+        cls,
+        configuration: TableConfiguration,
+        *,
+        target_file_size: int | None = None,
+        memory_budget: int = _MEMORY_BUDGET,
+    ) -> WriteSpec:
+        """How files of a table with this configuration are written."""
+        metadata = configuration.metadata
+        return cls(
+            metadata.schema_string,
+            metadata.partition_columns,
+            tuple(metadata.configuration.items()),
+            target_file_size or _TARGET_FILE_SIZE,
+            memory_budget,
+        )
