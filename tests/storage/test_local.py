@@ -13,6 +13,7 @@ from adelta.storage.local import LocalStore
 from tests.storage.object_store_suite import ObjectStoreSuite, paths_of, pieces
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
 
@@ -33,6 +34,13 @@ async def test_no_hidden_file_is_left(tmp_path: Path) -> None:
     with pytest.raises(FileExistsError):
         await store.put_if_absent("a/y", b"2")
     await store.put_stream("a/z", pieces(b"1", b"2"))
+
+    async def broken() -> AsyncIterator[bytes]:
+        yield b"half"
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await store.put_stream("a/w", broken())
 
     async def race(number: int) -> None:
         with pytest.raises(FileExistsError):

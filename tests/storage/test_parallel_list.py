@@ -109,3 +109,13 @@ def test_cuts_lie_between_the_page_and_the_end() -> None:
     assert cuts == sorted(cuts)
     assert all("0099.json" < cut < "0500" for cut in cuts)
     assert cuts_after(["a"], None, count=4, pages=1) == []
+
+
+async def test_a_path_at_the_very_cut_is_listed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_PAGE", 10)
+    monkeypatch.setattr(
+        parallel_list,
+        "cuts_after",
+        lambda paths, end, **_: [LOG[50]] if paths[-1] < LOG[50] else [],
+    )
+    assert await in_parallel(await filled(LOG[:100])) == LOG[:100]

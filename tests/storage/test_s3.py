@@ -174,29 +174,29 @@ async def test_throttling_that_lasts_is_raised_as_such(shaky: S3Store, proxy: Fa
     assert len(proxy.seen) == 4
 
 
-async def test_a_refusal_names_the_object_and_where_the_keys_are_from(shaky: S3Store) -> None:
-    shaky = S3Store.from_options(
-        "adelta-test",
-        "t",
-        {**_options(shaky), "aws_secret_access_key": "wrong-secret", "aws_session_token": "tok"},
+async def test_a_refusal_names_the_object_and_where_the_keys_are_from(
+    s3_location: S3Location, proxy: FaultyProxy
+) -> None:
+    store = store_at(
+        s3_location, aws_endpoint_url=proxy.endpoint, aws_secret_access_key="wrong-secret"
     )
+    proxy.fates = [Fate.answer(403, "SignatureDoesNotMatch")]
     with pytest.raises(PermissionDeniedError) as caught:
-        await shaky.get("the/key")
-    await shaky.aclose()
+        await store.get("the/key")
     message = str(caught.value)
-    assert "s3://adelta-test/t/the/key" in message
-    assert "storage options" in message
-    assert "wrong-secret" not in message + repr(shaky) + repr(shaky.__dict__["_options"])
+    assert f"{s3_location.uri}/the/key" in message
+    assert "credentials: storage options" in message
+    assert "wrong-secret" not in message + repr(store) + repr(vars(store))
+    await store.aclose()
 
 
-def _options(store: S3Store) -> dict[str, str]:
-    options = store.__dict__["_options"]
-    return {
-        "aws_endpoint_url": options.endpoint,
-        "aws_allow_http": "true",
-        "aws_region": "us-east-1",
-        "aws_access_key_id": "test",
-    }
+async def test_a_wrong_secret_is_refused_by_the_server(s3_location: S3Location) -> None:
+    if s3_location.server.kind == "moto":
+        pytest.skip("moto accepts any secret")
+    store = store_at(s3_location, aws_secret_access_key="wrong-secret")
+    with pytest.raises(PermissionDeniedError, match="check the secret key"):
+        await store.get("x")
+    await store.aclose()
 
 
 # ------------------------------------------------------------------------- conditional puts
