@@ -99,6 +99,8 @@ def test_a_value_hidden_below_a_null_struct_moves_no_bound():
 
 
 def test_dictionary_values_that_no_row_uses_move_no_bound():
+    full = pa.DictionaryArray.from_arrays(pa.array([1, None, 1], pa.int8()), ["a", "m", "z"])
+    assert bounds(collect(full)) == ("m", "m")
     values = pa.array(["a", "m", "z", None])
     array = pa.DictionaryArray.from_arrays(pa.array([1, None, 1], pa.int8()), values)
     assert bounds(collect(array)) == ("m", "m")

@@ -112,18 +112,20 @@ async def test_flush_ends_a_row_group_and_frees_what_was_buffered():
     assert written.num_rows == 200
 
 
-async def test_a_block_that_fails_leaves_nothing_behind():
-    store = RecordingStore()
+async def test_a_block_that_fails_withdraws_its_upload_and_leaves_nothing_behind():
+    store = StuckStore()
     batch = incompressible(10)
     writer = ParquetObjectWriter(store, "f", schema=batch.schema, options=PLAIN)
 
     async def fail_midway() -> None:
         async with writer:
-            await writer.write(batch)  # the upload is under way
+            await writer.write(batch)
+            assert store.under_way == 1
             raise KeyError
 
     with pytest.raises(KeyError):
         await fail_midway()
+    assert store.under_way == 0
     with pytest.raises(ObjectNotFoundError):
         await store.head("f")
     with pytest.raises(InvalidUseError, match="is aborted"):
@@ -152,6 +154,7 @@ class StuckStore(RecordingStore):
     def __init__(self) -> None:
         super().__init__()
         self.go_on = anyio.Event()
+        self.under_way = 0
         self.error: StorageError | None = None
 
     async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
@@ -162,7 +165,11 @@ class StuckStore(RecordingStore):
                 if self.error:
                     raise self.error
 
-        return await super().put_stream(path, slowly())
+        self.under_way += 1
+        try:
+            return await super().put_stream(path, slowly())
+        finally:
+            self.under_way -= 1
 
 
 async def test_a_slow_store_holds_the_writer_up_so_that_memory_stays_bounded():
