@@ -28,6 +28,8 @@ __all__ = [
     "TableProperties",
     "parse_boolean",
     "parse_interval",
+    "parse_one_of",
+    "parse_text",
     "parse_whole",
     "split_columns",
     "validate",
@@ -194,6 +196,11 @@ def parse_codec(text: str) -> str:
 def parse_names(text: str) -> tuple[str, ...]:
     """A list of names between commas."""
     return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def parse_text(text: str) -> str:
+    """The text itself."""
+    return text
 
 
 def split_columns(text: str) -> tuple[tuple[str, ...], ...]:

@@ -1,0 +1,189 @@
+"""How a table is to be read and written: its protocol and metadata as its features take them.
+
+Here logical columns meet physical ones, and properties that belong to table features count only
+where the protocol supports the feature.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adelta.errors import InvalidTableError
+from adelta.kernel.schema.arrow import to_arrow_schema
+from adelta.kernel.schema.names import as_nullable, physical_name, physical_schema
+from adelta.kernel.schema.types import StructType
+from adelta.kernel.table_features import (
+    APPEND_ONLY,
+    CHANGE_DATA_FEED,
+    COLUMN_MAPPING,
+    COLUMN_MAPPING_MODE,
+    IN_COMMIT_TIMESTAMP,
+    check_readable,
+    check_writable,
+    in_commit_timestamp_enablement,
+    is_active,
+    is_supported,
+)
+from adelta.kernel.table_properties import TableProperties
+from adelta.kernel.table_state import TableState
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.schema.types import StructField
+    from adelta.kernel.table_features import TableFeature
+
+__all__ = ["TableConfiguration"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableConfiguration:
+    """One version's protocol and metadata, and what follows from the two.
+
+    Making one checks nothing; `check_readable` and `check_writable` do.
+    """
+
+    protocol: Protocol
+    metadata: Metadata
+
+    def check_readable(self, table: str = "the table") -> None:
+        """Refuse a table that adelta would read wrongly; `table` is for the message.
+
+        Raises:
+            UnsupportedFeatureError: reading it takes features that adelta does not have.
+            InvalidTableError: its protocol or its metadata is damaged.
+        """
+        check_readable(self.protocol, self.metadata, table=table)
+        if self.metadata.format_provider.lower() != "parquet":
+            raise InvalidTableError(
+                f"{table} keeps its files as {self.metadata.format_provider}, but Delta tables "
+                "hold Parquet only; its metadata is damaged"
+            )
+        _ = self.partition_fields
+
+    def check_writable(self, table: str = "the table") -> None:
+        """Refuse a table that adelta would damage by writing to it; `table` is for the message.
+
+        Raises:
+            UnsupportedFeatureError: writing it takes features that adelta does not have.
+            InvalidTableError: its protocol or its metadata is damaged.
+            InvalidPropertyError: a property of it has a value that is not allowed.
+        """
+        self.check_readable(table)
+        check_writable(self.protocol, self.metadata, table=table)
+
+    def supports(self, feature: TableFeature) -> bool:
+        """Whether the protocol supports a feature."""
+        return is_supported(feature, self.protocol)
+
+    def uses(self, feature: TableFeature) -> bool:
+        """Whether the protocol supports a feature and the metadata switches it on.
+
+        Raises:
+            InvalidPropertyError: a property that decides on it has a value that is not allowed.
+        """
+        return is_active(feature, TableState(self.protocol, self.metadata))
+
+    @property
+    def properties(self) -> TableProperties:
+        """The table's properties by name and type."""
+        return TableProperties(self.metadata.configuration)
+
+    @property
+    def schema(self) -> StructType:
+        """The columns as users know them, partition columns included, in the table's order."""
+        return self.metadata.schema
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """`schema` in Arrow's types."""
+        return to_arrow_schema(self.schema)
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        """The logical names of the partition columns, in the order of partitioning."""
+        return self.metadata.partition_columns
+
+    @property
+    def partition_fields(self) -> tuple[StructField, ...]:
+        """The logical fields of the partition columns, in the order of partitioning.
+
+        Raises:
+            InvalidTableError: the schema lacks one of them.
+        """
+        found = []
+        for name in self.partition_columns:
+            field = self.schema.field(name)
+            if field is None:
+                raise InvalidTableError(
+                    f"the table is partitioned by {name!r}, which its schema does not have; its "
+                    "metadata is damaged"
+                )
+            found.append(field)
+        return tuple(found)
+
+    @property
+    def data_schema(self) -> StructType:
+        """The columns that data files hold, under their logical names: all but the partition's."""
+        parts = {f.name for f in self.partition_fields}
+        return StructType(tuple(f for f in self.schema if f.name not in parts))
+
+    @property
+    def column_mapping_mode(self) -> str:
+        """How files name columns: ``none``, ``name`` or ``id``.
+
+        Raises:
+            InvalidPropertyError: the table says something else.
+        """
+        if not self.supports(COLUMN_MAPPING):
+            return "none"
+        return COLUMN_MAPPING_MODE.read(self.metadata.configuration)
+
+    @property
+    def physical_schema(self) -> StructType:
+        """`schema` under the names that files use."""
+        return physical_schema(self.schema, self.column_mapping_mode)
+
+    @property
+    def physical_data_schema(self) -> StructType:
+        """`data_schema` under the names that files use."""
+        return physical_schema(self.data_schema, self.column_mapping_mode)
+
+    @property
+    def physical_arrow_schema(self) -> pa.Schema:
+        """What data files are written with: physical names, field ids where mapped, all nullable.
+
+        That no null is in a column that forbids it is for the writer to check; files declare every
+        column nullable, as Spark's do, so that the rule can be lifted later. A column of nulls
+        without a type is not in files at all.
+        """
+        return to_arrow_schema(as_nullable(self.physical_data_schema))
+
+    @property
+    def physical_partition_columns(self) -> tuple[str, ...]:
+        """The names of the partition columns in `partitionValues`, in the order of partitioning."""
+        mode = self.column_mapping_mode
+        return tuple(physical_name(f, mode) for f in self.partition_fields)
+
+    @property
+    def append_only(self) -> bool:
+        """Whether rows may only be added."""
+        return self.uses(APPEND_ONLY)
+
+    @property
+    def change_data_feed_enabled(self) -> bool:
+        """Whether row changes are kept."""
+        return self.uses(CHANGE_DATA_FEED)
+
+    @property
+    def in_commit_timestamps_enabled(self) -> bool:
+        """Whether commits carry their own time."""
+        return self.uses(IN_COMMIT_TIMESTAMP)
+
+    @property
+    def in_commit_timestamp_enablement(self) -> tuple[int, int] | None:
+        """Version and time (ms) from which commits carry their own time; None where all do."""
+        return in_commit_timestamp_enablement(self.metadata.configuration)

@@ -1,0 +1,73 @@
+"""Delta's table features, one file each, and what they decide (PROTOCOL.md, "Table Features").
+
+A new feature is its own file, its line in `FEATURES`, and its test.
+"""
+
+from __future__ import annotations
+
+from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.table_features._new_table import (
+    protocol_for_new_table,
+    protocol_of,
+    stored_properties,
+    validate_properties,
+    wanted_features,
+)
+from adelta.kernel.table_features._registry import (
+    FEATURES,
+    check_readable,
+    check_writable,
+    find_feature,
+    implied_features,
+    is_active,
+    is_supported,
+    supported_names,
+)
+from adelta.kernel.table_features.append_only import APPEND_ONLY
+from adelta.kernel.table_features.change_data_feed import CHANGE_DATA_FEED
+from adelta.kernel.table_features.column_mapping import (
+    COLUMN_MAPPING,
+    COLUMN_MAPPING_MAX_ID,
+    COLUMN_MAPPING_MODE,
+)
+from adelta.kernel.table_features.deletion_vectors import DELETION_VECTORS
+from adelta.kernel.table_features.domain_metadata import DOMAIN_METADATA
+from adelta.kernel.table_features.in_commit_timestamp import (
+    IN_COMMIT_TIMESTAMP,
+    IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP,
+    IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION,
+    IN_COMMIT_TIMESTAMPS_ENABLED,
+    in_commit_timestamp_enablement,
+)
+from adelta.kernel.table_features.v2_checkpoint import V2_CHECKPOINT
+
+__all__ = [
+    "APPEND_ONLY",
+    "CHANGE_DATA_FEED",
+    "COLUMN_MAPPING",
+    "COLUMN_MAPPING_MAX_ID",
+    "COLUMN_MAPPING_MODE",
+    "DELETION_VECTORS",
+    "DOMAIN_METADATA",
+    "FEATURES",
+    "IN_COMMIT_TIMESTAMP",
+    "IN_COMMIT_TIMESTAMPS_ENABLED",
+    "IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP",
+    "IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION",
+    "V2_CHECKPOINT",
+    "FeatureKind",
+    "TableFeature",
+    "check_readable",
+    "check_writable",
+    "find_feature",
+    "implied_features",
+    "in_commit_timestamp_enablement",
+    "is_active",
+    "is_supported",
+    "protocol_for_new_table",
+    "protocol_of",
+    "stored_properties",
+    "supported_names",
+    "validate_properties",
+    "wanted_features",
+]

@@ -1,0 +1,104 @@
+"""What a table feature is (PROTOCOL.md, "Table Features").
+
+A feature is a value: what it is called, which versions of the protocol imply it, and a closed list
+of hooks whose defaults change nothing. A table *supports* a feature by its protocol, and the
+feature is *active* where the table's metadata switches it on as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from adelta.kernel.schema.names import contains_type, walk_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from adelta.kernel.schema.types import DataType
+    from adelta.kernel.table_properties import Property
+    from adelta.kernel.table_state import TableState
+
+__all__ = ["FeatureKind", "TableFeature", "always", "has_field_metadata", "has_type", "never"]
+
+
+class FeatureKind(Enum):
+    """Who has to know a feature."""
+
+    WRITER = "writer"
+    READER_WRITER = "reader and writer"
+
+
+def always(_state: TableState) -> bool:
+    """For hooks: yes, whatever the metadata says."""
+    return True
+
+
+def never(_state: TableState) -> bool:
+    """For hooks: no, whatever the metadata says."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class TableFeature:
+    """One table feature.
+
+    Attributes:
+        name: as the protocol lists it.
+        kind: who has to know it.
+        aliases: names under which previews of the feature are listed.
+        legacy_writer: the writer version that implies it, for features older than feature lists.
+        legacy_reader: the reader version that goes with `legacy_writer`.
+        requires: the features that have to be supported with it.
+        properties: the table properties that belong to it.
+        can_read: whether adelta reads tables whose reading needs it.
+        can_write: whether adelta writes tables where it is active.
+        wanted: whether the metadata of a new table asks for it.
+        active: whether the metadata of a table that supports it switches it on.
+        needed_to_read: whether the rows of a table that supports it are read wrongly without it.
+    """
+
+    name: str
+    kind: FeatureKind
+    aliases: tuple[str, ...] = ()
+    legacy_writer: int | None = None
+    legacy_reader: int = 1
+    requires: tuple[TableFeature, ...] = ()
+    properties: tuple[Property[object], ...] = field(default=(), hash=False)
+    can_read: bool = True
+    can_write: bool = False
+    wanted: Callable[[TableState], bool] = field(default=never, hash=False)
+    active: Callable[[TableState], bool] = field(default=always, hash=False)
+    needed_to_read: Callable[[TableState], bool] = field(default=never, hash=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that a protocol may list it under."""
+        return (self.name, *self.aliases)
+
+    @property
+    def min_reader(self) -> int:
+        """The least reader version of a protocol that supports it."""
+        if self.legacy_writer is not None:
+            return self.legacy_reader
+        return 3 if self.kind is FeatureKind.READER_WRITER else 1
+
+
+def has_field_metadata(*keys: str) -> Callable[[TableState], bool]:
+    """A hook: whether a column, or a field inside one, bears one of these keys of metadata."""
+    wanted = frozenset(keys)
+
+    def hook(state: TableState) -> bool:
+        return any(not wanted.isdisjoint(f.metadata) for _, f in walk_fields(state.schema))
+
+    return hook
+
+
+def has_type(data_type: DataType) -> Callable[[TableState], bool]:
+    """A hook: whether a column, or something inside one, is of a type."""
+
+    def hook(state: TableState) -> bool:
+        return contains_type(state.schema, data_type)
+
+    return hook

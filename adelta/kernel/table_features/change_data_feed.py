@@ -1,0 +1,34 @@
+"""`changeDataFeed`: row changes are kept beside the rows (PROTOCOL.md, "Change Data Files")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.table_properties import Property, parse_boolean
+
+if TYPE_CHECKING:
+    from adelta.kernel.table_state import TableState
+
+__all__ = ["CHANGE_DATA_FEED"]
+
+_ENABLED = Property(
+    "delta.enableChangeDataFeed",
+    parse_boolean,
+    False,
+    aliases=("delta.enableChangeDataCapture",),
+)
+
+
+def _active(state: TableState) -> bool:
+    return _ENABLED.read(state.configuration)
+
+
+CHANGE_DATA_FEED = TableFeature(
+    name="changeDataFeed",
+    kind=FeatureKind.WRITER,
+    legacy_writer=4,
+    properties=(_ENABLED,),
+    wanted=_active,
+    active=_active,
+)

@@ -1,0 +1,39 @@
+"""`columnMapping`: files name columns by ids or made-up names (PROTOCOL.md, "Column Mapping")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.table_properties import Property, parse_one_of, parse_whole
+
+if TYPE_CHECKING:
+    from adelta.kernel.table_state import TableState
+
+__all__ = ["COLUMN_MAPPING", "COLUMN_MAPPING_MAX_ID", "COLUMN_MAPPING_MODE"]
+
+COLUMN_MAPPING_MODE = Property(
+    "delta.columnMapping.mode", parse_one_of("none", "id", "name"), "none"
+)
+"""How files name columns."""
+COLUMN_MAPPING_MAX_ID = Property(
+    "delta.columnMapping.maxColumnId", parse_whole(0), 0, settable=False
+)
+"""The highest id that a column has ever had."""
+
+
+def _active(state: TableState) -> bool:
+    return COLUMN_MAPPING_MODE.read(state.configuration) != "none"
+
+
+COLUMN_MAPPING = TableFeature(
+    name="columnMapping",
+    kind=FeatureKind.READER_WRITER,
+    legacy_writer=5,
+    legacy_reader=2,
+    properties=(COLUMN_MAPPING_MODE, COLUMN_MAPPING_MAX_ID),
+    can_read=False,
+    wanted=_active,
+    active=_active,
+    needed_to_read=_active,
+)

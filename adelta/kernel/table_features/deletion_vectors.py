@@ -1,0 +1,30 @@
+"""`deletionVectors`: rows removed without a rewrite (PROTOCOL.md, "Deletion Vectors")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta.kernel.table_features._feature import FeatureKind, TableFeature, always
+from adelta.kernel.table_properties import Property, parse_boolean
+
+if TYPE_CHECKING:
+    from adelta.kernel.table_state import TableState
+
+__all__ = ["DELETION_VECTORS"]
+
+_ENABLED = Property("delta.enableDeletionVectors", parse_boolean, False)
+
+
+def _active(state: TableState) -> bool:
+    return _ENABLED.read(state.configuration)
+
+
+DELETION_VECTORS = TableFeature(
+    name="deletionVectors",
+    kind=FeatureKind.READER_WRITER,
+    properties=(_ENABLED,),
+    can_read=False,
+    wanted=_active,
+    active=_active,
+    needed_to_read=always,  # vectors stay in force when the property is switched off
+)

@@ -1,0 +1,57 @@
+"""`inCommitTimestamp`: commits carry their own time (PROTOCOL.md, "In-Commit Timestamps")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.table_properties import Property, parse_boolean, parse_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adelta.kernel.table_state import TableState
+
+__all__ = [
+    "IN_COMMIT_TIMESTAMP",
+    "IN_COMMIT_TIMESTAMPS_ENABLED",
+    "IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP",
+    "IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION",
+    "in_commit_timestamp_enablement",
+]
+
+IN_COMMIT_TIMESTAMPS_ENABLED = Property("delta.enableInCommitTimestamps", parse_boolean, False)
+"""Whether commits carry their own time."""
+IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION: Property[int | None] = Property(
+    "delta.inCommitTimestampEnablementVersion", parse_whole(0), None, settable=False
+)
+"""The first version that does, where earlier ones do not."""
+IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP: Property[int | None] = Property(
+    "delta.inCommitTimestampEnablementTimestamp", parse_whole(0), None, settable=False
+)
+"""The time of that version, in milliseconds."""
+
+
+def in_commit_timestamp_enablement(configuration: Mapping[str, str]) -> tuple[int, int] | None:
+    """Version and time from which commits carry their own time; None where all of them do."""
+    version = IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION.read(configuration)
+    timestamp = IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP.read(configuration)
+    return None if version is None or timestamp is None else (version, timestamp)
+
+
+def _active(state: TableState) -> bool:
+    return IN_COMMIT_TIMESTAMPS_ENABLED.read(state.configuration)
+
+
+IN_COMMIT_TIMESTAMP = TableFeature(
+    name="inCommitTimestamp",
+    kind=FeatureKind.WRITER,
+    properties=(
+        IN_COMMIT_TIMESTAMPS_ENABLED,
+        IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION,
+        IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP,
+    ),
+    can_write=True,
+    wanted=_active,
+    active=_active,
+)
