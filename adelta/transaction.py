@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
 from adelta.commit.filesystem import FilesystemCoordinator
-from adelta.errors import CommitOutcomeUnknownError, InvalidUseError
+from adelta.errors import CommitOutcomeUnknownError, InvalidUseError, InvariantViolationError
 from adelta.kernel.actions.file_actions import REMOVE_SCHEMA, decode_path
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.staged import StagedChanges
@@ -198,7 +198,7 @@ class Transaction:
         if self._touched:
             raise InvalidUseError("overwrite() comes first: other files have been staged before it")
         self._state = await self._source.latest_state()
-        self._configuration().check_removable()
+        self._check_removable()
         self._parameters.setdefault("mode", "Overwrite")
         if await self._is_applied():
             self._touched = True
@@ -234,7 +234,7 @@ class Transaction:
         """
         self._check_open("remove_files")
         if data_change:
-            self._configuration().check_removable()
+            self._check_removable()
         now, taken = self._clock.now_ms(), tuple(files)
         rows = removes_table(file.remove(now, data_change=data_change) for file in taken)
         self._removes = _joined(self._removes, rows)
@@ -285,7 +285,7 @@ class Transaction:
         if self._stage is not _Stage.NEW:
             raise InvalidUseError(f"this transaction {self._stage.value}")
         self._state = await self._source.known_state()
-        self._configuration().check_writable()
+        self._configuration().check_writable(self._state.root)
         self._stage = _Stage.OPEN
         return self
 
@@ -331,6 +331,13 @@ class Transaction:
         return TableConfiguration(
             self._protocol or state.protocol, self._metadata or state.metadata
         )
+
+    def _check_removable(self) -> None:
+        if self._configuration().append_only:
+            raise InvariantViolationError(
+                f"{self._based_on().root} only takes appends, by a property of its own: its rows can be "
+                "neither changed nor removed; append, or change that property first"
+            )
 
     async def _is_applied(self) -> bool:
         if not self._applications:

@@ -16,6 +16,7 @@ from adelta.errors import (
     CommitOutcomeUnknownError,
     ObjectExistsError,
     ObjectNotFoundError,
+    PermissionDeniedError,
     StorageError,
 )
 from adelta.kernel.log_path import commit_path
@@ -47,20 +48,23 @@ class FilesystemCoordinator:
         for _ in range(_PUTS):
             try:
                 made = await self._store.put_if_absent(path, data)
+                return Committed(version, made.last_modified_ms)
             except ObjectExistsError as error:
                 if doubt is None:
                     return Lost(version)
                 return await self._whose(version, transaction_id) or Unknown(version, error)
+            except PermissionDeniedError as error:
+                if doubt is None:
+                    raise
+                return Unknown(version, error)  # this put failed; an earlier one may not have
             except CommitOutcomeUnknownError as error:
                 doubt = error
             except StorageError as error:
-                if doubt is None:
+                # A store that fails after the file is in place, while it makes it last, is caught.
+                outcome = await self._whose(version, transaction_id)
+                if outcome is None and doubt is None:
                     raise
-                return Unknown(
-                    version, error
-                )  # this put failed for certain; an earlier one may not have
-            else:
-                return Committed(version, made.last_modified_ms)
+                return outcome or Unknown(version, error)
             outcome = await self._whose(version, transaction_id)
             if outcome is not None:
                 return outcome

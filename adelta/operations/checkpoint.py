@@ -37,9 +37,7 @@ async def checkpoint(table: Table) -> CheckpointMetrics:
         StorageError: the store refused or failed.
     """
     state = await latest_state(table)
-    configuration = TableConfiguration(state.protocol, state.metadata)
-    configuration.check_readable()
-    configuration.check_writable()
+    TableConfiguration(state.protocol, state.metadata).check_writable(table.uri)
     written = await write_checkpoint(state)
     return CheckpointMetrics(
         version=written.version,

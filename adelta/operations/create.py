@@ -23,8 +23,11 @@ from adelta.kernel.schema.names import check_column_names
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.staged import StagedChanges
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.table_features import protocol_for_new_table
-from adelta.kernel.table_properties import validate
+from adelta.kernel.table_features import (
+    protocol_for_new_table,
+    stored_properties,
+    validate_properties,
+)
 from adelta.table import known_state, open_table, publish_state
 from adelta.write.commit_loop import commit_new_table
 from adelta.write.spec import ENGINE
@@ -157,7 +160,8 @@ def new_table(
     """
     check_column_names(schema)
     partition_columns = _partition_columns(schema, partition_by)
-    stored = validate(properties)
+    asked = validate_properties(properties)
+    stored = stored_properties(asked)
     metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=schema_to_string(schema),
@@ -167,7 +171,7 @@ def new_table(
         description=description,
         created_time=clock.now_ms(),
     )
-    protocol = protocol_for_new_table(schema, stored)
+    protocol = protocol_for_new_table(schema, asked)
     if parameters is None:
         parameters = {
             "isManaged": "false",
@@ -184,8 +188,7 @@ def new_table(
         metadata=metadata,
     )
     configuration = table_configuration(staged)
-    configuration.check_readable()
-    configuration.check_writable()
+    configuration.check_writable("the new table")
     return staged
 
 

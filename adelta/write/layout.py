@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Final
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_schema
-from adelta.kernel.schema.cast import cast_to_schema
+from adelta.kernel.schema.cast import cast_to_schema, relabel
 from adelta.kernel.schema.json import schema_from_string
+from adelta.kernel.schema.names import as_nullable, physical_schema
 from adelta.kernel.statistics import bounded_leaves, stats_json, stats_leaves
 from adelta.kernel.table_properties import TableProperties
 from adelta.parquet.options import WriterOptions
@@ -37,11 +38,13 @@ _ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 class FileLayout:
     """How the rows of a table become files.
 
-    `table_schema` has all columns; `file_schema` has those that data files hold: partition columns,
-    whose values are in the log, and void columns, which have none, are left out.
+    `table_schema` has all columns under their logical names, `physical_schema` the same under the
+    names that files use. `file_schema` has those that data files hold: partition columns, whose
+    values are in the log, and void columns, which have none, are left out.
     """
 
     table_schema: pa.Schema
+    physical_schema: pa.Schema
     file_schema: pa.Schema
     partition_columns: tuple[tuple[str, t.DataType], ...]
     statistics_leaves: tuple[tuple[str, ...], ...]
@@ -59,16 +62,12 @@ class FileLayout:
             InvalidPropertyError: a property that says how to write has a bad value.
         """
         schema = schema_from_string(spec.schema_string)
+        physical = as_nullable(physical_schema(schema, spec.column_mapping_mode))
         properties = TableProperties.parse(dict(spec.properties))
-        partitions = []
-        for name in spec.partition_columns:
-            field = schema.field(name)
-            if field is None:
-                raise SchemaMismatchError(f"the partition column {name!r} is not in the schema")
-            partitions.append((field.name, field.type))
-        left_out = {name for name, _ in partitions}
+        places = [_place(schema, name) for name in spec.partition_columns]
+        partitions = tuple((physical.fields[i].name, physical.fields[i].type) for i in places)
         stored = t.StructType(
-            tuple(f for f in schema if f.name not in left_out and f.type != t.VOID)
+            tuple(f for i, f in enumerate(physical) if i not in places and f.type != t.VOID)
         )
         if not stored.fields:
             raise SchemaMismatchError(
@@ -79,8 +78,9 @@ class FileLayout:
         codec = properties.parquet_compression_codec
         return cls(
             table_schema=to_arrow_schema(schema),
+            physical_schema=to_arrow_schema(physical),
             file_schema=to_arrow_schema(stored),
-            partition_columns=tuple(partitions),
+            partition_columns=partitions,
             statistics_leaves=leaves,
             bounded_leaves=bounded_leaves(stored, leaves),
             options=WriterOptions(
@@ -93,16 +93,25 @@ class FileLayout:
         )
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """`batch` with the table's columns but the void ones, in its order and types.
+        """`batch` with the table's columns but the void ones, in its types, under physical names.
 
         Raises:
             SchemaMismatchError: a column is not the table's, or holds what it cannot hold.
             InvariantViolationError: a column that must not be null holds a null.
         """
-        rows = cast_to_schema(batch, self.table_schema)
+        rows = relabel(cast_to_schema(batch, self.table_schema), self.physical_schema)
         kept = {*self.file_schema.names, *(name for name, _ in self.partition_columns)}
         return rows.select([name for name in rows.schema.names if name in kept])
 
     def stats_json(self, statistics: FileStatistics) -> str:
         """The `stats` of a file's `add`."""
         return stats_json(statistics, self.string_prefix_length)
+
+
+def _place(schema: t.StructType, name: str) -> int:
+    field = schema.field(name)
+    if field is None:
+        raise SchemaMismatchError(
+            f"the table is partitioned by {name!r}, which is not among its columns"
+        )
+    return schema.fields.index(field)

@@ -47,6 +47,7 @@ class WriteSpec:
     schema_string: str
     partition_columns: tuple[str, ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
+    column_mapping_mode: str = "none"
     target_file_size: int = _TARGET_FILE_SIZE
     memory_budget: int = _MEMORY_BUDGET
 
@@ -69,6 +70,7 @@ class WriteSpec:
             metadata.schema_string,
             metadata.partition_columns,
             tuple(metadata.configuration.items()),
-            target_file_size or _TARGET_FILE_SIZE,
+            configuration.column_mapping_mode,
+            target_file_size or configuration.properties.target_file_size or _TARGET_FILE_SIZE,
             memory_budget,
         )

@@ -10,7 +10,7 @@ from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.errors import CommitOutcomeUnknownError, PermissionDeniedError, StorageError
 from adelta.kernel.log_path import commit_path
 from adelta.storage.memory import MemoryStore
-from tests.support.stores import CountingStore, Request, WrappedStore
+from tests.support.stores import CountingStore, FailingStore, Fault, Request, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -154,3 +154,19 @@ async def test_another_commit_that_mentions_the_transaction_is_not_taken_for_it(
     await inner.put(commit_path(0), text)
     store = LossyStore(inner, lost="request")
     assert await FilesystemCoordinator(store).commit(0, body("a"), "a") == Lost(0)
+
+
+async def test_a_store_that_fails_after_the_file_is_in_place_has_committed() -> None:
+    store = FailingStore(MemoryStore(), {0: Fault(after=True)})
+    assert isinstance(await FilesystemCoordinator(store).commit(0, body("a"), "a"), Committed)
+
+
+async def test_a_failure_that_left_no_file_is_raised_as_it_is() -> None:
+    store = FailingStore(MemoryStore(), {0: Fault()})
+    with pytest.raises(StorageError, match="an injected fault"):
+        await FilesystemCoordinator(store).commit(0, body("a"), "a")
+
+
+async def test_a_failure_that_cannot_be_looked_into_is_unknown() -> None:
+    store = FailingStore(MemoryStore(), {0: Fault(after=True), 1: Fault()})
+    assert isinstance(await FilesystemCoordinator(store).commit(0, body("a"), "a"), Unknown)
