@@ -1,0 +1,157 @@
+"""How the interpreter exits: promptly, with everything closed, and with nothing on stderr."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_PREAMBLE = """
+import asyncio, atexit, gc, os, sys, threading, time
+import aiohttp
+from adelta.errors import InvalidUseError
+from adelta.sync._portal import call, current
+from adelta.sync._iterate import iterate
+from adelta.sync._enter import enter
+
+class Resource:
+    "Holds a real session, which complains when it is not closed."
+    async def open(self):
+        self.session = aiohttp.ClientSession()
+        current().adopt(self)
+    async def aclose(self):
+        await asyncio.sleep(0.01)
+        await self.session.close()
+        print("closed", flush=True)
+    async def __aenter__(self):
+        self.session = aiohttp.ClientSession()
+    async def __aexit__(self, *_):
+        await self.aclose()
+
+async def wait():
+    print("waiting", flush=True)
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        await asyncio.sleep(0.01)
+        print("ended", flush=True)
+
+async def ticks():
+    try:
+        while True:
+            yield 1
+            await asyncio.sleep(0.01)
+    finally:
+        await asyncio.sleep(0.01)
+        print("ended", flush=True)
+
+async def one():
+    return 1
+"""
+
+_CASES = {
+    "nothing was opened": ("call(one)", ""),
+    "a resource was left open": ("r = Resource(); call(r.open)", "closed\n"),
+    "a block was left open": ("r = Resource(); enter(r).__enter__()", "closed\n"),
+    "an iterator was left open": ("steps = iterate((), ticks); next(steps)", "ended\n"),
+    "a daemon thread waits": (
+        "threading.Thread(target=call, args=(wait,), daemon=True).start(); time.sleep(0.3)",
+        "waiting\nended\n",
+    ),
+    "a daemon thread iterates": (
+        "threading.Thread(target=lambda: list(iterate((), ticks)), daemon=True).start()\n"
+        "time.sleep(0.3)",
+        "ended\n",
+    ),
+    "worker threads are idle": ("call(asyncio.to_thread, int)", ""),
+    "anyio's worker threads are idle": (
+        "from adelta._concurrency import in_thread\ncall(in_thread, int)",
+        "",
+    ),
+    "an exit handler uses the face": ("atexit.register(lambda: print(call(one)))", "1\n"),
+    "a thread goes on after the main one": (
+        "def late(): time.sleep(0.3); print(call(one))\nthreading.Thread(target=late).start()",
+        "1\n",
+    ),
+    "references form a cycle": (
+        "r = Resource(); call(r.open); r.me = r; r.steps = iterate((), ticks); next(r.steps)",
+        "ended\nclosed\n",
+    ),
+    "sys.exit is called in a block": ("with enter(Resource()): sys.exit(0)", "closed\n"),
+}
+
+
+def run(script: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-X", "dev", *options, "-c", _PREAMBLE + script],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("case", _CASES)
+def test_the_exit_is_clean_and_silent_when(case: str) -> None:
+    script, printed = _CASES[case]
+    started = time.monotonic()
+    done = run(script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, printed, "")
+    assert time.monotonic() - started < 15
+
+
+def test_a_call_after_the_exit_handler_is_refused_and_names_the_remedy() -> None:
+    script = """
+def late():
+    try:
+        call(one)
+    except InvalidUseError as error:
+        print(error)
+"""
+    # Handlers run last in, first out: this one was registered before adelta's.
+    done = subprocess.run(
+        [sys.executable, "-c",
+         f"import atexit\natexit.register(lambda: late())\n{_PREAMBLE}{script}call(one)"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "interpreter is exiting" in done.stdout
+    assert "registered after adelta.sync is imported" in done.stdout
+
+
+def test_ctrl_c_ends_a_waiting_program_with_nothing_but_its_own_traceback() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-X", "dev", "-c", _PREAMBLE + "r = Resource(); call(r.open); call(wait)"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waiting\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert out == "ended\nclosed\n"
+    assert err.strip().endswith("KeyboardInterrupt")
+    assert err.count("Traceback") == 1
+    assert "never retrieved" not in err
+
+
+def test_handles_left_open_are_closed(lake_root: Path) -> None:
+    script = f"""
+import sys
+sys.path.insert(0, {str(lake_root)!r})
+import lake.sync
+from lake.table import COMMITS, OPENED
+COMMITS["t"] = [[1]]
+import atexit
+table = lake.sync.open_table("t")
+other = lake.sync.open_table("t")
+other.snapshot().scan().each().__next__()
+tx = table.transaction(); tx.__enter__()
+"""
+    checked = "\nimport adelta.sync._portal as p\np._stop_at_exit()\nprint(*OPENED, sep=', ')"
+    done = run(script + checked)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "open t, open t, close t, close t\n"
