@@ -1,0 +1,297 @@
+"""Skipping files: partition values first, statistics second.
+
+`Skipping` is a predicate made ready to be asked of files, in two steps, so that statistics are loaded
+only for files that their partition values do not exclude, and only the statistics that it names.
+
+Statistics written by others are read with the care that their history asks for: timestamps are cut to
+milliseconds, offsets of zones were once cut to minutes, dates before 1582 were once Julian, and long
+strings were once closed with a character that is not the greatest. `widen` moves the bounds outward
+by what may be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, Protocol, cast
+
+import pyarrow as pa
+import pyarrow.compute
+
+from adelta.errors import InvalidExpressionError
+from adelta.kernel.data_skipping.rewrite import (
+    MAX_VALUES,
+    MIN_VALUES,
+    NUM_RECORDS,
+    PARTITION_VALUES,
+    rewrite,
+)
+from adelta.kernel.data_skipping.stats_parse import parse_stats
+from adelta.kernel.data_skipping.stats_schema import (
+    Statistic,
+    nest,
+    partition_fields_of,
+    statistics_of,
+)
+from adelta.kernel.expressions.compute import can_fail, evaluate
+from adelta.kernel.expressions.nodes import Node, columns_of
+from adelta.kernel.expressions.resolve import bind_predicate
+from adelta.kernel.partition import parse_partition_values
+from adelta.kernel.schema import types as t
+from adelta.kernel.schema.arrow import to_arrow_type
+from adelta.kernel.schema.names import physical_name
+
+__all__ = ["Columns", "Skipping", "exact_row_counts", "prune_files", "widen"]
+
+pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
+
+Columns = Mapping[tuple[str, ...], pa.Array]
+"""Statistics by their path, a value per file, or per row group."""
+
+_NUM_RECORDS = Statistic((NUM_RECORDS,), (NUM_RECORDS,), t.LONG)
+_MILLISECOND = 1_000
+_MINUTE = 60_000_000
+_DAY = 86_400_000_000
+_OLD_OFFSETS = int(datetime(1972, 6, 1, tzinfo=UTC).timestamp()) * 1_000_000
+_GREGORIAN = (date(1582, 10, 15) - date(1970, 1, 1)).days
+_JULIAN_DAYS = 12
+_END_OF_DATES = 1 << 31
+_OLD_TIE_BREAKER, _TIE_BREAKER = "\ufffd", "\U0010ffff\U0010ffff"
+
+
+class _Plan(Protocol):
+    """What skipping needs to know of a scan."""
+
+    @property
+    def schema(self) -> t.StructType: ...
+    @property
+    def partition_columns(self) -> tuple[str, ...]: ...
+    @property
+    def mapping_mode(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Skipping:
+    """A predicate, ready to be asked which files may hold rows for which it is true.
+
+    `by_partition` and `by_statistics` are what a file must not make false; None says nothing.
+    """
+
+    by_partition: Node | None
+    by_statistics: Node | None
+    partition_fields: tuple[t.StructField, ...]
+    statistics: tuple[Statistic, ...]
+    mode: str
+
+    @classmethod
+    def of(
+        cls,
+        predicate: Node,
+        schema: t.StructType,
+        partition_columns: Collection[str],
+        *,
+        mode: str = "none",
+        zone: str = "UTC",
+    ) -> Skipping:
+        """The skipping by `predicate` over a table; `mode` is its column mapping.
+
+        Raises:
+            InvalidExpressionError: the predicate does not fit the schema.
+        """
+        bound = bind_predicate(predicate, schema, zone=zone)
+        coarse = rewrite(bound, schema, partition_columns, statistics=False, zone=zone)
+        fine = rewrite(bound, schema, partition_columns, zone=zone)
+        statistics = statistics_of(fine, schema, mode) if fine is not None else ()
+        fields = {
+            f.name: f
+            for node in (coarse, fine)
+            if node is not None
+            for f in partition_fields_of(node, schema)
+        }
+        return cls(coarse, fine if statistics else None, tuple(fields.values()), statistics, mode)
+
+    def partition_values(
+        self, values: pa.Array[Any] | pa.ChunkedArray[Any], *, zone: str = "UTC"
+    ) -> Columns:
+        """The typed partition values that the predicate names, out of the log's maps of texts.
+
+        Raises:
+            InvalidTableError: a text is not a value of its column's type.
+        """
+        if not self.partition_fields:
+            return {}
+        maps = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        found = {}
+        for field in self.partition_fields:
+            key = physical_name(field, self.mode)
+            texts = pc.map_lookup(maps, pa.scalar(key), "first")
+            typed = parse_partition_values(texts, field.type, zone=zone, column=field.name)
+            found[(PARTITION_VALUES, field.name)] = typed
+        return found
+
+    def partition_mask(self, partition_values: Columns, rows: int) -> pa.BooleanArray:
+        """Which files may match by their partition values; exact where these decide alone."""
+        return _may_match(self.by_partition, partition_values, rows)
+
+    def statistics_mask(
+        self, statistics: Columns, partition_values: Columns, rows: int
+    ) -> pa.BooleanArray:
+        """Which files, or row groups, may match by statistics, given under their logical paths."""
+        return _may_match(self.by_statistics, {**partition_values, **statistics}, rows)
+
+    def read_statistics(
+        self,
+        stats: pa.Array[Any] | pa.ChunkedArray[Any] | None,
+        stats_parsed: pa.Array[Any] | pa.ChunkedArray[Any] | None = None,
+    ) -> Columns:
+        """The statistics that the predicate names: from `stats_parsed`, else from the JSON `stats`.
+
+        `stats_parsed` is a struct as checkpoints have it; JSON is parsed for files without one.
+        """
+        if stats_parsed is None:
+            columns = parse_stats(stats, self.statistics) if stats is not None else {}
+        else:
+            columns = self._parsed(stats_parsed, stats)
+        kinds = {s.path: s for s in self.statistics}
+        return {path: widen(values, kinds[path]) for path, values in columns.items()}
+
+    def _parsed(
+        self,
+        stats_parsed: pa.Array[Any] | pa.ChunkedArray[Any],
+        stats: pa.Array[Any] | pa.ChunkedArray[Any] | None,
+    ) -> dict[tuple[str, ...], pa.Array[Any]]:
+        if isinstance(stats_parsed, pa.ChunkedArray):
+            stats_parsed = stats_parsed.combine_chunks()
+        columns = {s.path: _leaf(stats_parsed, s) for s in self.statistics}
+        if stats is None or not stats_parsed.null_count:
+            return columns
+        without = pc.if_else(stats_parsed.is_null(), stats, pa.scalar(None, pa.string()))
+        for path, values in parse_stats(without, self.statistics).items():
+            columns[path] = pc.coalesce(columns[path], values)
+        return columns
+
+
+def _leaf(parsed: pa.Array[Any], statistic: Statistic) -> pa.Array[Any]:
+    target = to_arrow_type(statistic.type)
+    found = parsed
+    for name in statistic.source:
+        if not pa.types.is_struct(found.type) or found.type.get_field_index(name) < 0:
+            return pa.nulls(len(parsed), target)
+        found = pc.struct_field(found, name)
+    try:
+        return cast("pa.Array[Any]", found.cast(target))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(len(parsed), target)  # of another type than the column: as if missing
+
+
+def _may_match(node: Node | None, columns: Columns, rows: int) -> pa.BooleanArray:
+    keep = cast("pa.BooleanArray", pa.repeat(True, rows))
+    if node is None or not rows:
+        return keep
+    needed = {path: columns.get(path) for path in columns_of(node)}
+    arrays = {path: pa.nulls(rows) if found is None else found for path, found in needed.items()}
+    if not arrays:
+        arrays = {("rows",): keep}
+    try:
+        found = evaluate(node, nest(arrays, rows))
+    except InvalidExpressionError:
+        return keep  # a bound that overflows says nothing
+    return cast("pa.BooleanArray", pc.fill_null(found, True))
+
+
+def widen(values: pa.Array[Any], statistic: Statistic) -> pa.Array[Any]:
+    """The minima or maxima of files, moved outward by what their writers may have left out."""
+    kind, up = statistic.type, statistic.kind == MAX_VALUES
+    if statistic.kind not in (MIN_VALUES, MAX_VALUES) or values.null_count == len(values):
+        return values
+    if kind == t.STRING and up:
+        return _close_again(values)
+    if kind == t.DATE:
+        days = values.cast(pa.int32())
+        slack = pc.if_else(pc.less(days, _GREGORIAN), _JULIAN_DAYS, 0)
+        return _shift(days, slack, up).cast(pa.int32()).cast(values.type)
+    if kind not in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
+        return values
+    micros = values.cast(pa.int64())
+    julian = pc.less(micros, _GREGORIAN * _DAY)
+    old = pc.less(micros, _OLD_OFFSETS)
+    slack = pc.if_else(julian, _JULIAN_DAYS * _DAY, pc.if_else(old, _MINUTE, 0))
+    if up:
+        slack = pc.add(slack, _MILLISECOND)
+    return _shift(micros, slack, up).cast(values.type)
+
+
+def _shift(values: pa.Array[Any], slack: pa.Array[Any], up: bool) -> pa.Array[Any]:
+    """`values` so much greater, or less; the ends of the type stay what they are."""
+    low, high = -(1 << 63), (1 << 63) - 1
+    if pa.types.is_int32(values.type):
+        low, high = -_END_OF_DATES, _END_OF_DATES - 1
+    wide, slack = values.cast(pa.int64()), slack.cast(pa.int64())
+    if up:
+        room = pc.subtract(high, pc.max_element_wise(wide, 0, skip_nulls=False))
+        return pc.add(wide, pc.min_element_wise(slack, room, skip_nulls=False))
+    room = pc.subtract(pc.min_element_wise(wide, 0, skip_nulls=False), low)
+    return pc.subtract(wide, pc.min_element_wise(slack, room, skip_nulls=False))
+
+
+def _close_again(values: pa.Array[Any]) -> pa.Array[Any]:
+    """Maxima that were shortened and closed with U+FFFD, below which some characters are not."""
+    open_ = pc.ends_with(values, pattern=_OLD_TIE_BREAKER)
+    if not pc.any(open_).as_py():
+        return values
+    return pc.if_else(open_, pc.binary_join_element_wise(values, _TIE_BREAKER, ""), values)
+
+
+# ------------------------------------------------------------------------------------- the files
+
+
+def prune_files(files: pa.Table, where: Node, plan: _Plan, *, zone: str = "UTC") -> pa.Table:
+    """The rows of `files`, which has the columns of `ADD_SCHEMA`, that may hold rows to keep.
+
+    A column `stats_parsed` is used where `files` has one.
+
+    Raises:
+        InvalidExpressionError: the predicate does not fit the schema.
+        InvalidTableError: a partition value is not of its column's type.
+    """
+    skipping = Skipping.of(
+        where, plan.schema, plan.partition_columns, mode=plan.mapping_mode, zone=zone
+    )
+    values: Columns = {}
+    if skipping.partition_fields:
+        values = skipping.partition_values(files.column("partition_values"))
+    if skipping.by_partition is not None:
+        mask = skipping.partition_mask(values, files.num_rows)
+        files = files.filter(mask)
+        values = {path: column.filter(mask) for path, column in values.items()}
+    if skipping.by_statistics is None or not files.num_rows:
+        return files
+    parsed = files.column("stats_parsed") if "stats_parsed" in files.column_names else None
+    statistics = skipping.read_statistics(files.column("stats"), parsed)
+    return files.filter(skipping.statistics_mask(statistics, values, files.num_rows))
+
+
+def exact_row_counts(
+    files: pa.Table, where: Node | None, partition_columns: Collection[str]
+) -> tuple[int, pa.Int64Array] | None:
+    """How many rows `files`, already pruned by `where`, have: the known sum, and who is not in it.
+
+    The second part are the indices of files whose statistics do not say. None where the predicate
+    asks for more than partition values, so that only the rows themselves can tell.
+    """
+    if where is not None:
+        folded = {name.lower() for name in partition_columns}
+        paths = columns_of(where)
+        if can_fail(where) or not all(len(p) == 1 and p[0].lower() in folded for p in paths):
+            return None
+    records = parse_stats(files.column("stats"), [_NUM_RECORDS])[_NUM_RECORDS.path]
+    vectors = files.column("deletion_vector").combine_chunks()
+    removed = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
+    if isinstance(removed, pa.ChunkedArray):
+        removed = removed.combine_chunks()
+    counts = pc.subtract(records, removed)
+    # A file cannot have fewer rows than none: its statistics are wrong.
+    counts = pc.if_else(pc.greater_equal(counts, 0), counts, pa.scalar(None, pa.int64()))
+    unknown = pc.indices_nonzero(counts.is_null()).cast(pa.int64())
+    return int(pc.sum(counts).as_py() or 0), cast("pa.Int64Array", unknown)

@@ -1,0 +1,89 @@
+"""Which statistics a rewritten predicate reads, where the log has them, and in which types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from adelta.kernel.data_skipping.rewrite import (
+    MAX_VALUES,
+    MIN_VALUES,
+    NULL_COUNT,
+    NUM_RECORDS,
+    PARTITION_VALUES,
+)
+from adelta.kernel.expressions.nodes import Node, columns_of
+from adelta.kernel.schema import types as t
+from adelta.kernel.schema.names import physical_name
+
+__all__ = ["Statistic", "partition_fields_of", "statistics_of"]
+
+_KINDS = (NUM_RECORDS, MIN_VALUES, MAX_VALUES, NULL_COUNT)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistic:
+    """One statistic: `path` names it logically, `source` as `stats` and `stats_parsed` spell it.
+
+    Example: the minimum of `a.b` is ``("minValues", "a", "b")``.
+    """
+
+    path: tuple[str, ...]
+    source: tuple[str, ...]
+    type: t.DataType
+
+    @property
+    def kind(self) -> str:
+        """`numRecords`, `minValues`, `maxValues` or `nullCount`."""
+        return self.path[0]
+
+
+def statistics_of(rewritten: Node, schema: t.StructType, mode: str) -> tuple[Statistic, ...]:
+    """The statistics that a rewritten predicate reads; `mode` is the table's column mapping."""
+    found = []
+    for path in sorted(columns_of(rewritten)):
+        if path[0] not in _KINDS:
+            continue
+        names, kind = _locate(path[1:], schema, mode)
+        is_value = path[0] in (MIN_VALUES, MAX_VALUES)
+        found.append(Statistic(path, (path[0], *names), kind if is_value else t.LONG))
+    return tuple(found)
+
+
+def partition_fields_of(rewritten: Node, schema: t.StructType) -> tuple[t.StructField, ...]:
+    """The partition columns that a rewritten predicate reads."""
+    names = sorted(path[1] for path in columns_of(rewritten) if path[0] == PARTITION_VALUES)
+    return tuple(f for f in map(schema.field, names) if f is not None)
+
+
+def _locate(
+    path: tuple[str, ...], schema: t.StructType, mode: str
+) -> tuple[tuple[str, ...], t.DataType]:
+    here: t.DataType = schema
+    names: list[str] = []
+    for name in path:
+        assert isinstance(here, t.StructType)  # the predicate is bound to this schema
+        field = here.field(name)
+        assert field is not None
+        names.append(physical_name(field, mode))
+        here = field.type
+    return tuple(names), here
+
+
+def nest(columns: dict[tuple[str, ...], pa.Array], rows: int) -> pa.RecordBatch:
+    """The columns at these paths as a batch of structs."""
+    tree = {path: values for path, values in columns.items()}
+    names = dict.fromkeys(path[0] for path in tree)
+    arrays = [_struct({p[1:]: v for p, v in tree.items() if p[0] == name}, rows) for name in names]
+    return pa.RecordBatch.from_arrays(arrays, list(names))
+
+
+def _struct(columns: dict[tuple[str, ...], pa.Array], rows: int) -> pa.Array:
+    if () in columns:
+        return columns[()]
+    names = list(dict.fromkeys(path[0] for path in columns))
+    arrays = [
+        _struct({p[1:]: v for p, v in columns.items() if p[0] == name}, rows) for name in names
+    ]
+    return pa.StructArray.from_arrays(arrays, names)
