@@ -335,8 +335,8 @@ class Transaction:
     def _check_removable(self) -> None:
         if self._configuration().append_only:
             raise InvariantViolationError(
-                f"{self._based_on().root} only takes appends, by a property of its own: its rows can be "
-                "neither changed nor removed; append, or change that property first"
+                f"{self._based_on().root} is append-only: its rows can be neither changed nor "
+                "removed; append to it, or change that property of it first"
             )
 
     async def _is_applied(self) -> bool:
