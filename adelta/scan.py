@@ -1,39 +1,24 @@
-"""Scan: rows of one version of a table, read file by file with read-ahead under a memory bound.
-
-A scan is lazy: it reads when its rows are asked for. Row groups are the unit of work: while one is
-handed over the next ones are fetched and decoded, in order, within `READ_AHEAD_BYTES`.
-"""
+"""Scan: rows of one version of a table. It is lazy: it reads when its rows are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 
 import pyarrow as pa
 
-from adelta._concurrency import ReadAhead, in_thread, map_concurrent
-from adelta.errors import MissingDataFileError, ObjectNotFoundError
-from adelta.kernel.actions.file_actions import AddFile, decode_path
-from pyroaring import BitMap64
-
+from adelta._concurrency import in_thread, map_concurrent
+from adelta.kernel.actions.file_actions import AddFile
 from adelta.kernel.data_skipping.prune import exact_row_counts, prune_files
-from adelta.kernel.deletion_vector.mask import check_bounds, kept_rows
 from adelta.kernel.expressions.nodes import Node
 from adelta.kernel.file_set import FileSet
-from adelta.kernel.scan_plan import ScanPlan, assemble, file_column_indices
-from adelta.log.deletion_vector_reader import read_deletion_vector
+from adelta.kernel.scan_plan import ScanPlan
 from adelta.log.state import LogState
-from adelta.parquet.reader import ParquetFile
+from adelta.read.data_files import open_data_file, read_files
 from adelta.storage.roots import StoreRoots
 
-__all__ = ["READ_AHEAD_BYTES", "Scan", "read_files"]
-
-READ_AHEAD_BYTES = 256 * 1024 * 1024
-"""Bytes, before compression, that a scan reads ahead of its consumer."""
+__all__ = ["Scan", "prune", "read_files"]
 
 _BATCH_ROWS = 64 * 1024
-_OPEN_AHEAD = 32  # footers read ahead of the row groups
-_SMALL = 64 * 1024
 
 
 class Scan:
@@ -122,7 +107,7 @@ class Scan:
 
         async def footer_rows(file: AddFile) -> int:
             vector = file.deletion_vector
-            rows = (await _open(self._roots, file)).num_rows
+            rows = (await open_data_file(self._roots, file)).num_rows
             return rows - (vector.cardinality if vector else 0)
 
         rest = FileSet(files.table.take(unknown)).rows() if len(unknown) else ()
@@ -138,95 +123,3 @@ async def prune(state: LogState, where: Node | None, plan: ScanPlan) -> FileSet:
     if where is None or not files.num_files:
         return files
     return FileSet(await in_thread(prune_files, files.table, where, plan), files.root)
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    file: AddFile
-    parquet: ParquetFile
-    columns: list[tuple[str, ...]]
-    deleted: BitMap64 | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """One row group of one file."""
-
-    opened: _Opened
-    row_group: int
-    first_row: int
-
-    @property
-    def bytes(self) -> int:
-        return self.opened.parquet.uncompressed_bytes(self.opened.columns, self.row_group)
-
-
-async def _open(roots: StoreRoots, file: AddFile) -> ParquetFile:
-    store, path = roots.locate(file.path, decode_path(file.path))
-    try:
-        return await ParquetFile.open(store, path, size=file.size or None)
-    except ObjectNotFoundError as error:
-        raise MissingDataFileError(
-            f"{store.uri}/{path} is named by the log and not there; if it was vacuumed, read a "
-            "later version, else restore the file or remove it from the log (fsck)"
-        ) from error
-
-
-async def read_files(
-    roots: StoreRoots,
-    plan: ScanPlan,
-    files: Sequence[AddFile],
-    *,
-    read_ahead_bytes: int = READ_AHEAD_BYTES,
-) -> AsyncIterator[pa.Table]:
-    """The rows that `plan` makes of `files`, a table per row group, in order.
-
-    Raises:
-        MissingDataFileError: a file is not there.
-        InvalidTableError: a file is damaged.
-        SchemaMismatchError: a file's column cannot be converted to the table's type.
-    """
-
-    async def open_file(file: AddFile) -> _Opened:
-        parquet = await _open(roots, file)
-        found = file_column_indices(plan, parquet.schema)
-        columns = [(parquet.schema.field(index).name,) for _, index in found if index is not None]
-        deleted = None
-        if file.deletion_vector is not None:
-            source = f"{roots.store.uri}: {file.path}"
-            deleted = await read_deletion_vector(roots, file.deletion_vector, source)
-            check_bounds(deleted, parquet.num_rows, file.deletion_vector.cardinality, source)
-        return _Opened(file, parquet, columns, deleted)
-
-    async def row_groups() -> AsyncIterator[_Unit]:
-        async with ReadAhead(open_file, files, limit=min(_OPEN_AHEAD, limit)) as opened:
-            async for one in opened:
-                first_row = 0
-                for row_group in range(one.parquet.num_row_groups):
-                    yield _Unit(one, row_group, first_row)
-                    first_row += one.parquet.metadata.row_group(row_group).num_rows
-
-    async def read(unit: _Unit) -> pa.Table:
-        table = await unit.opened.parquet.read(unit.opened.columns, row_groups=(unit.row_group,))
-        return await in_thread(_rows, plan, unit, table, roots.store.uri)
-
-    limit = roots.store.concurrency
-    async with ReadAhead(
-        read, row_groups(), limit=limit, cost=lambda unit: unit.bytes, budget=read_ahead_bytes
-    ) as tables:
-        async for table in tables:
-            yield table
-
-
-def _rows(plan: ScanPlan, unit: _Unit, table: pa.Table, root: str) -> pa.Table:
-    file, deleted = unit.opened.file, unit.opened.deleted
-    if deleted is not None:
-        mask = kept_rows(deleted, unit.first_row, table.num_rows)
-        table = table if mask is None else _filtered(table, mask)
-    return assemble(plan, table, file.partition_values, f"{root}: {file.path}")
-
-
-def _filtered(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
-    if table.num_columns:
-        return table.filter(mask)
-    return pa.table({"": pa.nulls(mask.true_count)}).select([])

@@ -40,7 +40,8 @@ class LogSegment:
     """The checkpoint, if any, and the commits after it, that together make `version`.
 
     `commits` are in ascending order and contiguous. `checksum` is the version checksum of `version`
-    where there is one. `compactions` lie wholly inside the commits.
+    where there is one. `compactions` lie wholly inside the commits. `last_commit` is the commit of
+    `version`, also where the checkpoint covers it, unless it has been cleaned up.
     """
 
     version: int
@@ -48,6 +49,7 @@ class LogSegment:
     commits: tuple[LogPath, ...]
     compactions: tuple[LogPath, ...] = ()
     checksum: LogPath | None = None
+    last_commit: LogPath | None = None
 
     def __post_init__(self) -> None:
         """Prove contiguity.
@@ -161,7 +163,7 @@ def plan_log_segment(
     checksum = next(
         (f for f in files if f.kind is LogFileKind.CHECKSUM and f.version == target), None
     )
-    return LogSegment(target, checkpoint, chosen, compactions, checksum)
+    return LogSegment(target, checkpoint, chosen, compactions, checksum, commits.get(target))
 
 
 def _refuse_cleaned_up(

@@ -7,21 +7,21 @@ of a file into rows of the table: columns matched and converted, partition value
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from adelta.errors import SchemaMismatchError
-from adelta.kernel.actions.file_actions import AddFile
 from adelta.kernel.expressions.compute import filter_mask
-from adelta.kernel.expressions.nodes import Node
-from adelta.kernel.expressions.resolve import bind, columns_of
+from adelta.kernel.expressions.nodes import Node, columns_of
+from adelta.kernel.expressions.resolve import bind_predicate
 from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.schema.arrow import to_arrow_schema, to_arrow_type
-from adelta.kernel.schema.conform import ColumnMappingMode, conform, find_field, physical_name
+from adelta.kernel.schema.conform import ColumnMappingMode, conform, find_field
+from adelta.kernel.schema.names import physical_name
 from adelta.kernel.schema.types import StructField, StructType
 
-__all__ = ["ScanPlan", "assemble", "plan_columns", "project"]
+__all__ = ["ScanPlan", "assemble", "file_column_indices", "plan_columns", "project"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def plan_columns(
     output = project(schema, columns)
     read = list(output)
     if where is not None:
-        where = bind(where, schema)
+        where = bind_predicate(where, schema)
         names = {f.name for f in read}
         needed = {path[0] for path in columns_of(where)}
         read += [f for f in schema if f.name in needed - names]
@@ -146,13 +146,3 @@ def assemble(
     if plan.where is not None:
         rows = rows.filter(filter_mask(plan.where, rows))
     return rows.select(list(plan.output.names)) if plan.output.fields else rows.select([])
-
-
-def without_where(plan: ScanPlan) -> ScanPlan:
-    """The plan with no rows filtered out."""
-    return replace(plan, where=None, read=plan.output)
-
-
-def describe(file: AddFile) -> str:
-    """How messages name a data file."""
-    return f"data file {file.path}"

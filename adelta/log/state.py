@@ -31,8 +31,9 @@ from adelta.kernel.file_set import FileSet
 from adelta.kernel.log_path import LogFileKind, LogPath, commit_path
 from adelta.kernel.log_segment import CheckpointFiles, LogSegment, plan_log_segment
 from adelta.kernel.replay import ReconciledTail, reconcile, survivors
+from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED
 from adelta.log.checkpoint_reader import CheckpointReader, FilePart
-from adelta.log.commit_reader import DecodedCommit, decode_commit, read_action_batches
+from adelta.log.commit_reader import DecodedCommit, decode_commit, read_action_batches, read_commit
 from adelta.log.listing import LogListing, list_log, list_log_from_hint
 from adelta.storage.object_store import ObjectStore
 
@@ -216,9 +217,12 @@ class LogState:
             protocol = commit.protocol or protocol
             metadata = commit.metadata or metadata
             timestamp = _commit_timestamp(commit.commit_info, commit.timestamp_ms or timestamp)
-        paths = (LogPath(commit_path(c.version), LogFileKind.COMMIT, c.version) for c in commits)
+        paths = [LogPath(commit_path(c.version), LogFileKind.COMMIT, c.version) for c in commits]
         segment = LogSegment(
-            commits[-1].version, self.segment.checkpoint, (*self.segment.commits, *paths)
+            commits[-1].version,
+            self.segment.checkpoint,
+            (*self.segment.commits, *paths),
+            last_commit=paths[-1],
         )
         later = LogState(
             self.store,
@@ -328,13 +332,7 @@ async def _read_state(store: ObjectStore, segment: LogSegment) -> LogState:
         if segment.checkpoint is not None:
             raise _CheckpointDamaged(segment.checkpoint, failure)
         raise failure
-    newest = segment.commits[-1] if segment.commits else None
-    if newest is not None:
-        info = batches[-1].commit_infos.get(newest.version)
-        timestamp = _commit_timestamp(info, newest.last_modified_ms)
-    else:
-        assert segment.checkpoint is not None
-        timestamp = segment.checkpoint.files[0].last_modified_ms
+    timestamp = await _timestamp(store, segment, batches, metadata)
     return LogState(
         store,
         segment,
@@ -344,6 +342,23 @@ async def _read_state(store: ObjectStore, segment: LogSegment) -> LogState:
         batches=tuple(batches),
         reader=reader,
     )
+
+
+async def _timestamp(
+    store: ObjectStore, segment: LogSegment, batches: Sequence[ActionBatch], metadata: Metadata
+) -> int:
+    """When the version was committed; its commit is read where only that can tell."""
+    commit = segment.last_commit
+    if commit is None:
+        assert segment.checkpoint is not None
+        return segment.checkpoint.files[0].last_modified_ms
+    if segment.commits:
+        info = batches[-1].commit_infos.get(segment.version)
+    elif IN_COMMIT_TIMESTAMPS_ENABLED.read(metadata.configuration):
+        info = (await read_commit(store, segment.version)).commit_info
+    else:
+        info = None
+    return _commit_timestamp(info, commit.last_modified_ms)
 
 
 async def _call(fetch: Callable[[], Awaitable[None]]) -> None:

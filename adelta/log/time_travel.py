@@ -6,7 +6,10 @@ from adelta.errors import MissingCommitError, TimestampOutOfRangeError
 from adelta.kernel.history import adjusted_timestamps, version_at
 from adelta.kernel.log_path import LogFileKind, LogPath
 from adelta.kernel.log_segment import complete_checkpoints
-from adelta.kernel.table_features.in_commit_timestamp import enablement
+from adelta.kernel.table_features import (
+    IN_COMMIT_TIMESTAMPS_ENABLED,
+    in_commit_timestamp_enablement,
+)
 from adelta.log.commit_reader import read_commit
 from adelta.log.listing import list_log
 from adelta.log.state import LogState
@@ -29,7 +32,7 @@ async def version_at_timestamp(state: LogState, when_ms: int) -> int:
         raise TimestampOutOfRangeError(
             f"{state.root}: the log has no commits left to tell the time by; ask for a version"
         )
-    start, start_ms = enablement(state.metadata)
+    start, start_ms = _enablement(state)
     if start is not None and (when_ms >= start_ms or commits[0].version >= start):
         later = [commit for commit in commits if commit.version >= start]
         return await _search_in_commit(state.store, later, when_ms)
@@ -38,6 +41,14 @@ async def version_at_timestamp(state: LogState, when_ms: int) -> int:
     if start is not None:  # any moment up to the enablement belongs to what was there before
         when_ms = min(when_ms, times[-1])
     return version_at(when_ms, [commit.version for commit in earlier], times)
+
+
+def _enablement(state: LogState) -> tuple[int | None, int]:
+    """The version and time from which in-commit timestamps count; None where they never do."""
+    configuration = state.metadata.configuration
+    if not IN_COMMIT_TIMESTAMPS_ENABLED.read(configuration):
+        return None, 0
+    return in_commit_timestamp_enablement(configuration) or (0, 0)
 
 
 def readable_commits(files: tuple[LogPath, ...]) -> list[LogPath]:

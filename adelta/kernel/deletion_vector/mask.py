@@ -8,7 +8,7 @@ from pyroaring import BitMap64
 
 from adelta.errors import InvalidTableError
 
-__all__ = ["check_bounds", "kept_rows"]
+__all__ = ["check_bounds", "kept_rows", "named_rows"]
 
 
 def check_bounds(rows: BitMap64, num_rows: int, cardinality: int, source: str) -> None:
@@ -27,15 +27,24 @@ def check_bounds(rows: BitMap64, num_rows: int, cardinality: int, source: str) -
         )
 
 
+def named_rows(rows: BitMap64, start: int, count: int) -> pa.BooleanArray | None:
+    """Which of the `count` rows from `start` on the vector names; None where it names none.
+
+    Example: with the rows {1, 4}, the rows 0 to 2 are ``[False, True, False]``.
+    """
+    window = rows & BitMap64(range(start, start + count)) if count else BitMap64()
+    if not window:
+        return None
+    named = window.to_array()
+    values = pa.Array.from_buffers(pa.uint64(), len(named), [None, pa.py_buffer(named)])
+    candidates = pa.arange(start, start + count).cast(pa.uint64())
+    return pc.is_in(candidates, value_set=values)
+
+
 def kept_rows(rows: BitMap64, start: int, count: int) -> pa.BooleanArray | None:
     """Which of the `count` rows from `start` on are not deleted; None where all are kept.
 
     Example: with the rows {1, 4} deleted, the rows 0 to 2 are ``[True, False, True]``.
     """
-    window = rows & BitMap64(range(start, start + count)) if count else BitMap64()
-    if not window:
-        return None
-    deleted = window.to_array()
-    values = pa.Array.from_buffers(pa.uint64(), len(deleted), [None, pa.py_buffer(deleted)])
-    candidates = pa.arange(start, start + count).cast(pa.uint64())
-    return pc.invert(pc.is_in(candidates, value_set=values))
+    named = named_rows(rows, start, count)
+    return None if named is None else pc.invert(named)

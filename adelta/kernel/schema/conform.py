@@ -15,22 +15,14 @@ import pyarrow.compute as pc
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
+from adelta.kernel.schema.names import column_id, physical_name
 
-__all__ = ["ColumnMappingMode", "conform", "find_field", "physical_name"]
+__all__ = ["ColumnMappingMode", "conform", "find_field"]
 
 ColumnMappingMode = str
 """How files name columns: ``none``, ``name`` or ``id`` (PROTOCOL.md, "Column Mapping")."""
 
-_PHYSICAL_NAME = "delta.columnMapping.physicalName"
-_COLUMN_ID = "delta.columnMapping.id"
 _FIELD_ID = b"PARQUET:field_id"
-
-
-def physical_name(field: t.StructField, mode: ColumnMappingMode) -> str:
-    """The name that files, partition values and statistics give `field`."""
-    if mode == "none":
-        return field.name
-    return str(field.metadata.get(_PHYSICAL_NAME, field.name))
 
 
 def find_field(
@@ -41,7 +33,7 @@ def find_field(
     By field id in the mode ``id``, else by physical name: as written, else ignoring case.
     """
     if mode == "id":
-        field_id = str(wanted.metadata.get(_COLUMN_ID, "")).encode()
+        field_id = str(column_id(wanted)).encode()
         for index, field in enumerate(fields):
             if (field.metadata or {}).get(_FIELD_ID) == field_id:
                 return index

@@ -1,0 +1,1 @@
+"""Data files → rows of the table."""

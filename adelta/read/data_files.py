@@ -1,0 +1,168 @@
+"""Data files → rows: what a plan makes of files, with read-ahead under a memory bound.
+
+Row groups are the unit of work: while one is handed over the next ones are fetched and decoded, in
+order, within a budget of bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from adelta._concurrency import ReadAhead, in_thread
+from adelta.errors import MissingDataFileError, ObjectNotFoundError
+from adelta.kernel.actions.file_actions import AddFile, decode_path
+from adelta.kernel.deletion_vector.mask import check_bounds, kept_rows, named_rows
+from adelta.kernel.scan_plan import ScanPlan, assemble, file_column_indices
+from adelta.log.deletion_vector_reader import read_deletion_vector
+from adelta.parquet.reader import ParquetFile
+from adelta.storage.roots import StoreRoots
+
+__all__ = ["READ_AHEAD_BYTES", "Piece", "open_data_file", "read_files", "read_pieces"]
+
+READ_AHEAD_BYTES = 256 * 1024 * 1024
+"""Bytes, before compression, that are read ahead of the consumer."""
+
+_OPEN_AHEAD = 32  # footers read ahead of the row groups
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What to read of one data file: the rows that its deletion vector leaves, or `only` these.
+
+    `tag` is the caller's own.
+    """
+
+    file: AddFile
+    only: BitMap64 | None = None
+    tag: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    piece: Piece
+    parquet: ParquetFile
+    columns: list[tuple[str, ...]]
+    deleted: BitMap64 | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """One row group of one file."""
+
+    opened: _Opened
+    row_group: int
+    first_row: int
+
+    @property
+    def bytes(self) -> int:
+        return self.opened.parquet.uncompressed_bytes(self.opened.columns, self.row_group)
+
+
+async def open_data_file(roots: StoreRoots, file: AddFile) -> ParquetFile:
+    """The opened Parquet object of a data file.
+
+    Raises:
+        MissingDataFileError: it is not there.
+        InvalidTableError: it is damaged.
+    """
+    store, path = roots.locate(file.path, decode_path(file.path))
+    try:
+        return await ParquetFile.open(store, path, size=file.size or None)
+    except ObjectNotFoundError as error:
+        raise MissingDataFileError(
+            f"{store.uri}/{path} is named by the log and not there; if it was vacuumed, read a "
+            "later version, else restore the file or remove it from the log (fsck)"
+        ) from error
+
+
+async def read_files(
+    roots: StoreRoots,
+    plan: ScanPlan,
+    files: Iterable[AddFile],
+    *,
+    read_ahead_bytes: int = READ_AHEAD_BYTES,
+) -> AsyncGenerator[pa.Table, None]:
+    """The rows that `plan` makes of `files`, a table per row group, in order.
+
+    Raises:
+        MissingDataFileError: a file is not there.
+        InvalidTableError: a file is damaged.
+        SchemaMismatchError: a file's column cannot be converted to the table's type.
+    """
+
+    pieces = (Piece(file) for file in files)
+    read = read_pieces(roots, plan, pieces, read_ahead_bytes=read_ahead_bytes)
+    async with aclosing(read) as tables:
+        async for _, table in tables:
+            yield table
+
+
+async def read_pieces(
+    roots: StoreRoots,
+    plan: ScanPlan,
+    pieces: Iterable[Piece] | AsyncIterator[Piece],
+    *,
+    read_ahead_bytes: int = READ_AHEAD_BYTES,
+) -> AsyncGenerator[tuple[Piece, pa.Table], None]:
+    """The rows that `plan` makes of every piece, a table per row group, in order.
+
+    Raises:
+        MissingDataFileError: a file is not there.
+        InvalidTableError: a file is damaged.
+        SchemaMismatchError: a file's column cannot be converted to the table's type.
+    """
+    root = roots.store.uri
+
+    async def open_piece(piece: Piece) -> _Opened:
+        file = piece.file
+        parquet = await open_data_file(roots, file)
+        found = file_column_indices(plan, parquet.schema)
+        columns = [(parquet.schema.field(index).name,) for _, index in found if index is not None]
+        deleted = None
+        if file.deletion_vector is not None and piece.only is None:
+            source = f"{root}: {file.path}"
+            deleted = await read_deletion_vector(roots, file.deletion_vector, source)
+            check_bounds(deleted, parquet.num_rows, file.deletion_vector.cardinality, source)
+        return _Opened(piece, parquet, columns, deleted)
+
+    async def row_groups() -> AsyncIterator[_Unit]:
+        async with ReadAhead(open_piece, pieces, limit=min(_OPEN_AHEAD, limit)) as opened:
+            async for one in opened:
+                first_row = 0
+                for row_group in range(one.parquet.num_row_groups):
+                    yield _Unit(one, row_group, first_row)
+                    first_row += one.parquet.metadata.row_group(row_group).num_rows
+
+    async def read(unit: _Unit) -> tuple[Piece, pa.Table]:
+        table = await unit.opened.parquet.read(unit.opened.columns, row_groups=(unit.row_group,))
+        return unit.opened.piece, await in_thread(_rows, plan, unit, table, root)
+
+    limit = roots.store.concurrency
+    async with ReadAhead(
+        read, row_groups(), limit=limit, cost=lambda unit: unit.bytes, budget=read_ahead_bytes
+    ) as tables:
+        async for tagged in tables:
+            yield tagged
+
+
+def _rows(plan: ScanPlan, unit: _Unit, table: pa.Table, root: str) -> pa.Table:
+    piece, deleted = unit.opened.piece, unit.opened.deleted
+    if deleted is not None:
+        mask = kept_rows(deleted, unit.first_row, table.num_rows)
+        table = table if mask is None else _filtered(table, mask)
+    elif piece.only is not None:
+        mask = named_rows(piece.only, unit.first_row, table.num_rows)
+        table = table.slice(0, 0) if mask is None else _filtered(table, mask)
+    file = piece.file
+    return assemble(plan, table, file.partition_values, f"{root}: {file.path}")
+
+
+def _filtered(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
+    if table.num_columns:
+        return table.filter(mask)
+    return pa.table({"": pa.nulls(mask.true_count)}).select([])
