@@ -1,1 +1,1 @@
-"""Data skipping: which files can hold no row that a predicate keeps, by partition and statistics."""
+"""Data skipping: which files hold no row that a predicate keeps, by partition and statistics."""

@@ -1,20 +1,19 @@
 """Skipping files: partition values first, statistics second.
 
-`Skipping` is a predicate made ready to be asked of files, in two steps, so that statistics are loaded
-only for files that their partition values do not exclude, and only the statistics that it names.
+`Skipping` is a predicate made ready to be asked of files, in two steps, so that statistics are
+loaded only for files that their partition values do not exclude, and only those that it names.
 
-Statistics written by others are read with the care that their history asks for: timestamps are cut to
-milliseconds, offsets of zones were once cut to minutes, dates before 1582 were once Julian, and long
-strings were once closed with a character that is not the greatest. `widen` moves the bounds outward
-by what may be missing.
+Statistics written by others are read with the care that their history asks for: timestamps are cut
+to milliseconds, offsets of zones were once cut to minutes, dates before 1582 were once Julian, and
+long strings were once closed with a character that is not the greatest. `widen` moves the bounds
+outward by what may be missing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.compute
@@ -29,6 +28,7 @@ from adelta.kernel.data_skipping.rewrite import (
 )
 from adelta.kernel.data_skipping.stats_parse import parse_stats
 from adelta.kernel.data_skipping.stats_schema import (
+    Columns,
     Statistic,
     nest,
     partition_fields_of,
@@ -42,12 +42,15 @@ from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.kernel.schema.names import physical_name
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 __all__ = ["Columns", "Skipping", "exact_row_counts", "prune_files", "widen"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
+arrow: Any = pa  # likewise of types that are known at run time only
 
-Columns = Mapping[tuple[str, ...], pa.Array]
-"""Statistics by their path, a value per file, or per row group."""
+Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 
 _NUM_RECORDS = Statistic((NUM_RECORDS,), (NUM_RECORDS,), t.LONG)
 _MILLISECOND = 1_000
@@ -122,7 +125,7 @@ class Skipping:
         if not self.partition_fields:
             return {}
         maps = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-        found = {}
+        found: dict[tuple[str, ...], pa.Array[Any]] = {}
         for field in self.partition_fields:
             key = physical_name(field, self.mode)
             texts = pc.map_lookup(maps, pa.scalar(key), "first")
@@ -172,29 +175,29 @@ class Skipping:
         return columns
 
 
-def _leaf(parsed: pa.Array[Any], statistic: Statistic) -> pa.Array[Any]:
+def _leaf(parsed: Values, statistic: Statistic) -> Values:
     target = to_arrow_type(statistic.type)
     found = parsed
     for name in statistic.source:
         if not pa.types.is_struct(found.type) or found.type.get_field_index(name) < 0:
-            return pa.nulls(len(parsed), target)
+            return arrow.nulls(len(parsed), target)
         found = pc.struct_field(found, name)
     try:
-        return cast("pa.Array[Any]", found.cast(target))
+        return found.cast(target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return pa.nulls(len(parsed), target)  # of another type than the column: as if missing
+        return arrow.nulls(len(parsed), target)  # of another type than the column: as if missing
 
 
 def _may_match(node: Node | None, columns: Columns, rows: int) -> pa.BooleanArray:
-    keep = cast("pa.BooleanArray", pa.repeat(True, rows))
+    keep: pa.BooleanArray = arrow.repeat(True, rows)
     if node is None or not rows:
         return keep
     needed = {path: columns.get(path) for path in columns_of(node)}
-    arrays = {path: pa.nulls(rows) if found is None else found for path, found in needed.items()}
+    arrays = {path: arrow.nulls(rows) if found is None else found for path, found in needed.items()}
     if not arrays:
         arrays = {("rows",): keep}
     try:
-        found = evaluate(node, nest(arrays, rows))
+        found = evaluate(node, nest(arrays))
     except InvalidExpressionError:
         return keep  # a bound that overflows says nothing
     return cast("pa.BooleanArray", pc.fill_null(found, True))
@@ -222,7 +225,7 @@ def widen(values: pa.Array[Any], statistic: Statistic) -> pa.Array[Any]:
     return _shift(micros, slack, up).cast(values.type)
 
 
-def _shift(values: pa.Array[Any], slack: pa.Array[Any], up: bool) -> pa.Array[Any]:
+def _shift(values: Values, slack: Values, up: bool) -> Values:
     """`values` so much greater, or less; the ends of the type stay what they are."""
     low, high = -(1 << 63), (1 << 63) - 1
     if pa.types.is_int32(values.type):
@@ -235,7 +238,7 @@ def _shift(values: pa.Array[Any], slack: pa.Array[Any], up: bool) -> pa.Array[An
     return pc.subtract(wide, pc.min_element_wise(slack, room, skip_nulls=False))
 
 
-def _close_again(values: pa.Array[Any]) -> pa.Array[Any]:
+def _close_again(values: Values) -> Values:
     """Maxima that were shortened and closed with U+FFFD, below which some characters are not."""
     open_ = pc.ends_with(values, pattern=_OLD_TIE_BREAKER)
     if not pc.any(open_).as_py():

@@ -1,29 +1,29 @@
 """A predicate over rows → a predicate over what the log says of a file.
 
-The guarantee: where the predicate is true for some row of a file, what `rewrite` makes of it is true
-or NULL for that file. So a file may be skipped just where the result is false, and whatever is unknown
-(a statistic that was not collected, an expression that has no bounds) keeps the file.
+The guarantee: where the predicate is true for some row of a file, what `rewrite` makes of it is
+true or NULL for that file. So a file may be skipped just where the result is false, and whatever is
+unknown (a statistic that was not collected, an expression without bounds) keeps the file.
 
-How: NOT is pushed down to the conditions; AND and OR stay, with unknown conditions left out of an AND
-and undoing an OR. A condition compares bounds. The bounds of a column are its minimum and maximum,
-those of a partition column its value, and those of a function that preserves order are the function
-of its argument's bounds. Minimum and maximum are only ever taken as bounds, never as values that
+How: NOT is pushed down to the conditions; AND and OR stay, with unknown conditions left out of an
+AND and undoing an OR. A condition compares bounds. The bounds of a column are its minimum and
+maximum, those of a partition column its value, and those of a function that preserves order are the
+function of its argument's bounds. Minimum and maximum are only ever taken as bounds, never as values that
 occur, so that a deletion vector (`tightBounds` false) and shortened strings change nothing; a null
 count is compared with 0 and with the number of records only.
 
 NaN is greater than every number, and many writers leave it out of their maximum: the maximum of a
 floating-point column is never trusted to exclude what NaN would satisfy.
 
-The result reads the columns `numRecords`, `minValues`, `maxValues`, `nullCount` and `partitionValues`,
-the last four being structs that mirror the table, with logical names. They may come from the log or
-from the footer of a Parquet file.
+The result reads the columns `numRecords`, `minValues`, `maxValues`, `nullCount` and
+`partitionValues`, the last four being structs that mirror the table, with logical names. They may
+come from the log or from the footer of a Parquet file.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from adelta.kernel.expressions.coercion import FRACTIONS, INTEGERS
 from adelta.kernel.expressions.compute import can_fail
@@ -54,6 +54,9 @@ from adelta.kernel.expressions.nodes import (
 from adelta.kernel.expressions.resolve import type_of
 from adelta.kernel.expressions.strings import like_prefix
 from adelta.kernel.schema import types as t
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
 
 __all__ = ["MAX_VALUES", "MIN_VALUES", "NULL_COUNT", "NUM_RECORDS", "PARTITION_VALUES", "rewrite"]
 
@@ -88,7 +91,7 @@ def rewrite(
 
     Without `statistics`, in terms of partition values alone. None where nothing can be said.
 
-    Example: ``id = 5`` becomes ``minValues.id <= 5 AND maxValues.id >= 5 AND nullCount.id < numRecords``.
+    Example: ``id > 5`` becomes ``5 < maxValues.id AND nullCount.id < numRecords``.
     """
     rewriter = _Rewriter(schema, frozenset(partition_columns), statistics, zone)
     found = rewriter.condition(predicate, True)
@@ -267,8 +270,8 @@ class _Rewriter:
         source = type_of(operand, self._schema)
         if source in INTEGERS:
             if to in INTEGERS:
-                return INTEGERS.index(to) >= INTEGERS.index(source)  # type: ignore[arg-type]
-            digits = {t.BYTE: 3, t.SHORT: 5, t.INTEGER: 10, t.LONG: 19}[source]  # type: ignore[index]
+                return INTEGERS.index(to) >= INTEGERS.index(source)
+            digits = {t.BYTE: 3, t.SHORT: 5, t.INTEGER: 10, t.LONG: 19}[source]
             if isinstance(to, t.DecimalType):
                 return to.precision - to.scale >= digits
             return to in FRACTIONS

@@ -1,9 +1,9 @@
 """Statistics in JSON → columns: only those that a predicate reads, for a million files at a time.
 
-The texts of many files are parsed as one newline-delimited document by Arrow's reader, which knows the
-fields wanted and steps over the rest, on several threads and without the interpreter's lock. The
-statistics of a file that are no JSON, or not of the type expected, are as if they were not there: they
-cost the file its chance to be skipped, and the scan nothing else.
+The texts of many files are parsed as one newline-delimited document by Arrow's reader, which knows
+the fields wanted and steps over the rest, on several threads and without the interpreter's lock.
+The statistics of a file that are no JSON, or not of the type expected, are as if they were not
+there: they cost the file its chance to be skipped, and the scan nothing else.
 
 Decimals are read from their digits, never through a double. Dates and times are read from their
 texts; a timestamp without a zone is as good as missing, since its writer's zone is unknown.
@@ -14,19 +14,22 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.json
 
 from adelta.kernel.data_skipping.rewrite import MAX_VALUES
-from adelta.kernel.data_skipping.stats_schema import Statistic
 from adelta.kernel.expressions.text_values import parse_date, parse_timestamp, parse_timestamp_ntz
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from adelta.kernel.data_skipping.stats_schema import Statistic
 
 __all__ = ["parse_stats"]
 
@@ -47,7 +50,7 @@ def parse_stats(
 ) -> dict[tuple[str, ...], pa.Array[Any]]:
     """For each statistic, by its path, its value in each of the `texts`; NULL where there is none.
 
-    Example: of ``{"numRecords":3,"minValues":{"id":1}}`` the statistic ``("minValues", "id")`` is 1.
+    Example: of ``{"minValues":{"id":1}}`` the statistic ``("minValues", "id")`` is 1.
     """
     parts = [_parse_chunk(chunk, statistics) for chunk in _chunks(texts)]
     found = {}
@@ -91,7 +94,7 @@ def _parse_quickly(
     )
     longest = pc.max(pc.binary_length(texts)).as_py() or 0
     table = pyarrow.json.read_json(
-        pa.BufferReader(joined.buffers()[2]),
+        pa.BufferReader(joined.buffers()[2]),  # type: ignore[arg-type]  # a file, if not Python's
         read_options=pyarrow.json.ReadOptions(
             use_threads=True, block_size=max(_BLOCK_BYTES, longest + 2)
         ),
@@ -134,7 +137,7 @@ def _field(table: pa.Table, path: tuple[str, ...]) -> pa.Array[Any]:
     found = table.column(path[0]).combine_chunks()
     for name in path[1:]:
         found = pc.struct_field(found, name)
-    return cast("pa.Array[Any]", found)
+    return found
 
 
 def _typed(values: pa.Array[Any], statistic: Statistic) -> pa.Array[Any]:
@@ -143,7 +146,7 @@ def _typed(values: pa.Array[Any], statistic: Statistic) -> pa.Array[Any]:
     if kind in _TIMES:
         return _times(values, kind, target)
     if kind in _INTEGERS and kind != t.LONG:
-        limit = 1 << _INTEGERS[kind]  # type: ignore[index]  # it is in there
+        limit = 1 << _INTEGERS[kind]
         fits = pc.and_(pc.greater_equal(values, -limit), pc.less(values, limit))
         values = pc.if_else(fits, values, pa.scalar(None, pa.int64()))
     return values.cast(target, safe=kind != t.FLOAT)
@@ -160,7 +163,9 @@ def _times(values: pa.Array[Any], kind: t.DataType, target: pa.DataType) -> pa.A
     return pa.array(made, target).take(encoded.indices)
 
 
-def _time(text: str, kind: t.DataType) -> object:
+def _time(text: str | None, kind: t.DataType) -> object:
+    if text is None:
+        return None
     if kind == t.DATE:
         return parse_date(text)
     if kind == t.TIMESTAMP_NTZ:
@@ -244,5 +249,5 @@ def _number(value: float | Decimal, kind: t.DataType, *, up: bool) -> Any:
     if kind not in _INTEGERS or exact.adjusted() > 20:
         return None
     whole = int(exact.to_integral_value(rounding))
-    limit = 1 << _INTEGERS[kind]  # type: ignore[index]  # it is in there
+    limit = 1 << _INTEGERS[kind]
     return whole if -limit <= whole < limit else None

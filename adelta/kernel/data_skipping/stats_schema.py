@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
@@ -17,7 +18,13 @@ from adelta.kernel.expressions.nodes import Node, columns_of
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import physical_name
 
-__all__ = ["Statistic", "partition_fields_of", "statistics_of"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["Columns", "Statistic", "nest", "partition_fields_of", "statistics_of"]
+
+Columns: TypeAlias = "Mapping[tuple[str, ...], pa.Array[Any]]"
+"""Columns by their path, such as ``("minValues", "id")``, a value per file or row group."""
 
 _KINDS = (NUM_RECORDS, MIN_VALUES, MAX_VALUES, NULL_COUNT)
 
@@ -71,19 +78,20 @@ def _locate(
     return tuple(names), here
 
 
-def nest(columns: dict[tuple[str, ...], pa.Array], rows: int) -> pa.RecordBatch:
+def nest(columns: Columns) -> pa.RecordBatch:
     """The columns at these paths as a batch of structs."""
-    tree = {path: values for path, values in columns.items()}
-    names = dict.fromkeys(path[0] for path in tree)
-    arrays = [_struct({p[1:]: v for p, v in tree.items() if p[0] == name}, rows) for name in names]
-    return pa.RecordBatch.from_arrays(arrays, list(names))
+    names, arrays = _branches(columns)
+    return pa.RecordBatch.from_arrays(arrays, names)
 
 
-def _struct(columns: dict[tuple[str, ...], pa.Array], rows: int) -> pa.Array:
+def _branches(columns: Columns) -> tuple[list[str], list[pa.Array[Any]]]:
+    names = list(dict.fromkeys(path[0] for path in columns))
+    below = [{p[1:]: v for p, v in columns.items() if p[0] == name} for name in names]
+    return names, [_tree(branch) for branch in below]
+
+
+def _tree(columns: Columns) -> pa.Array[Any]:
     if () in columns:
         return columns[()]
-    names = list(dict.fromkeys(path[0] for path in columns))
-    arrays = [
-        _struct({p[1:]: v for p, v in columns.items() if p[0] == name}, rows) for name in names
-    ]
+    names, arrays = _branches(columns)
     return pa.StructArray.from_arrays(arrays, names)

@@ -1,11 +1,10 @@
-"""Arithmetic as Spark does it in ANSI mode: overflow and division by zero are errors, never wrapped."""
+"""Arithmetic as Spark does it in ANSI mode: overflow and division by zero are errors."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +14,14 @@ from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.coercion import decimal_arithmetic
 from adelta.kernel.schema import types as t
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["arithmetic", "magnitude", "negate", "pmod", "round_half_up", "round_whole"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
-Values: TypeAlias = "pa.Array[Any]"
+Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 
 _CHECKED = {"+": "add_checked", "-": "subtract_checked", "*": "multiply_checked"}
 _FLOATING = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}

@@ -1,17 +1,16 @@
-"""Casts as Spark makes them in ANSI mode: exact or an error, never a silent NULL or a wrapped number.
+"""Casts as Spark makes them in ANSI mode: right or an error, never NULL or wrapped in silence.
 
-Each cast has a quick way through Arrow's kernels where these mean the same, and a way value by value
-for the spellings that only Spark knows. With `is_try`, what does not fit is NULL.
+Each cast has a quick way through Arrow's kernels where these mean the same, and a way value by
+value for the spellings that only Spark knows. With `is_try`, what does not fit is NULL.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal, InvalidOperation
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -29,11 +28,15 @@ from adelta.kernel.expressions.text_values import (
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["can_cast", "cast_values", "double_text", "instants_of", "never_fails", "wall_clock"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
+arrow: Any = pa  # likewise of types that are known at run time only
 
-Values: TypeAlias = "pa.Array[Any]"
+Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 
 _EXACT = Context(prec=100)
 _TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
@@ -94,7 +97,7 @@ def cast_values(
     if source == target:
         return values
     if pa.types.is_null(source):
-        return pa.nulls(len(values), target)
+        return arrow.nulls(len(values), target)
     if pa.types.is_string(source):
         return _from_string(values, to, target, zone, is_try)
     if to == t.STRING:

@@ -5,9 +5,12 @@ Pure functions over types. None says that Spark has no such cast, and the expres
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from adelta.kernel.schema import types as t
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 __all__ = [
     "FRACTIONS",
@@ -61,10 +64,10 @@ def common_type(left: t.DataType, right: t.DataType) -> t.DataType | None:
         if isinstance(one, t.DecimalType):
             return _with_decimal(one, other)
     if left in _ORDER and right in _ORDER:
-        wider = max(left, right, key=_ORDER.index)  # type: ignore[arg-type]  # both are in _ORDER
+        wider = max(left, right, key=_ORDER.index)
         return t.DOUBLE if wider == t.FLOAT else wider
     if left in _TIMES and right in _TIMES:
-        return max(left, right, key=_TIMES.index)  # type: ignore[arg-type]  # both are in _TIMES
+        return max(left, right, key=_TIMES.index)
     return None
 
 
@@ -80,7 +83,7 @@ def widest(types: Iterable[t.DataType]) -> t.DataType | None:
 
 
 def decimal_arithmetic(op: str, left: t.DecimalType, right: t.DecimalType) -> t.DecimalType:
-    """The type of ``left op right``: exact where 38 digits are enough, else with fewer after the point."""
+    """The type of ``left op right``: exact where 38 digits suffice, else with a smaller scale."""
     p1, s1, p2, s2 = left.precision, left.scale, right.precision, right.scale
     match op:
         case "*":

@@ -1,4 +1,4 @@
-"""Comparisons with Spark's order: NaN equals itself and is greatest, −0.0 is 0.0, strings by their bytes."""
+"""Comparisons in Spark's order: NaN equals itself and is greatest, strings go by their bytes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_DECIMAL128, _MAX_DECIMAL256 = 38, 76
 
 
 def compare(op: str, left: Any, right: Any) -> Any:
-    """``left op right`` for arrays or scalars of one type; NULL where a side is, but for ``<=>``."""
+    """``left op right`` for arrays or scalars of one type; NULL where a side is, save ``<=>``."""
     if op == "<=>":
         return _null_safe_equal(left, right)
     left, right = _same_decimal(left, right)
@@ -78,7 +78,7 @@ def _compare_floats(op: str, left: Any, right: Any) -> Any:
 
 
 def is_in(values: pa.Array[Any], options: pa.Array[Any]) -> Any:
-    """``values IN (options)``: NULL where the value is, or where none equals and an option is NULL."""
+    """``values IN (options)``: NULL where the value is, or none is equal and an option is NULL."""
     known = options.drop_null()
     if pa.types.is_floating(values.type):
         # Hashing tells 0.0 from −0.0, which are equal.

@@ -1,17 +1,15 @@
 """Bound expressions → columns, with Spark's semantics over Arrow's kernels.
 
-Logic is three-valued. Arithmetic and casts fail instead of wrapping or turning into NULL, and, as in
-Spark, only for rows that need them: the right side of ``x <> 0 AND 1 / x > 2`` is computed for rows
-whose left side does not already decide, a branch of CASE for rows that take it.
+Logic is three-valued. Arithmetic and casts fail instead of wrapping or turning into NULL, and, as
+in Spark, only for rows that need them: the right side of ``x <> 0 AND 1 / x > 2`` is computed for
+rows whose left side does not already decide, a branch of CASE for rows that take it.
 
-Nothing here holds the event loop by itself, but a large batch takes its time: callers run it in a
-worker thread.
+A large batch takes its time: callers on the event loop run this in a worker thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -43,9 +41,13 @@ from adelta.kernel.expressions.nodes import (
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.arrow import from_arrow_type, to_arrow_type
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["can_fail", "evaluate", "filter_mask"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
+arrow: Any = pa  # likewise of types that are known at run time only
 
 _Value = Any  # a pa.Array of as many values as there are rows, or a pa.Scalar
 _SAFE_CALLS = frozenset(
@@ -142,7 +144,7 @@ class _Rows:
     def array(self, value: _Value) -> pa.Array[Any]:
         """`value` for every row."""
         if isinstance(value, pa.Scalar):
-            return cast("pa.Array[Any]", pa.repeat(value, self.count))
+            return cast("pa.Array[Any]", arrow.repeat(value, self.count))
         return cast("pa.Array[Any]", value)
 
     def column(self, path: tuple[str, ...]) -> pa.Array[Any]:
@@ -281,7 +283,7 @@ def _in(operand: Node, options: tuple[Node, ...], rows: _Rows) -> _Value:
 def _case(
     branches: tuple[tuple[Node, Node], ...], otherwise: Node | None, rows: _Rows
 ) -> pa.Array[Any]:
-    left = pa.repeat(True, rows.count)  # rows that no branch has taken
+    left = arrow.repeat(True, rows.count)  # rows that no branch has taken
     result: pa.Array[Any] | None = None
     steps = [*branches, *([(None, otherwise)] if otherwise is not None else [])]
     for condition, value in steps:
@@ -336,15 +338,15 @@ def _isnan(values: pa.Array[Any]) -> Any:
 def _rlike(arguments: tuple[Node, ...], rows: _Rows) -> Any:
     pattern = _constant(arguments[1])
     if pattern is None:
-        return pa.nulls(rows.count, pa.bool_())
+        return arrow.nulls(rows.count, pa.bool_())
     return pc.match_substring_regex(_array(arguments[0], rows), pattern=to_re2(pattern))
 
 
-def _round(arguments: tuple[Node, ...], rows: _Rows) -> pa.Array[Any]:
+def _round(arguments: tuple[Node, ...], rows: _Rows) -> Any:
     digits = _constant(arguments[1]) if len(arguments) > 1 else 0
     values = _array(arguments[0], rows)
     if digits is None:
-        return pa.nulls(rows.count, values.type)
+        return arrow.nulls(rows.count, values.type)
     return arithmetic.round_half_up(values, digits)
 
 
@@ -356,7 +358,7 @@ def _by_constant(
     def call(arguments: tuple[Node, ...], rows: _Rows) -> Any:
         constant = _constant(arguments[place])
         if constant is None:
-            return pa.nulls(rows.count, result)
+            return arrow.nulls(rows.count, result)
         return function(_array(arguments[1 - place], rows), constant, rows.zone)
 
     return call
@@ -371,7 +373,7 @@ def _trim(name: str) -> Callable[..., Any]:
     def call(arguments: tuple[Node, ...], rows: _Rows) -> Any:
         characters = _constant(arguments[0]) if len(arguments) > 1 else " "
         if characters is None:
-            return pa.nulls(rows.count, pa.string())
+            return arrow.nulls(rows.count, pa.string())
         return strings.trim(name, _array(arguments[-1], rows), characters)
 
     return call
@@ -380,7 +382,7 @@ def _trim(name: str) -> Callable[..., Any]:
 def _replace(arguments: tuple[Node, ...], rows: _Rows) -> Any:
     what = _constant(arguments[1])
     if what is None:
-        return pa.nulls(rows.count, pa.string())
+        return arrow.nulls(rows.count, pa.string())
     return strings.replace(_array(arguments[0], rows), what, _value(arguments[2], rows))
 
 

@@ -24,7 +24,7 @@ __all__ = [
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
-Values: TypeAlias = "pa.Array[Any]"
+Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 
 FIELDS = {
     "day": "day",

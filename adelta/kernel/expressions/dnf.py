@@ -52,7 +52,7 @@ _NODES = (
 def to_predicate(where: Where | None, *, zone: str = "UTC") -> Node | None:
     """The node that a caller's predicate stands for; None for None, which is every row.
 
-    Example: ``"year = 2024"``, ``[("year", "=", 2024)]`` and ``[[("year", "=", 2024)]]`` are the same.
+    Example: ``"year = 2024"`` and ``[("year", "=", 2024)]`` are the same.
 
     Raises:
         InvalidExpressionError: the predicate is not in one of these spellings.
@@ -68,17 +68,20 @@ def to_predicate(where: Where | None, *, zone: str = "UTC") -> Node | None:
             "a pyarrow expression cannot be looked into; write the predicate as SQL text, for "
             'instance "year = 2024", or as tuples, [("year", "=", 2024)]'
         )
-    if isinstance(where, Sequence) and not isinstance(where, bytes):
+    if _is_list(where):
         return from_tuples(where)
     raise InvalidExpressionError(
-        f"a predicate is SQL text or a list of (column, operator, value), not a {type(where).__name__}"
+        "a predicate is SQL text or a list of (column, operator, value), not a "
+        f"{type(where).__name__}"
     )
 
 
 def from_tuples(filters: Sequence[Filter] | Sequence[Sequence[Filter]]) -> Node | None:
     """The node of tuple filters: one list of them is joined by AND, lists within a list by OR.
 
-    Example: ``[[("a", "=", 1), ("b", ">", 2)], [("c", "in", [3, 4])]]``. An empty list is every row.
+    An empty list is every row.
+
+    Example: ``[[("a", "=", 1), ("b", ">", 2)], [("c", "in", [3, 4])]]``.
 
     Raises:
         InvalidExpressionError: an element is not a (column, operator, value).
@@ -87,15 +90,18 @@ def from_tuples(filters: Sequence[Filter] | Sequence[Sequence[Filter]]) -> Node 
         return None
     if all(isinstance(f, tuple) and f and isinstance(f[0], str) for f in filters):
         return conjunction(*(_condition(f) for f in filters))
-    groups = [from_tuples(group) if _is_group(group) else _malformed(group) for group in filters]
+    groups = [
+        from_tuples(group) if _is_list(group) else _malformed(group)  # type: ignore[arg-type]  # seen
+        for group in filters
+    ]
     # A group without conditions is every row, and so is anything OR every row.
     if any(group is None for group in groups):
         return None
     return disjunction(*(group for group in groups if group is not None))
 
 
-def _is_group(group: object) -> bool:
-    return isinstance(group, Sequence) and not isinstance(group, str | bytes)
+def _is_list(what: object) -> bool:
+    return isinstance(what, Sequence) and not isinstance(what, str | bytes)
 
 
 def _malformed(what: object) -> Node:

@@ -6,9 +6,12 @@ that nobody mistakes a function that adelta does not know for one that it comput
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["ALIASES", "FUNCTIONS", "Arity"]
 

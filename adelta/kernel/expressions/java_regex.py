@@ -1,9 +1,9 @@
-"""Regular expressions of Java, as RLIKE takes them, in RE2's language; or a refusal.
+r"""Regular expressions of Java, as RLIKE takes them, in RE2's language; or a refusal.
 
-The two agree on most of what predicates use, and silently differ on some of it: ``.`` and ``$`` know
-more line ends in Java, ``\\s`` has the vertical tab, flags fold case differently. What can be spelled
-exactly is; look-around, back references, possessive quantifiers, flags, ``\\b``, ``\\p`` and nested
-character classes are refused by name.
+The two agree on most of what predicates use, and silently differ on some of it: ``.`` and ``$``
+know more line ends in Java, ``\s`` has the vertical tab, flags fold case differently. What can be
+spelled exactly is; look-around, back references, possessive quantifiers, flags, ``\b``, ``\p`` and
+nested character classes are refused by name.
 """
 
 from __future__ import annotations

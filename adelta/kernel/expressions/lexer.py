@@ -1,7 +1,8 @@
 """Spark SQL text → tokens: words, numbers, strings, quoted names, operators.
 
 The rules are those of Spark's `SqlBaseLexer`: keywords in any case, backticks around names (doubled
-inside), single or double quotes around strings, Spark's escapes, ``r'…'`` for none, suffixes on numbers.
+inside), single or double quotes around strings, Spark's escapes, ``r'…'`` for none, and suffixes
+on numbers.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ def tokenize(text: str) -> list[Token]:
     """The tokens of `text`, ending in one of kind ``end``.
 
     Raises:
-        InvalidExpressionError: the text is too long, or has a character or quote that begins nothing.
+        InvalidExpressionError: the text is too long, or has a character that begins nothing.
     """
     if len(text) > MAX_TEXT:
         raise InvalidExpressionError(

@@ -55,8 +55,8 @@ def literal_of(value: LiteralValue) -> Literal:
         case date():
             return Literal(value, t.DATE)
     raise InvalidExpressionError(
-        f"{value!r} is a {type(value).__name__}, which no column can hold: compare with a bool, int, "
-        "float, Decimal, str, bytes, date or datetime"
+        f"{value!r} is a {type(value).__name__}, which no column can hold: compare with a bool, "
+        "int, float, Decimal, str, bytes, date or datetime"
     )
 
 
@@ -93,7 +93,7 @@ def number_literal(text: str, *, negative: bool = False) -> Literal:
 
 
 def typed_literal(keyword: str, text: str, zone: str) -> Literal:
-    """The literal of ``DATE '…'``, ``TIMESTAMP '…'``, ``TIMESTAMP_LTZ '…'`` or ``TIMESTAMP_NTZ '…'``.
+    """The literal of ``DATE '…'``, ``TIMESTAMP '…'`` and so on, given keyword and text.
 
     Raises:
         InvalidExpressionError: the text is no such value.

@@ -1,20 +1,23 @@
 """Expressions as frozen values: the closed set of nodes that adelta parses, types and evaluates.
 
 A node says what was written, not what it means on a table: names are unresolved and types are
-unchecked until `bind` has seen a schema. Whatever is not here is not an expression of adelta; `parse`
-refuses it by name.
+unchecked until `bind` has seen a schema. Whatever is not here is not an expression of adelta;
+`parse` refuses it by name.
 
 `And` and `Or` take any number of operands, so that a long chain is wide rather than deep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from adelta.kernel.schema.types import BOOLEAN, DataType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "FALSE",
@@ -252,7 +255,7 @@ def columns_of(node: Node) -> frozenset[tuple[str, ...]]:
 
 
 def split_conjuncts(node: Node | None) -> tuple[Node, ...]:
-    """The parts of `node` that must all be true: ``a AND (b AND c)`` is ``(a, b, c)``, None is ()."""
+    """The parts that must all be true: ``a AND (b AND c)`` is ``(a, b, c)``, None is ()."""
     parts: list[Node] = []
     waiting = [] if node is None else [node]
     while waiting:

@@ -1,16 +1,15 @@
 """Spark SQL text → nodes.
 
 The grammar and its precedence are those of Spark's `SqlBaseParser`, for the part of it that adelta
-evaluates; anything else is refused with its name and place. Names are kept as written and nothing is
-rewritten for another dialect, so that a function or a literal means here what it means in Spark.
+evaluates; anything else is refused with its name and place. Names are kept as written and nothing
+is rewritten for another dialect, so that a function or a literal means what it means in Spark.
 
 Two limits keep hostile text harmless: its length, and how deep it nests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions import literals
@@ -38,6 +37,9 @@ from adelta.kernel.expressions.nodes import (
     disjunction,
 )
 from adelta.kernel.schema import types as t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["MAX_DEPTH", "parse_expression"]
 
@@ -109,7 +111,7 @@ def parse_expression(text: str, *, zone: str = "UTC") -> Node:
     Example: ``parse_expression("price * 2 > 10 AND name LIKE 'a%'")``.
 
     Raises:
-        InvalidExpressionError: the text is not an expression, or uses what adelta does not evaluate.
+        InvalidExpressionError: the text is no expression, or uses what adelta does not evaluate.
     """
     parser = _Parser(text, zone)
     node = parser.expression(0)
@@ -167,17 +169,20 @@ class _Parser:
             self._fail(f"expected {word}")
 
     def _fail(self, why: str, token: Token | None = None) -> NoReturn:
+        raise self._error(why, token)
+
+    def _error(self, why: str, token: Token | None = None) -> InvalidExpressionError:
         token = token or self._token
         found = repr(token.text) if token.text else "the end"
         shown = self._text if len(self._text) <= 200 else self._text[:200] + "…"
-        raise InvalidExpressionError(
+        return InvalidExpressionError(
             f"{why}, found {found} at character {token.at + 1} of the expression: {shown}"
         )
 
     def _refuse(self, what: str) -> NoReturn:
         raise InvalidExpressionError(
-            f"{what} is not among what adelta evaluates; the Spark engine runs it: use it in a Spark "
-            f"job over this table. The expression: {self._text[:200]}"
+            f"{what} is not among what adelta evaluates; the Spark engine runs it: use it in a "
+            f"Spark job over this table. The expression: {self._text[:200]}"
         )
 
     def finish(self) -> None:
@@ -366,7 +371,7 @@ class _Parser:
             self._refuse("a row of several values in parentheses")
         if token.upper in ("~", "?", ":"):
             self._refuse(f"the operator {token.text}")
-        self._fail("expected a value, a column or a function")
+        raise self._error("expected a value, a column or a function")
 
     def _string(self) -> str:
         parts = [unescape(self._take())]

@@ -76,7 +76,7 @@ def bind_predicate(node: Node, schema: t.StructType, *, zone: str = "UTC") -> No
         return Literal(None, t.BOOLEAN)
     if data_type != t.BOOLEAN:
         raise InvalidExpressionError(
-            f"{to_sql(node)} is a {data_type}, where a condition is needed: compare it with something"
+            f"{to_sql(node)} is a {data_type}, where a condition is needed: compare it with a value"
         )
     return bound
 
@@ -282,7 +282,7 @@ class _Binder:
         return self._fold(Cast(node, to), to)
 
     def _fold(self, node: Node, data_type: t.DataType) -> Node:
-        """The value of a constant part; what fails stays as it is, and fails where a row needs it."""
+        """The value of a constant part; what fails stays, and fails where a row needs it."""
         parts = children_of(node)
         if not parts or not all(isinstance(part, Literal) for part in parts):
             return node

@@ -67,14 +67,25 @@ _KEYWORDS = {
     *("rlike", "select", "then", "timestamp", "timestamp_ltz", "timestamp_ntz", "true", "when"),
 }
 _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
-_SUFFIXES = {t.LONG: "L", t.SHORT: "S", t.BYTE: "Y", t.DOUBLE: "D", t.FLOAT: "F"}
-_TYPE_NAMES = {t.LONG: "BIGINT", t.INTEGER: "INT", t.SHORT: "SMALLINT", t.BYTE: "TINYINT"}
+_SUFFIXES: dict[t.DataType, str] = {
+    t.LONG: "L",
+    t.SHORT: "S",
+    t.BYTE: "Y",
+    t.DOUBLE: "D",
+    t.FLOAT: "F",
+}
+_TYPE_NAMES: dict[t.DataType, str] = {
+    t.LONG: "BIGINT",
+    t.INTEGER: "INT",
+    t.SHORT: "SMALLINT",
+    t.BYTE: "TINYINT",
+}
 
 
 def to_sql(node: Node) -> str:
-    """The text of `node`.
+    r"""The text of `node`.
 
-    Example: ``And((Comparison("=", Column(("a b",)), …), …))`` is ``\\`a b\\` = 1 AND …``.
+    Example: ``Comparison("=", Column(("a",)), Literal("it's", STRING))`` is ``a = 'it\'s'``.
     """
     return _text(node)[0]
 
@@ -170,7 +181,7 @@ def _literal(node: Literal) -> tuple[str, int]:
             name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
             return f"CAST('{name}' AS {_type(data_type)})", _ATOM
         case _:
-            text = f"{value!r}{_SUFFIXES.get(data_type, '')}"  # type: ignore[call-overload]
+            text = f"{value!r}{_SUFFIXES.get(data_type, '')}"
     return text, _SIGN if text.startswith("-") else _ATOM
 
 
@@ -179,6 +190,4 @@ def _string(text: str) -> str:
 
 
 def _type(data_type: t.DataType) -> str:
-    if isinstance(data_type, t.PrimitiveType) and data_type in _TYPE_NAMES:
-        return _TYPE_NAMES[data_type]
-    return str(data_type).upper()
+    return _TYPE_NAMES.get(data_type) or str(data_type).upper()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute
 
 from adelta.errors import InvalidExpressionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = [
     "change_case",
@@ -27,11 +30,11 @@ __all__ = [
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
-Values: TypeAlias = "pa.Array[Any]"
+Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 
 _SPECIAL = frozenset(r"\.+*?()|[]{}^$")
 _TESTS = {"startswith": "starts_with", "endswith": "ends_with", "contains": "match_substring"}
-_PYTHON_TESTS = {
+_PYTHON_TESTS: dict[str, Callable[[str, str], bool]] = {
     "startswith": str.startswith,
     "endswith": str.endswith,
     "contains": lambda text, part: part in text,

@@ -1,8 +1,9 @@
 """Dates and timestamps as Spark's casts read and write them.
 
 One place for the spellings that Spark accepts: ``2024``, ``2024-1``, ``2024-01-31``, a ``T`` or a
-space before the time, fractions of a second of any length (cut after microseconds), and a zone as ``Z``,
-an offset or a region. What Python's `datetime` cannot hold (years beyond 9999) reads as no value.
+space before the time, fractions of a second of any length (cut after microseconds), and a zone as
+``Z``, an offset or a region. What Python's `datetime` cannot hold (years beyond 9999) reads as no
+value.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def parse_date(text: str) -> date | None:
 
 
 def parse_timestamp(text: str, zone: str = "UTC") -> datetime | None:
-    """The instant, in UTC, that `text` casts to, or None; without a zone of its own it is in `zone`."""
+    """The instant, in UTC, that `text` casts to, or None; it is in `zone` if it names none."""
     parsed = _parse(text)
     if parsed is None:
         return None
