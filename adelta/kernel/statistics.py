@@ -1,0 +1,309 @@
+"""The `stats` text of a data file (PROTOCOL.md, "Per-file Statistics").
+
+What is written bounds every value of the file, in the order that Spark compares by, or is left out:
+texts are cut to a prefix, a greatest text to one that no value exceeds; timestamps are cut to
+milliseconds, downwards, as the protocol has it; a float column with a NaN or an infinity has no
+bounds, for JSON holds neither. Decimals keep every digit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import orjson
+
+from adelta.errors import InvalidPropertyError
+from adelta.kernel.schema import types as t
+from adelta.kernel.schema.names import leaf_fields, physical_schema
+from adelta.kernel.table_properties import TableProperties
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+__all__ = [
+    "bounded_leaves",
+    "check_stats_columns",
+    "has_bounds",
+    "stats_json",
+    "stats_leaves",
+    "truncate_max",
+    "truncate_min",
+]
+
+_BOUNDED = (
+    t.BYTE,
+    t.SHORT,
+    t.INTEGER,
+    t.LONG,
+    t.FLOAT,
+    t.DOUBLE,
+    t.DATE,
+    t.TIMESTAMP,
+    t.TIMESTAMP_NTZ,
+    t.STRING,
+)
+_NOT_IN_FILES = (t.VOID, t.VARIANT)
+_ALL = -1
+_LAST_ASCII = "\x7f"
+_LAST_CHARACTER = "\U0010ffff"
+_FIRST_OF_TWO_UNITS = "\U00010000"
+
+
+class LeafStatistics(Protocol):
+    """What is known of one leaf column of a file."""
+
+    @property
+    def min(self) -> pa.Scalar[Any] | None:
+        """The least value."""
+
+    @property
+    def max(self) -> pa.Scalar[Any] | None:
+        """The greatest value."""
+
+    @property
+    def null_count(self) -> int:
+        """How many rows have no value."""
+
+    @property
+    def has_nan(self) -> bool:
+        """Whether a value is not a number."""
+
+
+StatisticsTree: TypeAlias = "Mapping[str, LeafStatistics | StatisticsTree]"
+
+
+class FileStatistics(Protocol):
+    """What is known of one file; `columns` goes by physical name, structs are mappings again."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+
+    @property
+    def columns(self) -> Mapping[str, Any]:
+        """The leaves, as a `StatisticsTree`."""
+
+
+# ----------------------------------------------------------------------------------- which columns
+
+
+def has_bounds(data_type: t.DataType) -> bool:
+    """Whether columns of a type have a least and a greatest value in statistics."""
+    return isinstance(data_type, t.DecimalType) or data_type in _BOUNDED
+
+
+def stats_leaves(
+    schema: t.StructType,
+    properties: TableProperties,
+    partition_columns: Sequence[str] = (),
+    mode: str = "none",
+) -> tuple[tuple[str, ...], ...]:
+    """The physical paths of the leaf columns that statistics are written of, in the schema's order.
+
+    Those that the table names, else the leading ones. A list or a map is one leaf.
+
+    Example: ``a long, s struct<x: long, y: long>`` is ``("a",), ("s", "x"), ("s", "y")``.
+
+    Raises:
+        InvalidPropertyError: the property that decides has a value that is not allowed.
+    """
+    named = properties.data_skipping_stats_columns
+    limit = properties.data_skipping_num_indexed_cols
+    partitions = {name.lower() for name in partition_columns}
+    wanted = None if named is None else [tuple(s.lower() for s in path) for path in named]
+    physical = leaf_fields(physical_schema(schema, mode))
+    found: list[tuple[str, ...]] = []
+    for (path, field), (physical_path, _) in zip(leaf_fields(schema), physical, strict=True):
+        folded = tuple(step.lower() for step in path)
+        if folded[0] in partitions or field.type in _NOT_IN_FILES:
+            continue
+        if wanted is not None:
+            if any(folded[: len(prefix)] == prefix for prefix in wanted):
+                found.append(physical_path)
+        elif limit == _ALL or len(found) < limit:
+            found.append(physical_path)
+    return tuple(found)
+
+
+def bounded_leaves(
+    schema: t.StructType, leaves: Sequence[tuple[str, ...]]
+) -> tuple[tuple[str, ...], ...]:
+    """Those of `leaves` that have a least and a greatest value; `schema` has the same names."""
+    wanted = set(leaves)
+    return tuple(p for p, f in leaf_fields(schema) if p in wanted and has_bounds(f.type))
+
+
+def check_stats_columns(
+    schema: t.StructType, properties: TableProperties, partition_columns: Sequence[str] = ()
+) -> None:
+    """Refuse a list of columns for statistics that the table cannot have, when it is being set.
+
+    Raises:
+        InvalidPropertyError: a column is missing, is a partition column, or has no bounds.
+    """
+    key = TableProperties.data_skipping_stats_columns.key
+    partitions = {name.lower() for name in partition_columns}
+    for path in properties.data_skipping_stats_columns or ():
+        shown = ".".join(path)
+        here: t.DataType = schema
+        for step in path:
+            field = here.field(step) if isinstance(here, t.StructType) else None
+            if field is None:
+                raise InvalidPropertyError(
+                    f"the table property {key} names {shown!r}, which is not a column of the table"
+                )
+            here = field.type
+        if path[0].lower() in partitions:
+            raise InvalidPropertyError(
+                f"the table property {key} names the partition column {shown!r}, whose values are "
+                "known without statistics; leave it out"
+            )
+        if not isinstance(here, t.StructType) and not has_bounds(here):
+            raise InvalidPropertyError(
+                f"the table property {key} names {shown!r}, but columns of type {here} have no "
+                "least and greatest value; leave it out"
+            )
+
+
+# ---------------------------------------------------------------------------------------- the text
+
+
+def stats_json(statistics: FileStatistics, string_prefix_length: int = 32) -> str:
+    """The `stats` of an `add`: JSON text with the keys in Delta's order.
+
+    Example: ``{"numRecords":2,"minValues":{"a":1},"maxValues":{"a":3},"nullCount":{"a":0}}``.
+    """
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    nulls: dict[str, Any] = {}
+    _fill(statistics.columns, low, high, nulls, string_prefix_length)
+    return (
+        f'{{"numRecords":{statistics.num_rows},"minValues":{_object(low)},'
+        f'"maxValues":{_object(high)},"nullCount":{_object(nulls)}}}'
+    )
+
+
+def _fill(
+    columns: StatisticsTree,
+    low: dict[str, Any],
+    high: dict[str, Any],
+    nulls: dict[str, Any],
+    prefix: int,
+) -> None:
+    """Put the JSON text of every statistic where its column belongs."""
+    for name, column in columns.items():
+        if isinstance(column, Mapping):
+            parts: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] = ({}, {}, {})
+            _fill(column, *parts, prefix)
+            for target, part in zip((low, high, nulls), parts, strict=True):
+                if part:
+                    target[name] = part
+            continue
+        nulls[name] = str(column.null_count)
+        if column.min is None or column.max is None:
+            continue
+        least, greatest = _value(column.min), _value(column.max)
+        if isinstance(least, float) and (
+            column.has_nan or not (math.isfinite(least) and math.isfinite(greatest))
+        ):
+            continue
+        if (text := _text(least, prefix, greatest=False)) is not None:
+            low[name] = text
+        if (text := _text(greatest, prefix, greatest=True)) is not None:
+            high[name] = text
+
+
+def _value(scalar: pa.Scalar[Any]) -> Any:
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):  # a date or a time beyond the years that Python counts
+        return None
+
+
+def _text(value: Any, prefix: int, *, greatest: bool) -> str | None:
+    """The JSON text of a bound; None where there is none."""
+    match value:
+        case str():
+            cut = truncate_max(value, prefix) if greatest else truncate_min(value, prefix)
+            return None if cut is None else _quoted(cut)
+        case int() | float():
+            return repr(value)
+        case Decimal():
+            return f"{value:f}"
+        case datetime():
+            zone = "" if value.tzinfo is None else "Z"
+            local = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+            return f'"{local.isoformat(timespec="milliseconds")}{zone}"'
+        case date():
+            return f'"{value.isoformat()}"'
+    return None
+
+
+def _object(parts: Mapping[str, Any]) -> str:
+    inside = (
+        f"{_quoted(name)}:{part if isinstance(part, str) else _object(part)}"
+        for name, part in parts.items()
+    )
+    return "{" + ",".join(inside) + "}"
+
+
+def _quoted(text: str) -> str:
+    return orjson.dumps(text).decode()
+
+
+# -------------------------------------------------------------------------------------------- texts
+
+
+def truncate_min(text: str, length: int) -> str | None:
+    """A text of about `length` UTF-16 units that does not exceed `text`; None for none at all.
+
+    A character of two units is never cut: one unit more is taken instead.
+    """
+    if len(text) * 2 <= length or _units(text[: length + 1]) <= length:
+        return text
+    return text[: _characters(text, length)] if length > 0 else None
+
+
+def truncate_max(text: str, length: int) -> str | None:
+    """A text of about `length` UTF-16 units that nothing up to `text` exceeds; None for none.
+
+    "Exceeds" is by UTF-8 bytes, as Spark compares. Where a prefix of `text` is taken, a character
+    greater than the one after it goes behind; a text of nothing but the greatest character leads to
+    no bound.
+    """
+    if len(text) * 2 <= length or _units(text[: length + 1]) <= length:
+        return text
+    if length <= 0:
+        return None
+    end = _characters(text, length)
+    units = _units(text[:end])
+    while units <= 2 * length:
+        if end == len(text):
+            return text
+        following = text[end]
+        if following == _LAST_CHARACTER:
+            end, units = end + 1, units + 2
+        else:
+            return text[:end] + (_LAST_ASCII if following < _LAST_ASCII else _LAST_CHARACTER)
+    return None
+
+
+def _units(text: str) -> int:
+    """How many UTF-16 units a text takes."""
+    return len(text) + sum(char >= _FIRST_OF_TWO_UNITS for char in text)
+
+
+def _characters(text: str, units: int) -> int:
+    """How many characters make up the first `units` units, the last one whole."""
+    taken = 0
+    for count, char in enumerate(text, 1):
+        taken += 2 if char >= _FIRST_OF_TWO_UNITS else 1
+        if taken >= units:
+            return count
+    return len(text)
