@@ -1,0 +1,129 @@
+"""Schemas that change under files that do not."""
+
+from __future__ import annotations
+
+import pytest
+
+from adelta.errors import SchemaMismatchError
+from adelta.kernel.schema.evolution import check_evolution, merge_schemas
+from adelta.kernel.schema.types import (
+    DOUBLE,
+    INTEGER,
+    LONG,
+    STRING,
+    VOID,
+    ArrayType,
+    DataType,
+    DecimalType,
+    MapType,
+    StructField,
+    StructType,
+)
+
+
+def struct(**fields: DataType) -> StructType:
+    return StructType(tuple(StructField(name, kind) for name, kind in fields.items()))
+
+
+def test_new_columns_come_last_and_are_nullable_and_the_old_ones_stay() -> None:
+    current = StructType(
+        (StructField("a", LONG, False, {"comment": "kept"}), StructField("b", STRING))
+    )
+    data = StructType((StructField("new", STRING, False), StructField("A", LONG)))
+    merged = merge_schemas(current, data)
+    assert merged.names == ("a", "b", "new")
+    assert merged.fields[:2] == current.fields
+    assert merged.fields[0].metadata == {"comment": "kept"}
+    assert merged.fields[2].nullable
+
+
+def test_fields_inside_structs_lists_and_maps_are_added_too() -> None:
+    def around(inner: StructType) -> StructType:
+        return struct(s=inner, l=ArrayType(inner), m=MapType(STRING, ArrayType(inner)))
+
+    merged = merge_schemas(around(struct(x=LONG)), around(struct(y=STRING)))
+    assert merged == around(struct(x=LONG, y=STRING))
+
+
+@pytest.mark.parametrize(
+    ("current", "data", "merged"),
+    [
+        (LONG, INTEGER, LONG),
+        (DecimalType(10, 2), DecimalType(8, 1), DecimalType(10, 2)),
+        (STRING, VOID, STRING),
+        (VOID, STRING, STRING),
+    ],
+)
+def test_a_column_keeps_its_type_where_it_takes_the_data_as_it_is(
+    current: DataType, data: DataType, merged: DataType
+) -> None:
+    assert merge_schemas(struct(a=current), struct(a=data)) == struct(a=merged)
+
+
+@pytest.mark.parametrize(
+    ("current", "data"),
+    [
+        (INTEGER, LONG),
+        (LONG, STRING),
+        (STRING, LONG),
+        (LONG, DOUBLE),
+        (DecimalType(10, 2), DecimalType(10, 3)),
+        (DecimalType(10, 2), DecimalType(11, 2)),
+        (struct(x=LONG), LONG),
+        (ArrayType(LONG), MapType(STRING, LONG)),
+    ],
+)
+def test_a_column_of_another_type_is_refused_by_its_path(current: DataType, data: DataType) -> None:
+    with pytest.raises(SchemaMismatchError, match=r"'s\.a'"):
+        merge_schemas(struct(s=struct(a=current)), struct(s=struct(a=data)))
+
+
+def test_new_names_must_be_allowed() -> None:
+    with pytest.raises(SchemaMismatchError, match="'a b'"):
+        merge_schemas(struct(a=LONG), struct(**{"a b": LONG}))
+    merge_schemas(struct(a=LONG), struct(**{"a b": LONG}), mapped=True)
+    with pytest.raises(SchemaMismatchError, match="case"):
+        merge_schemas(struct(a=LONG), struct(b=LONG, B=LONG))
+
+
+STRICT = StructType((StructField("a", LONG, False), StructField("l", ArrayType(LONG, False))))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (STRICT, StructType((StructField("l", ArrayType(LONG)), StructField("A", LONG)))),
+        (struct(a=VOID), struct(a=struct(x=LONG))),
+        (struct(s=struct(a=LONG)), struct(new=LONG, s=struct(a=LONG, b=LONG))),
+    ],
+)
+def test_changes_that_leave_files_readable_are_allowed(
+    before: StructType, after: StructType
+) -> None:
+    check_evolution(before, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "path"),
+    [
+        (struct(a=LONG, b=LONG), struct(a=LONG), "'b'"),
+        (struct(s=struct(x=LONG)), struct(s=struct(y=LONG)), r"'s\.x'"),
+        (struct(a=LONG), struct(a=STRING), "'a'"),
+        (struct(l=ArrayType(LONG)), struct(l=ArrayType(INTEGER)), r"'l\.element'"),
+        (struct(m=MapType(LONG, LONG)), struct(m=MapType(LONG, STRING)), r"'m\.value'"),
+        (struct(m=MapType(LONG, LONG)), struct(m=MapType(STRING, LONG)), r"'m\.key'"),
+        (struct(a=LONG), StructType((StructField("a", LONG, False),)), "'a'"),
+        (
+            struct(a=LONG),
+            StructType((StructField("a", LONG), StructField("b", LONG, False))),
+            "'b'",
+        ),
+        (struct(l=ArrayType(LONG)), struct(l=ArrayType(LONG, False)), r"'l\.element'"),
+        (struct(m=MapType(LONG, LONG)), struct(m=MapType(LONG, LONG, False)), r"'m\.value'"),
+    ],
+)
+def test_changes_that_files_contradict_are_refused_by_path(
+    before: StructType, after: StructType, path: str
+) -> None:
+    with pytest.raises(SchemaMismatchError, match=path):
+        check_evolution(before, after)
