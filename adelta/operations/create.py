@@ -22,6 +22,7 @@ from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.names import check_column_names
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.staged import StagedChanges
+from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     protocol_for_new_table,
@@ -131,7 +132,8 @@ def delta_schema(schema: ArrowSchema) -> StructType:
         SchemaMismatchError: Delta has no such type.
     """
     try:
-        return from_arrow_schema(pa.schema(schema))
+        # the stubs do not know that anything which exports a schema is taken
+        return from_arrow_schema(pa.schema(schema))  # type: ignore[arg-type]
     except (TypeError, pa.ArrowException) as error:
         raise InvalidOptionError(
             f"a {type(schema).__name__} is no schema: hand over a pyarrow.Schema, or anything "
@@ -189,6 +191,7 @@ def new_table(
     )
     configuration = table_configuration(staged)
     configuration.check_writable("the new table")
+    check_stats_columns(schema, configuration.properties, partition_columns)
     return staged
 
 

@@ -50,15 +50,15 @@ async def record_batches(data: Data) -> AsyncGenerator[pa.RecordBatch, None]:
         async for item in data:
             for piece in await _item_batches(item):
                 yield piece
-    elif hasattr(data, "__arrow_c_stream__"):
+    elif isinstance(data, ArrowStream):
         reader = await in_thread(_reader, data)
-        while (batch := await in_thread(next, reader, None)) is not None:
-            for piece in _pieces(batch):
+        while (read := await in_thread(_next, reader)) is not None:
+            for piece in _pieces(read):
                 yield piece
-    elif isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict)):
+    elif _is_iterable(data):
         iterator = iter(data)
-        while (item := await in_thread(next, iterator, None)) is not None:
-            for piece in await _item_batches(item):
+        while (taken := await in_thread(_next, iterator)) is not None:
+            for piece in await _item_batches(taken):
                 yield piece
     else:
         raise _not_rows(data)
@@ -81,6 +81,15 @@ def _reader(data: ArrowStream) -> pa.RecordBatchReader:
         raise InvalidOptionError(
             f"the Arrow stream of a {type(data).__name__} holds no rows of columns: {error}"
         ) from error
+
+
+def _is_iterable(data: object) -> bool:
+    return isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict))
+
+
+def _next(iterator: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """The next item, or None at the end: an exhausted iterator must not raise in a thread."""
+    return next(iterator, None)
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -74,7 +74,7 @@ class FileLayout:
                 "every column of the table is a partition column or void, so that its data files "
                 "would hold none; add a column first"
             )
-        leaves = stats_leaves(schema, properties, spec.partition_columns)
+        leaves = stats_leaves(schema, properties, spec.partition_columns, spec.column_mapping_mode)
         codec = properties.parquet_compression_codec
         return cls(
             table_schema=to_arrow_schema(schema),

@@ -45,7 +45,8 @@ def split_by_partition(
     if pc.max(codes).as_py() == 0:  # one partition: nothing to move
         return [PartitionedRows(tuple(text[0].as_py() for text in texts), rest)]
     order = pc.array_sort_indices(codes)  # stable
-    ends = pc.run_end_encode(codes.take(order)).run_ends.to_pylist()
+    # the stubs lack this function
+    ends = pc.run_end_encode(codes.take(order)).run_ends.to_pylist()  # type: ignore[attr-defined]
     rows = rest.take(order)
     found = []
     for start, end in zip([0, *ends], ends, strict=False):

@@ -83,16 +83,17 @@ def _rows(schema: pa.Schema, action: str, arrays: list[pa.Array[Any]]) -> pa.Tab
 
 
 def _flat(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
-    combined = column.combine_chunks()
-    return combined if isinstance(combined, pa.Array) else pa.concat_arrays(combined.chunks)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
 
 
 def kept_tombstones(tombstones: pa.Table, now_ms: int, retention_ms: int) -> pa.Table:
     """The tombstones that have not expired; one without a time has."""
-    deleted = pc.fill_null(tombstones.column("deletion_timestamp"), 0)
-    return tombstones.filter(
-        pc.greater_equal(deleted, pa.scalar(now_ms - retention_ms, pa.int64()))
-    )
+    deleted: pa.ChunkedArray[Any] = tombstones.column("deletion_timestamp")
+    oldest = pa.scalar(now_ms - retention_ms, pa.int64())
+    kept: Any = pc.greater_equal(
+        pc.fill_null(deleted, pa.scalar(0)), oldest
+    )  # the stubs: a scalar?
+    return tombstones.filter(kept)
 
 
 def kept_transactions(

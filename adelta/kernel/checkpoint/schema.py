@@ -5,7 +5,7 @@ One struct column an action; a row is null in all of them but one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -52,7 +52,7 @@ def add_columns(*, stats: bool) -> tuple[str, ...]:
     return tuple(name for name in ADD_SCHEMA.names if stats or name != "stats")
 
 
-def checkpoint_schema(*, stats: bool, parsed: Sequence[pa.Field] = ()) -> pa.Schema:
+def checkpoint_schema(*, stats: bool, parsed: Sequence[pa.Field[Any]] = ()) -> pa.Schema:
     """The schema of a checkpoint file.
 
     `stats` says whether statistics are kept as JSON text, `parsed` are further fields of `add`:
@@ -71,5 +71,7 @@ def checkpoint_schema(*, stats: bool, parsed: Sequence[pa.Field] = ()) -> pa.Sch
     )
 
 
-def _renamed(schema: pa.Schema, columns: Sequence[str], names: Mapping[str, str]) -> list[pa.Field]:
+def _renamed(
+    schema: pa.Schema, columns: Sequence[str], names: Mapping[str, str]
+) -> list[pa.Field[Any]]:
     return [pa.field(names[column], schema.field(column).type) for column in columns]
