@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adelta._clock import SYSTEM_CLOCK, Clock
 from adelta.errors import InvalidOptionError, InvalidUseError, VersionNotFoundError
 from adelta.kernel.history import parse_timestamp
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.latest import LatestState
-from adelta.log.state import LogState
 from adelta.log.time_travel import version_at_timestamp
 from adelta.snapshot import Snapshot
-from adelta.storage.object_store import ObjectStore
 from adelta.storage.resolve import open_store
 from adelta.storage.roots import StoreRoots
 from adelta.transaction import COMMIT_TIMEOUT, Transaction
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from adelta.log.state import LogState
+    from adelta.storage.object_store import ObjectStore
 
 __all__ = ["Table", "open_table"]
 
@@ -51,7 +54,7 @@ class Table:
         self._options = dict(storage_options or {})
         self._roots = StoreRoots(store or open_store(uri, self._options), self._options)
         self._clock = clock
-        self._source = LatestState(self._roots.store)
+        self._source = LatestState(self._roots.store, clock)
         self._closed = False
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from adelta.errors import MissingCommitError, TimestampOutOfRangeError
-from adelta.kernel.history import adjusted_timestamps, version_at
+from adelta.kernel.history import adjusted_timestamps, from_ms, version_at
 from adelta.kernel.log_path import LogFileKind, LogPath
 from adelta.kernel.log_segment import complete_checkpoints
 from adelta.kernel.table_features import (
@@ -12,10 +12,15 @@ from adelta.kernel.table_features import (
 )
 from adelta.log.commit_reader import read_commit
 from adelta.log.listing import list_log
-from adelta.log.state import LogState
+from adelta.log.state import LogState, load_state
 from adelta.storage.object_store import ObjectStore
 
-__all__ = ["in_commit_timestamp_ms", "readable_commits", "version_at_timestamp"]
+__all__ = [
+    "first_version_after",
+    "in_commit_timestamp_ms",
+    "readable_commits",
+    "version_at_timestamp",
+]
 
 
 async def version_at_timestamp(state: LogState, when_ms: int) -> int:
@@ -41,6 +46,26 @@ async def version_at_timestamp(state: LogState, when_ms: int) -> int:
     if start is not None:  # any moment up to the enablement belongs to what was there before
         when_ms = min(when_ms, times[-1])
     return version_at(when_ms, [commit.version for commit in earlier], times)
+
+
+async def first_version_after(store: ObjectStore, when_ms: int) -> int:
+    """The first readable version committed at or after `when_ms`.
+
+    Raises:
+        TimestampOutOfRangeError: the time is after the last version.
+    """
+    state = await load_state(store)
+    if when_ms > state.timestamp_ms:
+        raise TimestampOutOfRangeError(
+            f"{store.uri}: no version was committed at or after {from_ms(when_ms).isoformat()}; "
+            f"version {state.version}, the last one, is of {from_ms(state.timestamp_ms).isoformat()}"
+        )
+    try:
+        before = await version_at_timestamp(state, when_ms - 1)
+    except TimestampOutOfRangeError:
+        commits = readable_commits(await list_log(store))
+        return commits[0].version if commits else state.version
+    return min(before + 1, state.version)
 
 
 def _enablement(state: LogState) -> tuple[int | None, int]:

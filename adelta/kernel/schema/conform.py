@@ -30,9 +30,10 @@ def find_field(
 ) -> int | None:
     """Which of a file's fields holds the logical field `wanted`; None where the file lacks it.
 
-    By field id in the mode ``id``, else by physical name: as written, else ignoring case.
+    By field id in the mode ``id``, where it has one, else by physical name: as written, else ignoring
+    case.
     """
-    if mode == "id":
+    if mode == "id" and column_id(wanted) is not None:
         field_id = str(column_id(wanted)).encode()
         for index, field in enumerate(fields):
             if (field.metadata or {}).get(_FIELD_ID) == field_id:

@@ -1,0 +1,298 @@
+"""The change data feed: which rows each commit inserted, updated and deleted.
+
+PROTOCOL.md, "Reader Requirements for AddCDCFile": a version with `cdc` actions is read from these alone;
+any other one from its adds, as inserts, and its removes, as deletes. Where a commit puts another
+deletion vector on a file, the rows that the two vectors differ in have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from adelta._concurrency import ReadAhead, in_thread
+from adelta.errors import (
+    ChangesNotAvailableError,
+    InvalidOptionError,
+    InvalidTableError,
+    MissingCommitError,
+    ObjectNotFoundError,
+    VersionNotFoundError,
+)
+from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, RemoveFile
+from adelta.kernel.file_set import FileSet, add_files, canonical_path, remove_files
+from adelta.kernel.history import parse_timestamp
+from adelta.kernel.log_path import LogFileKind, LogPath
+from adelta.kernel.scan_plan import ScanPlan, plan_columns
+from adelta.kernel.schema.arrow import to_arrow_schema
+from adelta.kernel.schema.names import PHYSICAL_NAME_KEY
+from adelta.kernel.schema.types import STRING, StructField, StructType
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.log.commit_reader import DecodedCommit, decode_commit
+from adelta.log.deletion_vector_reader import read_deletion_vector
+from adelta.log.listing import list_log
+from adelta.log.state import LogState, load_state
+from adelta.log.time_travel import first_version_after, version_at_timestamp
+from adelta.read.data_files import Piece, read_pieces
+
+if TYPE_CHECKING:
+    from adelta.storage.roots import StoreRoots
+    from adelta.table import Table
+
+__all__ = ["CHANGE_TYPE", "COMMIT_TIMESTAMP", "COMMIT_VERSION", "changes"]
+
+CHANGE_TYPE = "_change_type"
+COMMIT_VERSION = "_commit_version"
+COMMIT_TIMESTAMP = "_commit_timestamp"
+
+_INSERT, _DELETE = "insert", "delete"
+_COMMITS_AHEAD = 16
+_BATCH_ROWS = 64 * 1024
+_EXTRA = (
+    pa.field(CHANGE_TYPE, pa.string()),
+    pa.field(COMMIT_VERSION, pa.int64()),
+    pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", "UTC")),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What the rows of a piece are: of which commit, and which change; None where they say so."""
+
+    version: int
+    timestamp_ms: int
+    kind: str | None
+
+
+async def changes(
+    table: Table,
+    since: int | datetime | str = 0,
+    until: int | datetime | str | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+) -> AsyncIterator[pa.RecordBatch]:
+    """The rows that the commits from `since` to `until`, both included, changed, in their order.
+
+    The bounds are versions or times (a datetime, or ISO 8601 text); `until` is the latest version by
+    default. To the columns of the last version, or those named, come ``_change_type`` (``insert``,
+    ``update_preimage``, ``update_postimage`` or ``delete``), ``_commit_version`` and
+    ``_commit_timestamp``.
+
+    Raises:
+        VersionNotFoundError: the range lies outside the table's history.
+        ChangesNotAvailableError: the feed was not enabled for a version of the range, or a commit
+            has been cleaned up.
+        MissingDataFileError: a file of the range has been vacuumed.
+        SchemaMismatchError: a file does not fit the last version's schema.
+    """
+    feed = await _open_feed(table, since, until, columns)
+    async with aclosing(feed.batches()) as batches:
+        async for batch in batches:
+            yield batch
+
+
+async def _open_feed(
+    table: Table,
+    since: int | datetime | str,
+    until: int | datetime | str | None,
+    columns: Sequence[str] | None,
+) -> _Feed:
+    latest = (await table.snapshot()).version
+    first, last = await _bounds(table, since, until, latest)
+    start = await load_state(table.store, version=first)
+    end = await load_state(table.store, version=last)
+    configuration = TableConfiguration(end.protocol, end.metadata)
+    configuration.check_readable(table.uri)
+    files = [f for f in await list_log(table.store, first, end=last) if _is_commit(f)]
+    have = {file.version for file in files}
+    missing = next((v for v in range(first, last + 1) if v not in have), None)
+    if missing is not None:
+        raise ChangesNotAvailableError(
+            f"{table.uri}: the commit of version {missing} has been cleaned up; start from a later "
+            "version"
+        )
+    return _Feed(table._roots, start, configuration, files, columns)
+
+
+def _is_commit(file: LogPath) -> bool:
+    return file.kind is LogFileKind.COMMIT
+
+
+async def _bounds(
+    table: Table, since: int | datetime | str, until: int | datetime | str | None, latest: int
+) -> tuple[int, int]:
+    first, last = since, latest if until is None else until
+    if not isinstance(first, int):
+        first = await first_version_after(table.store, parse_timestamp(first))
+    if not isinstance(last, int):
+        state = await load_state(table.store)
+        last = await version_at_timestamp(state, parse_timestamp(last))
+    if first < 0 or last > latest or first > latest:
+        raise VersionNotFoundError(
+            f"{table.uri}: there are no changes from version {first} to {last}; the latest version "
+            f"is {latest}"
+        )
+    if first > last:
+        raise InvalidOptionError(f"the changes since {since!r} until {until!r} are an empty range")
+    return first, last
+
+
+class _Feed:
+    """The changes of some commits, read with the schema of the last one."""
+
+    def __init__(
+        self,
+        roots: StoreRoots,
+        start: LogState,
+        configuration: TableConfiguration,
+        files: Sequence[LogPath],
+        columns: Sequence[str] | None,
+    ) -> None:
+        self._roots = roots
+        self._start = start
+        self._files = files
+        self._plan = _plan(configuration, columns)
+        self._schema = to_arrow_schema(self._plan.output)
+
+    async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
+        async with aclosing(read_pieces(self._roots, self._plan, self._pieces())) as pieces:
+            async for piece, table in pieces:
+                labelled = await in_thread(self._label, piece, table)
+                for batch in labelled.to_batches(max_chunksize=_BATCH_ROWS):
+                    if batch.num_rows:
+                        yield batch
+
+    def _label(self, piece: Piece, table: pa.Table) -> pa.Table:
+        change = piece.tag
+        assert isinstance(change, _Change)
+        rows = table.num_rows
+        kinds = table.column(CHANGE_TYPE)
+        if change.kind is not None:
+            kinds = pa.repeat(pa.scalar(change.kind), rows)
+        time = pa.scalar(change.timestamp_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        version = pa.scalar(change.version, pa.int64())
+        table = table.drop_columns([CHANGE_TYPE])
+        for field, values in zip(
+            _EXTRA, (kinds, pa.repeat(version, rows), pa.repeat(time, rows)), strict=True
+        ):
+            table = table.append_column(field, values)
+        return table
+
+    async def _pieces(self) -> AsyncIterator[Piece]:
+        metadata, protocol = self._start.metadata, self._start.protocol
+        earlier_ms = 0
+        async with ReadAhead(self._read, self._files, limit=_COMMITS_AHEAD) as commits:
+            async for commit in commits:
+                metadata, protocol = commit.metadata or metadata, commit.protocol or protocol
+                if not TableConfiguration(protocol, metadata).change_data_feed_enabled:
+                    raise ChangesNotAvailableError(
+                        f"{self._roots.store.uri}: the change data feed was not enabled at version "
+                        f"{commit.version}; start from the version that set "
+                        "delta.enableChangeDataFeed"
+                    )
+                info = commit.commit_info
+                time_ms = commit.timestamp_ms or 0
+                if info is not None and info.in_commit_timestamp is not None:
+                    time_ms = info.in_commit_timestamp
+                earlier_ms = time_ms = max(time_ms, earlier_ms + 1)
+                for piece in await self._of(commit, time_ms):
+                    yield piece
+
+    async def _read(self, file: LogPath) -> DecodedCommit:
+        try:
+            data = await self._roots.store.get(file.path)
+        except ObjectNotFoundError as error:
+            raise MissingCommitError(
+                f"{self._roots.store.uri}: the commit of version {file.version} was cleaned up "
+                "while its changes were being read; start from a later version"
+            ) from error
+        return await in_thread(decode_commit, file.version, data, file.last_modified_ms)
+
+    async def _of(self, commit: DecodedCommit, time_ms: int) -> list[Piece]:
+        said = _Change(commit.version, time_ms, None)
+        if commit.cdc.num_rows:
+            return [Piece(file, tag=said) for file in _cdc_files(commit.cdc)]
+        inserted, deleted = replace(said, kind=_INSERT), replace(said, kind=_DELETE)
+        root = self._roots.store.uri
+        removes = {canonical_path(r.path, root): r for r in remove_files(commit.removes)}
+        removes = {path: r for path, r in removes.items() if r.data_change}
+        pieces = []
+        for add in add_files(commit.adds):
+            if not add.data_change:
+                continue
+            remove = removes.pop(canonical_path(add.path, root), None)
+            if remove is None:
+                pieces.append(Piece(add, tag=inserted))
+                continue
+            before = await self._vector(remove.deletion_vector, add.path)
+            after = await self._vector(add.deletion_vector, add.path)
+            for rows, tag in ((after - before, deleted), (before - after, inserted)):
+                if rows:
+                    pieces.append(Piece(add, only=rows, tag=tag))
+        gone = await self._gone(commit, list(removes.values()))
+        return [Piece(file, tag=deleted) for file in gone] + pieces
+
+    async def _vector(self, descriptor: DeletionVectorDescriptor | None, path: str) -> BitMap64:
+        if descriptor is None:
+            return BitMap64()
+        return await read_deletion_vector(
+            self._roots, descriptor, f"{self._roots.store.uri}: {path}"
+        )
+
+    async def _gone(self, commit: DecodedCommit, removes: list[RemoveFile]) -> list[AddFile]:
+        """Removed files as they were, looked up in the version before where a remove says too little."""
+        if not self._plan.partition_columns:
+            return [_as_add(remove, {}) for remove in removes]
+        bare = [r for r in removes if r.partition_values is None]
+        known = [_as_add(r, r.partition_values) for r in removes if r.partition_values is not None]
+        if not bare:
+            return known
+        before = await load_state(self._roots.store, version=commit.version - 1)
+        files = {file.key: file for file in FileSet((await before.files()).table).rows()}
+        for remove in bare:
+            found = files.get(remove.key)
+            if found is None:
+                raise InvalidTableError(
+                    f"{self._roots.store.uri}: version {commit.version} removes {remove.path}, "
+                    "which was not in the table; the log is damaged"
+                )
+            known.append(found)
+        return known
+
+
+def _plan(configuration: TableConfiguration, columns: Sequence[str] | None) -> ScanPlan:
+    """The plan of the columns asked for, and of the change type, which some files hold."""
+    named = {PHYSICAL_NAME_KEY: CHANGE_TYPE}  # files call it so, whatever they call the others
+    kind = StructField(CHANGE_TYPE, STRING, metadata=named)
+    schema = StructType((*configuration.schema.fields, kind))
+    wanted = configuration.schema.names if columns is None else tuple(columns)
+    return plan_columns(
+        schema,
+        columns=(*wanted, CHANGE_TYPE),
+        where=None,
+        partition_columns=configuration.partition_columns,
+        mapping_mode=configuration.column_mapping_mode,
+    )
+
+
+def _cdc_files(table: pa.Table) -> list[AddFile]:
+    return [
+        AddFile(row["path"], dict(row["partition_values"] or ()), row["size"] or 0, 0)
+        for row in table.to_pylist()
+    ]
+
+
+def _as_add(remove: RemoveFile, partition_values: object) -> AddFile:
+    return AddFile(
+        path=remove.path,
+        partition_values=dict(partition_values or {}),  # type: ignore[call-overload]
+        size=remove.size or 0,
+        modification_time=0,
+        deletion_vector=remove.deletion_vector,
+    )
