@@ -302,8 +302,6 @@ def serialise_partition_value(value: object, data_type: t.DataType) -> str | Non
 
 
 def _numbers(values: pa.Array[Any]) -> pa.Array[Any]:
-    if pa.types.is_floating(values.type):
-        values = pc.add(values, pa.scalar(0.0, values.type))  # -0.0 becomes 0.0
     encoded = values.dictionary_encode()
     write = _java_float if pa.types.is_floating(values.type) else _plain_decimal
     texts = [
@@ -324,7 +322,7 @@ def _java_float(text: str) -> str:
         return text.replace("inf", "Infinity")
     number = Decimal(text)
     if number == 0:
-        return "0.0"
+        return "0.0"  # for -0.0 too: the two are one partition
     sign, digits, _ = number.as_tuple()
     exponent = number.adjusted()
     if -3 <= exponent < 7:

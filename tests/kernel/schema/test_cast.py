@@ -176,6 +176,11 @@ def test_a_required_field_may_be_null_only_inside_a_null_struct() -> None:
     fine = pa.array([{"a": 1, "B": "x"}, None], source)
     rows = cast_to_schema(pa.table({"s": fine}), schema)
     assert rows.to_pylist() == [{"s": {"a": 1, "b": "x"}}, {"s": None}]
+    hidden = pa.StructArray.from_arrays(
+        [pa.array([1, None], pa.int32())], ["a"], mask=pa.array([False, True])
+    )
+    rows = cast_to_schema(pa.table({"s": hidden}), schema)
+    assert rows.to_pylist() == [{"s": {"a": 1, "b": None}}, {"s": None}]
     for bad in ([{"B": "x"}, None], [{"a": None, "B": "x"}]):
         with pytest.raises(InvariantViolationError, match=r"'s\.a'"):
             cast_to_schema(pa.table({"s": pa.array(bad, source)}), schema)
