@@ -30,6 +30,7 @@ from adelta.kernel.staged import StagedChanges
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.conflict_checker import already_applied
 from adelta.kernel.transaction.isolation import isolation_level
+from adelta.kernel.transaction.precommit import check_staged
 from adelta.kernel.transaction.read_set import ReadSet
 from adelta.kernel.transaction.removal import removals, removes_table
 from adelta.log.checkpoint_writer import checkpoint_if_due
@@ -151,7 +152,10 @@ class Transaction:
 
     @property
     def metrics(self) -> Mapping[str, int]:
-        """`operationMetrics` of the commit: files, rows and bytes that it added and removed."""
+        """`operationMetrics` of the commit: files, rows and bytes that it added and removed.
+
+        Empty where nothing was committed.
+        """
         return MappingProxyType(self._metrics)
 
     @property
@@ -390,6 +394,7 @@ class Transaction:
         if await self._is_applied():
             await self._give_up(_Stage.SKIPPED)
             return
+        check_staged(staged, self._configuration().physical_partition_columns)
         state = self._based_on()
         result = await commit_staged(
             self._coordinator or FilesystemCoordinator(state.store),
@@ -423,6 +428,7 @@ class Transaction:
 
     async def _give_up(self, stage: _Stage) -> None:
         self._stage = stage
+        self._metrics.clear()
         if self._written:
             await discard_data_files(self._based_on().store, self._written)
             self._written = []

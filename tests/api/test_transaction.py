@@ -389,6 +389,8 @@ async def test_of_two_racing_writers_of_one_batch_one_is_skipped_and_cleans_up()
             fast.set_transaction("stream", 7)
             await fast.append(rows(1))
     assert (fast.version, slow.version, slow.skipped) == (1, None, True)
+    assert fast.metrics["numFiles"] == 1
+    assert not slow.metrics
     assert await ids(store) == [1]
     assert len(await data_files(store)) == 1
 
