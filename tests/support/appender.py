@@ -1,0 +1,97 @@
+"""A process that appends rows to a table, one commit after the other, as fast as it can.
+
+    python -m tests.support.appender URI NAME COMMITS [KEY=VALUE ...]
+
+Row i of the process NAME is ``(NAME, i)``. The storage options follow. It prints the seconds that
+each of its commits took.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import pyarrow as pa
+
+from adelta._concurrency import map_concurrent
+from adelta.operations import create_table, write_table
+from adelta.table import open_table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["RaceResult", "race"]
+
+_ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = pa.schema([("writer", pa.string()), ("number", pa.int64())])
+
+
+@dataclass(frozen=True, slots=True)
+class RaceResult:
+    """What a race left: `versions` beside the first one, and how often each row is there."""
+
+    versions: int
+    rows: Mapping[tuple[str, int], int]
+    seconds: float
+    seconds_of_a_commit: tuple[float, float]
+
+    def check(self, writers: Iterable[str], commits: int) -> None:
+        """Every row is there, and once, and every commit is a version of its own."""
+        expected = {(name, number): 1 for name in writers for number in range(commits)}
+        assert self.rows == expected
+        assert self.versions == len(expected)
+
+
+async def race(
+    uri: str, writers: int, commits: int, options: Mapping[str, str] | None = None
+) -> RaceResult:
+    """Let `writers` processes append `commits` commits each to a new table at `uri`."""
+    options = dict(options or {})
+    await (await create_table(uri, SCHEMA, storage_options=options)).aclose()
+    names = [f"w{number}" for number in range(writers)]
+    pairs = [f"{key}={value}" for key, value in options.items()]
+
+    async def run(name: str) -> list[float]:
+        done = await anyio.run_process(
+            [sys.executable, "-m", "tests.support.appender", uri, name, str(commits), *pairs],
+            cwd=_ROOT,
+            env={**os.environ, "PYTHONPATH": str(_ROOT)},
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return [float(line) for line in done.stdout.split()]
+
+    begun = time.monotonic()
+    times = sorted(each for one in await map_concurrent(run, names, limit=writers) for each in one)
+    seconds = time.monotonic() - begun
+    async with open_table(uri, options) as table:
+        snapshot = await table.snapshot()
+        rows = (await snapshot.scan().to_arrow()).to_pylist()
+        return RaceResult(
+            versions=snapshot.version,
+            rows=Counter((row["writer"], row["number"]) for row in rows),
+            seconds=seconds,
+            seconds_of_a_commit=(times[len(times) // 2], times[-1]),
+        )
+
+
+async def _append(uri: str, name: str, commits: int, options: Mapping[str, str]) -> None:
+    async with open_table(uri, options) as table:
+        await table.snapshot()
+        for number in range(commits):
+            row = pa.table({"writer": [name], "number": [number]}, schema=SCHEMA)
+            begun = time.monotonic()
+            await write_table(table, row)
+            print(time.monotonic() - begun)
+
+
+if __name__ == "__main__":
+    address, writer, count, *given = sys.argv[1:]
+    asyncio.run(_append(address, writer, int(count), dict(pair.split("=", 1) for pair in given)))
