@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+pytest_plugins = ["tests.support.s3_server"]
+
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Plain asyncio, as most users have it; `ADELTA_TEST_UVLOOP=1` runs the same tests on uvloop."""
+    """Plain asyncio, as most users have it; with `ADELTA_TEST_UVLOOP=1` it is uvloop."""
     return "asyncio", {"use_uvloop": os.environ.get("ADELTA_TEST_UVLOOP") == "1"}

@@ -9,6 +9,8 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -17,7 +19,10 @@ from rich.text import Text
 
 from adelta.cli.json_values import dumps
 
-__all__ = ["Output", "plain", "size"]
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+__all__ = ["Output", "camel_case", "counted", "plain", "size"]
 
 _UNBOUNDED = 100_000  # columns of a pipe: lines are not folded for a program or a file
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0))}
@@ -88,6 +93,7 @@ class Output:
                 Text(column.translate(_ESCAPES)),
                 justify="right" if numeric else "left",
                 overflow="fold",
+                no_wrap=numeric or any(isinstance(value, dt.datetime) for value in present),
             )
         for row in body:
             table.add_row(*(_cell(value) for value in row))
@@ -117,6 +123,20 @@ def plain(value: object) -> str:
     if isinstance(value, list | tuple | set | frozenset):
         return ", ".join(plain(item) for item in value)
     return str(value)
+
+
+def camel_case(value: DataclassInstance) -> dict[str, object]:
+    """The fields of a value under Delta's spelling: ``num_files`` is ``numFiles``."""
+    record: dict[str, object] = {}
+    for field in fields(value):
+        first, *rest = field.name.split("_")
+        record[first + "".join(map(str.capitalize, rest))] = getattr(value, field.name)
+    return record
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things: ``1 file``, ``2,000 files``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def size(count: int | None) -> str | None:

@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from adelta.cli.render import Output, plain, size
+from adelta.cli.render import Output, counted, plain, size
 
 
 def test_a_control_character_in_the_data_never_reaches_the_terminal(
@@ -64,6 +64,13 @@ def test_a_record_for_a_program_is_one_line(capsys: pytest.CaptureFixture[str]) 
 )
 def test_a_value_is_written_as_a_person_would(value: object, expected: str) -> None:
     assert plain(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"), [(0, "0 files"), (1, "1 file"), (12345, "12,345 files")]
+)
+def test_things_are_counted_as_a_person_would(number: int, expected: str) -> None:
+    assert counted(number, "file") == expected
 
 
 @pytest.mark.parametrize(
