@@ -61,6 +61,8 @@ class Scan:
             InvalidTableError: a file is damaged.
         """
         tables = [table async for table in self._tables()]
+        if not self.schema.names:  # Arrow forgets the number of rows when it joins no columns
+            return pa.table({"": pa.nulls(sum(t.num_rows for t in tables))}).select([])
         return pa.concat_tables(tables) if tables else self.schema.empty_table()
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:

@@ -1,0 +1,206 @@
+"""Tailing a log: every commit once, in order, and then those that are still to come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import aclosing
+
+import anyio
+import pytest
+
+from adelta import Position, tail
+from adelta.errors import (
+    ChangesNotAvailableError,
+    InvalidOptionError,
+    InvalidTableError,
+    MissingCommitError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
+from adelta.kernel.log_path import commit_path
+from adelta.storage.memory import MemoryStore
+from adelta.table import Table
+from tests.support.logs import add, metadata, protocol, put_checkpoint, put_commit, remove
+from tests.support.stores import CountingStore
+
+
+@pytest.fixture
+def store() -> CountingStore:
+    return CountingStore(MemoryStore())
+
+
+@pytest.fixture
+def table(store: CountingStore) -> Table:
+    return Table("memory://tail", store=store)
+
+
+async def write(store: CountingStore, *versions: int) -> None:
+    for version in versions:
+        lines = [protocol(), metadata()] if version == 0 else []
+        await put_commit(
+            store,
+            version,
+            {"commitInfo": {"timestamp": version, "operation": "WRITE"}},
+            *lines,
+            add(f"{version}.parquet"),
+        )
+
+
+async def take(table: Table, count: int, since: object = 0, poll: float = 0.02) -> list[int]:
+    versions = []
+    with anyio.fail_after(10):
+        async with aclosing(tail(table, since, poll=poll)) as commits:  # type: ignore[arg-type,type-var]
+            async for commit in commits:
+                versions.append(commit.version)
+                if len(versions) == count:
+                    break
+    return versions
+
+
+async def test_every_commit_comes_once_and_in_order(store: CountingStore, table: Table) -> None:
+    await write(store, *range(150))
+    assert await take(table, 150) == list(range(150))
+
+
+async def test_a_commit_says_what_it_did(store: CountingStore, table: Table) -> None:
+    await write(store, 0)
+    await put_commit(store, 1, add("b%20c.parquet", size=7), remove("0.parquet"))
+    async with aclosing(tail(table, poll=0.02)) as commits:  # type: ignore[type-var]
+        first, second = await anext(commits), await anext(commits)
+    assert first.info.operation == "WRITE"
+    assert first.metadata is not None
+    assert first.protocol is not None
+    assert first.position == Position(1)
+    assert second.adds.select(["path", "size"]).to_pylist() == [
+        {"path": "b%20c.parquet", "size": 7}
+    ]
+    assert second.removes.column("path").to_pylist() == ["0.parquet"]
+    assert second.timestamp >= first.timestamp
+
+
+async def test_commits_that_come_later_are_waited_for(store: CountingStore, table: Table) -> None:
+    await write(store, 0)
+    seen: list[int] = []
+
+    async def consume() -> None:
+        seen.extend(await take(table, 3))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(consume)
+            await anyio.sleep(0.1)
+            await write(store, 1)
+            await anyio.sleep(0.05)
+            await write(store, 2)
+    assert seen == [0, 1, 2]
+
+
+async def test_waiting_costs_one_listing_a_look(store: CountingStore, table: Table) -> None:
+    await write(store, 0)
+    async with aclosing(tail(table, poll=0.01)) as commits:  # type: ignore[type-var]
+        await anext(commits)
+        store.requests.clear()
+        with anyio.move_on_after(0.3):
+            await anext(commits)
+    assert set(store.kinds) == {"list"}
+    assert store.kinds["list"] > 5
+
+
+async def test_a_position_goes_on_where_the_consumer_stopped(
+    store: CountingStore, table: Table
+) -> None:
+    await write(store, *range(5))
+    position = Position.parse(str(Position(3)))
+    store.requests.clear()
+    assert await take(table, 2, since=position) == [3, 4]
+    assert commit_path(2) not in {request.path for request in store.requests}
+
+
+async def test_latest_is_what_is_committed_from_now_on(store: CountingStore, table: Table) -> None:
+    await write(store, 0, 1)
+    seen: list[int] = []
+
+    async def consume() -> None:
+        seen.extend(await take(table, 1, since="latest"))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(consume)
+            await anyio.sleep(0.1)
+            await write(store, 2)
+    assert seen == [2]
+
+
+async def test_a_consumer_that_clean_up_has_overtaken_is_told_where_to_start(
+    store: CountingStore, table: Table
+) -> None:
+    await write(store, *range(6))
+    await put_checkpoint(store, 4, [protocol(), metadata()])
+    await store.delete([commit_path(version) for version in range(4)])
+    with pytest.raises(ChangesNotAvailableError, match=r"0 to 3 .* start again from version 4"):
+        await take(table, 1)
+
+
+async def test_clean_up_under_a_waiting_consumer_is_told_too(
+    store: CountingStore, table: Table
+) -> None:
+    await write(store, 0)
+    async with aclosing(tail(table, poll=0.01)) as commits:  # type: ignore[type-var]
+        await anext(commits)
+        await put_checkpoint(store, 2, [protocol(), metadata()])
+        await write(store, 3)
+        with pytest.raises(ChangesNotAvailableError, match="1 to 2"):
+            await anext(commits)
+
+
+async def test_a_gap_in_the_log_is_named(store: CountingStore, table: Table) -> None:
+    await write(store, 0, 1, 3)
+    with pytest.raises(MissingCommitError, match="version 2"):
+        await take(table, 4)
+
+
+async def test_a_damaged_commit_is_named(store: CountingStore, table: Table) -> None:
+    await write(store, 0)
+    await store.put(commit_path(1), b'{"add":')
+    with pytest.raises(InvalidTableError, match="version 1"):
+        await take(table, 2)
+
+
+async def test_no_table_is_an_error_at_once(table: Table) -> None:
+    with pytest.raises(TableNotFoundError):
+        await take(table, 1)
+
+
+async def test_a_start_beyond_the_next_version_is_refused(
+    store: CountingStore, table: Table
+) -> None:
+    await write(store, 0, 1)
+    with pytest.raises(VersionNotFoundError, match="next version is 2"):
+        await take(table, 1, since=3)
+
+
+@pytest.mark.parametrize("since", [-1, True, "newest", 1.5])
+async def test_a_start_that_makes_no_sense_is_refused(
+    store: CountingStore, table: Table, since: object
+) -> None:
+    await write(store, 0)
+    with pytest.raises(InvalidOptionError):
+        await take(table, 1, since=since)
+
+
+async def test_a_consumer_far_behind_fetches_commits_together(
+    store: CountingStore, table: Table
+) -> None:
+    await write(store, *range(100))
+    store.requests.clear()
+    await take(table, 100)
+    assert store.kinds == Counter(list=1, get=100)
+
+
+def test_positions_are_ordered_and_have_a_text_form() -> None:
+    assert Position(1, 5) < Position(2)
+    assert Position.parse("12:3") == Position(12, 3)
+    with pytest.raises(InvalidOptionError):
+        Position.parse("12")
+    with pytest.raises(InvalidOptionError):
+        Position(-1)
