@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adelta.kernel.table_properties import TableProperties
-
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread
 from adelta.kernel.checkpoint.classic import (
@@ -22,10 +20,15 @@ from adelta.kernel.checkpoint.classic import (
 from adelta.kernel.checkpoint.schema import checkpoint_schema
 from adelta.kernel.last_checkpoint import LastCheckpoint, encode
 from adelta.kernel.log_path import LAST_CHECKPOINT_PATH, checkpoint_path
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_properties import TableProperties
+from adelta.log.checkpoint_columns import ParsedColumns
 from adelta.parquet.options import WriterOptions
 from adelta.parquet.writer import ParquetObjectWriter
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from adelta._clock import Clock
     from adelta.log.state import LogState
 
@@ -56,7 +59,8 @@ async def write_checkpoint(state: LogState, clock: Clock = SYSTEM_CLOCK) -> Last
         StorageError: the store refused or failed.
     """
     now = clock.now_ms()
-    properties = TableProperties.parse(state.metadata.configuration)
+    configuration = TableConfiguration(state.protocol, state.metadata)
+    properties = configuration.properties
     files = (await state.files()).table
     tombstones = await in_thread(
         kept_tombstones,
@@ -68,14 +72,21 @@ async def write_checkpoint(state: LogState, clock: Clock = SYSTEM_CLOCK) -> Last
         (await state.set_transactions()).values(), now, properties.set_transaction_retention_ms
     )
     domains = (await state.domain_metadata()).values()
-    schema = checkpoint_schema(stats=properties.checkpoint_write_stats_as_json)
+    parsed = ParsedColumns(configuration) if properties.checkpoint_write_stats_as_struct else None
+    schema = checkpoint_schema(
+        stats=properties.checkpoint_write_stats_as_json, parsed=parsed.fields if parsed else ()
+    )
+
+    def adds(part: pa.Table) -> pa.Table:
+        return add_rows(schema, part, parsed.of(part) if parsed else None)
+
     singletons = singleton_rows(schema, state.protocol, state.metadata, transactions, domains)
     path = checkpoint_path(state.version)
     async with ParquetObjectWriter(state.store, path, schema=schema, options=_OPTIONS) as writer:
         await writer.write(singletons)
         await writer.flush()
         for start in range(0, files.num_rows, _SLICE):
-            await writer.write(await in_thread(add_rows, schema, files.slice(start, _SLICE)))
+            await writer.write(await in_thread(adds, files.slice(start, _SLICE)))
         for start in range(0, tombstones.num_rows, _SLICE):
             await writer.write(
                 await in_thread(remove_rows, schema, tombstones.slice(start, _SLICE))

@@ -1,15 +1,15 @@
 """Staged changes → one version of the table: attempt; on a lost race judge, rebase, attempt again.
 
 The first attempt is made at once, without a look at the log. A first loss costs one read, of the
-commit that won; after further losses the log is listed, so that one more attempt overtakes any
-number of winners. Between attempts there is a pause with full jitter, and all of it ends with a
-deadline.
+commit that won; after further losses there is a pause with full jitter, and then the log is listed,
+so that one more attempt overtakes any number of winners. All of it ends with a deadline.
 """
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 __all__ = ["CommitResult", "commit_new_table", "commit_staged"]
 
 _FIRST_PAUSE = 0.01
-_LONGEST_PAUSE = 2.0
+_LONGEST_PAUSE = 1.0
+_INLINE_FILES = 32  # encoding fewer costs less than a thread's hop
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +90,21 @@ async def commit_staged(
     while True:
         attempts += 1
         version = state.version + 1
-        data = await in_thread(_encode, state, staged, read, level, engine, clock.now_ms())
+        encode = partial(_encode, state, staged, read, level, engine, clock.now_ms())
+        small = len(staged.adds) + staged.removes.num_rows + len(staged.cdc) < _INLINE_FILES
+        data = encode() if small else await in_thread(encode)
         # A put that is cancelled half-way has an outcome that nobody knows.
         with anyio.CancelScope(shield=True):
             outcome = await coordinator.commit(version, data, staged.transaction_id)
         if isinstance(outcome, Committed):
-            mine = await in_thread(decode_commit, version, data, outcome.timestamp_ms)
+            decode = partial(decode_commit, version, data, outcome.timestamp_ms)
+            mine = decode() if small else await in_thread(decode)
             return CommitResult(state.advance([mine]), version, attempts)
         if isinstance(outcome, Unknown):
             raise _unknown(state.root, outcome, staged)
+        if attempts > 1:  # before the winners are read, not after: what was read grows stale
+            longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempts, 16))
+            await anyio.sleep(random.uniform(0, longest))
         winners = await _read_winners(state, lost=attempts)
         judged = rebase(
             staged,
@@ -118,9 +125,6 @@ async def commit_staged(
                 "there are fewer of them",
                 winning_version=state.version,
             )
-        if attempts > 1:
-            longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempts, 16))
-            await anyio.sleep(random.uniform(0, longest))
 
 
 def _encode(

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -190,3 +192,44 @@ async def test_singletons_have_a_row_group_of_their_own() -> None:
         row for i in range(1, file.num_row_groups) for row in file.read_row_group(i).to_pylist()
     ]
     assert all(row["add"] or row["remove"] for row in rest)
+
+
+async def test_typed_columns_say_what_the_texts_say_where_the_table_wants_them() -> None:
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("d", pa.decimal128(20, 2)),
+            ("t", pa.timestamp("us", "UTC")),
+            ("s", pa.struct([("x", pa.string()), ("l", pa.list_(pa.int64()))])),
+            ("p", pa.date32()),
+        ]
+    )
+    builder = await TableBuilder.create(
+        schema, partition_by=["p"], properties={"delta.checkpoint.writeStatsAsStruct": "true"}
+    )
+    stats = (
+        '{"numRecords":2,"minValues":{"id":1,"d":-999999999999999999.99,'
+        '"t":"2024-01-01T00:00:00.000Z","s":{"x":"a"}},"maxValues":{"id":9007199254740993,'
+        '"s":{"x":"b"}},"nullCount":{"id":0,"d":1,"s":{"x":0,"l":2}}}'
+    )
+    await builder.commit(
+        replace(builder.add("a", p="2024-02-29"), stats=stats), builder.add("bare", p=None)
+    )
+    await write_checkpoint(await load_state(builder.store))
+    rows = await checkpoint_rows(builder.store, 1)
+    adds: dict[str, dict[str, Any]] = {r["add"]["path"]: r["add"] for r in rows if "add" in r}  # type: ignore[index]
+    assert adds["a"]["stats"] == stats
+    assert adds["a"]["partitionValues_parsed"] == {"p": date(2024, 2, 29)}
+    assert adds["bare"]["partitionValues_parsed"] == {"p": None}
+    parsed = adds["a"]["stats_parsed"]
+    assert parsed["numRecords"] == 2
+    assert parsed["minValues"] == {
+        "id": 1,
+        "d": Decimal("-999999999999999999.99"),
+        "t": datetime(2024, 1, 1, tzinfo=UTC),
+        "s": {"x": "a"},
+    }
+    assert parsed["maxValues"]["id"] == 9007199254740993
+    assert parsed["nullCount"] == {"id": 0, "d": 1, "t": None, "s": {"x": 0, "l": 2}}
+    assert adds["bare"]["stats_parsed"]["numRecords"] is None
+    assert len((await (await load_state(builder.store)).files()).table) == 2
