@@ -8,7 +8,7 @@ Each class can be caught by its adelta name or, where one fits, by the builtin t
     ├── VersionNotFoundError (LookupError)          ask for a version inside the range named
     │   ├── TimestampOutOfRangeError                ask for a time inside the range named
     │   └── ChangesNotAvailableError                start again from a version that is still there
-    ├── InvalidTableError                           the table itself is damaged: repair or restore it
+    ├── InvalidTableError                           the table is damaged: repair or restore it
     │   ├── MissingCommitError
     │   ├── MissingCheckpointPartError
     │   ├── MissingDataFileError
@@ -27,7 +27,7 @@ Each class can be caught by its adelta name or, where one fits, by the builtin t
     │   ├── ConcurrentTransactionError
     │   ├── MetadataChangedError
     │   └── ProtocolChangedError
-    ├── CommitOutcomeUnknownError                   the commit may have happened: look before retrying
+    ├── CommitOutcomeUnknownError                   it may have happened: look before retrying
     └── StorageError (OSError)                      the store refused or failed
         ├── ObjectNotFoundError (FileNotFoundError)
         ├── ObjectExistsError (FileExistsError)
@@ -182,7 +182,7 @@ class ConcurrentDeleteDeleteError(CommitConflictError):
 
 
 class ConcurrentTransactionError(CommitConflictError):
-    """Raised when another commit moved an application transaction or a domain that this one uses."""
+    """Raised when another commit moved a `txn` or a domain that this one uses."""
 
 
 class MetadataChangedError(CommitConflictError):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from adelta._concurrency import in_thread, map_concurrent
-from adelta.kernel.actions.file_actions import AddFile
 from adelta.kernel.data_skipping.prune import exact_row_counts, prune_files
-from adelta.kernel.expressions.nodes import Node
 from adelta.kernel.file_set import FileSet
-from adelta.kernel.scan_plan import ScanPlan
-from adelta.log.state import LogState
 from adelta.read.data_files import open_data_file, read_files
-from adelta.storage.roots import StoreRoots
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.expressions.nodes import Node
+    from adelta.kernel.scan_plan import ScanPlan
+    from adelta.log.state import LogState
+    from adelta.storage.roots import StoreRoots
 
 __all__ = ["Scan", "prune", "read_files"]
 

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from adelta.kernel.actions.metadata import Metadata
-from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.kernel.history import from_ms
 from adelta.kernel.scan_plan import plan_columns
 from adelta.kernel.schema.arrow import to_arrow_schema
-from adelta.kernel.schema.types import StructType
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.scan import Scan, prune
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    import pyarrow as pa
+
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.schema.types import StructType
+    from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
     from adelta.storage.roots import StoreRoots
 
@@ -26,7 +27,7 @@ __all__ = ["Snapshot"]
 
 
 class Snapshot:
-    """One version of a table. Its properties cost nothing; files and rows are read when asked for."""
+    """One version of a table. Files and rows are read when asked for, the rest is at hand."""
 
     def __init__(
         self, state: LogState, roots: StoreRoots, configuration: TableConfiguration
@@ -45,7 +46,7 @@ class Snapshot:
 
     @property
     def timestamp(self) -> datetime:
-        """When the version was committed, in UTC: its in-commit timestamp where the table has these."""
+        """When the version was committed: its in-commit timestamp where it has one."""
         return from_ms(self._state.timestamp_ms)
 
     @property
@@ -78,12 +79,12 @@ class Snapshot:
         """The logical names of the columns that the table is partitioned by."""
         return self._state.metadata.partition_columns
 
-    async def files(self, where: Where = None) -> pa.Table:
+    async def files(self, where: Where | None = None) -> pa.Table:
         """The live files that may hold rows for which `where` is true, a row a file.
 
         Columns: ``path`` (percent-encoded, as the log has it), ``partition_values`` (texts by
-        physical name), ``size`` (bytes), ``modification_time`` (ms since the epoch), ``data_change``,
-        ``stats`` (JSON text), ``tags``, ``deletion_vector``, ``base_row_id``,
+        physical name), ``size`` (bytes), ``modification_time`` (ms since the epoch),
+        ``data_change``, ``stats`` (JSON text), ``tags``, ``deletion_vector``, ``base_row_id``,
         ``default_row_commit_version``, ``clustering_provider``.
 
         Raises:
@@ -96,13 +97,13 @@ class Snapshot:
     def scan(
         self,
         columns: Sequence[str] | None = None,
-        where: Where = None,
+        where: Where | None = None,
         limit: int | None = None,
     ) -> Scan:
         """A scan of the rows for which `where` is true, with the named columns, at most `limit`.
 
-        `where` is Spark SQL text, or tuples as pyarrow has them: ``[("a", ">", 1), ...]`` for all of
-        several conditions, a list of such lists for any of them.
+        `where` is Spark SQL text, or tuples as pyarrow has them: ``[("a", ">", 1), ...]`` for all
+        of several conditions, a list of such lists for any of them.
 
         Raises:
             SchemaMismatchError: there is no such column.

@@ -26,7 +26,7 @@ __all__ = ["Table", "open_table"]
 
 
 def open_table(uri: str, storage_options: Mapping[str, str] | None = None) -> Table:
-    """A handle on the table at `uri`: a local path, or a URI of a store. No I/O until first awaited.
+    """A handle on the table at `uri`, a local path or a URI. No I/O until first awaited.
 
     Use it as an async context manager, or call `aclose`. `storage_options` bear delta-rs's names.
 

@@ -18,10 +18,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tables import SHAPES, append_commit, make
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 PARTITION = "00017"
 ID = 17_017_500
@@ -125,7 +128,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as scratch:
         tables = arguments.tables or Path(scratch)
-        print(f"{'log':<12} {'work':<10} {'adelta':>20} {'deltalake':>20} {'time':>7} {'memory':>7}")
+        heads = f"{'log':<12} {'work':<10} {'adelta':>20} {'deltalake':>20}"
+        print(f"{heads} {'time':>7} {'memory':>7}")
         for shape in arguments.shapes:
             folder = make(tables / shape, SHAPES[shape])
             for work in arguments.work:

@@ -6,13 +6,16 @@ import argparse
 import random
 import shutil
 import uuid
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PARTITIONS = 2000
 _STRINGS = pa.map_(pa.string(), pa.string())
@@ -120,7 +123,7 @@ def metadata() -> dict[str, object]:
     }
 
 
-def _stats(n: int) -> dict[str, object]:
+def _stats(n: int) -> dict[str, Any]:
     low = n * 1000
     return {
         "numRecords": 1000,
@@ -158,7 +161,7 @@ def add(n: int, shape: Shape, seed: random.Random) -> dict[str, object]:
         body["stats"] = orjson.dumps(stats).decode()
     else:
         for bounds in ("minValues", "maxValues"):
-            stats[bounds]["ts"] = 1_704_067_200_000_000 + n % 24 * 3_600_000_000  # type: ignore[index]
+            stats[bounds]["ts"] = 1_704_067_200_000_000 + n % 24 * 3_600_000_000
         body["stats_parsed"] = stats
     if shape.vectors and n % 2:
         body["deletionVector"] = {

@@ -1,16 +1,14 @@
 """The change data feed: which rows each commit inserted, updated and deleted.
 
-PROTOCOL.md, "Reader Requirements for AddCDCFile": a version with `cdc` actions is read from these alone;
-any other one from its adds, as inserts, and its removes, as deletes. Where a commit puts another
-deletion vector on a file, the rows that the two vectors differ in have changed.
+PROTOCOL.md, "Reader Requirements for AddCDCFile": a version with `cdc` actions is read from these
+alone; any other one from its adds, as inserts, and its removes, as deletes. Where a commit puts
+another deletion vector on a file, the rows that the two vectors differ in have changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -42,6 +40,9 @@ from adelta.log.time_travel import first_version_after, version_at_timestamp
 from adelta.read.data_files import Piece, read_pieces
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+    from datetime import datetime
+
     from adelta.storage.roots import StoreRoots
     from adelta.table import Table
 
@@ -79,9 +80,9 @@ async def changes(
 ) -> AsyncIterator[pa.RecordBatch]:
     """The rows that the commits from `since` to `until`, both included, changed, in their order.
 
-    The bounds are versions or times (a datetime, or ISO 8601 text); `until` is the latest version by
-    default. To the columns of the last version, or those named, come ``_change_type`` (``insert``,
-    ``update_preimage``, ``update_postimage`` or ``delete``), ``_commit_version`` and
+    The bounds are versions or times (a datetime, or ISO 8601 text); `until` is the latest version
+    by default. To the columns of the last version, or those named, come ``_change_type``
+    (``insert``, ``update_preimage``, ``update_postimage`` or ``delete``), ``_commit_version`` and
     ``_commit_timestamp``.
 
     Raises:
@@ -246,7 +247,7 @@ class _Feed:
         )
 
     async def _gone(self, commit: DecodedCommit, removes: list[RemoveFile]) -> list[AddFile]:
-        """Removed files as they were, looked up in the version before where a remove says too little."""
+        """Removed files as they were, from the version before where removes say too little."""
         if not self._plan.partition_columns:
             return [_as_add(remove, {}) for remove in removes]
         bare = [r for r in removes if r.partition_values is None]

@@ -1,18 +1,15 @@
 """Tailing a table's log: every commit once, in order, and then those that are still to come.
 
-A poll is one listing from the next version on. Pauses double from a tenth of the longest pause up to it
-while nothing comes, and start again small when something does.
+A poll is one listing from the next version on. Pauses double from a tenth of the longest pause up
+to it while nothing comes, and start again small when something does.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 import anyio
-import pyarrow as pa
 
 from adelta._concurrency import in_thread
 from adelta.changes.position import Position
@@ -24,16 +21,21 @@ from adelta.errors import (
     VersionNotFoundError,
 )
 from adelta.kernel.actions.commit_info import CommitInfo
-from adelta.kernel.actions.domain_metadata import DomainMetadata
-from adelta.kernel.actions.metadata import Metadata
-from adelta.kernel.actions.protocol import Protocol
-from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.history import from_ms
 from adelta.kernel.log_path import LogFileKind, LogPath
 from adelta.log.commit_reader import DecodedCommit, decode_commit
 from adelta.log.listing import list_log
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
+    from datetime import datetime
+
+    import pyarrow as pa
+
+    from adelta.kernel.actions.domain_metadata import DomainMetadata
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.actions.set_transaction import SetTransaction
     from adelta.storage.object_store import ObjectStore
     from adelta.table import Table
 

@@ -1,1 +1,1 @@
-"""What a Delta table means: pure functions over values and Arrow tables, with no waiting and no I/O."""
+"""What a Delta table means: pure functions over values and Arrow tables, without I/O."""

@@ -6,8 +6,8 @@ Reconciliation"); `file_keys` makes it, once, as a column of text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,6 +20,9 @@ from adelta.kernel.actions.file_actions import (
     RemoveFile,
     decode_path,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = [
     "FileSet",
@@ -64,7 +67,7 @@ def canonical_path(path: str, root: str | None = None) -> str:
 
 
 def _bare(uri: str) -> str:
-    """A URI without what writers spell differently: ``file:/x``, ``file:///x``; ``s3a:``, ``s3:``."""
+    """A URI without what writers spell differently, such as ``s3a:`` for ``s3:``."""
     scheme, colon, rest = uri.partition(":")
     if not colon or "/" in scheme:
         return uri

@@ -1,16 +1,19 @@
 """Timestamp ⇄ version (PROTOCOL.md, "In-Commit Timestamps").
 
-File modification times may stand still or run backwards, so they are made to ascend: a commit that is
-not later than the one before counts as a millisecond after it.
+File modification times may stand still or run backwards, so they are made to ascend: a commit that
+is not later than the one before counts as a millisecond after it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError, TimestampOutOfRangeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["adjusted_timestamps", "from_ms", "parse_timestamp", "to_ms", "version_at"]
 
@@ -29,7 +32,7 @@ def to_ms(moment: datetime) -> int:
 
 
 def parse_timestamp(when: datetime | str) -> int:
-    """Milliseconds since the Unix epoch of a datetime or an ISO 8601 text (UTC where it has no zone).
+    """Milliseconds since the Unix epoch of a datetime or ISO 8601 text, UTC by default.
 
     Raises:
         InvalidOptionError: the text is no ISO 8601 date or time.

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["LastCheckpoint", "canonical_form", "checksum", "decode", "encode"]
 
@@ -56,7 +58,7 @@ def encode(hint: LastCheckpoint) -> bytes:
 
 
 def decode(data: bytes) -> LastCheckpoint | None:
-    """The hint that `data` holds, or None where it is damaged, fails its checksum, or makes no sense."""
+    """The hint that `data` holds; None where it is damaged or makes no sense."""
     try:
         pairs = _parse(data)
         body = orjson.loads(data)
@@ -67,14 +69,14 @@ def decode(data: bytes) -> LastCheckpoint | None:
     stored = body.get(_CHECKSUM)
     if stored is not None and stored != _digest(pairs):
         return None
-    version, size, parts = body.get("version"), body.get("size"), body.get("parts")
-    if not _whole(version) or (parts is not None and (not _whole(parts) or parts < 1)):
+    version, parts = _optional(body.get("version")), _optional(body.get("parts"))
+    if version is None or (body.get("parts") is not None and not parts):
         return None
     v2 = body.get("v2Checkpoint")
     v2_path = v2.get("path") if isinstance(v2, dict) else None
     return LastCheckpoint(
         version=version,
-        size=size if _whole(size) else 0,
+        size=_optional(body.get("size")) or 0,
         parts=parts,
         size_in_bytes=_optional(body.get("sizeInBytes")),
         num_of_add_files=_optional(body.get("numOfAddFiles")),
@@ -82,12 +84,10 @@ def decode(data: bytes) -> LastCheckpoint | None:
     )
 
 
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
-
-
 def _optional(value: object) -> int | None:
-    return value if isinstance(value, int) and _whole(value) else None
+    """A whole number from 0 up; None for anything else."""
+    whole = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return value if whole and isinstance(value, int) else None
 
 
 def checksum(data: bytes) -> str:

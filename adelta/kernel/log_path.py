@@ -137,7 +137,7 @@ def _built(
 
 
 def version_prefix(version: int) -> str:
-    """The start of every name of `version`: a listing from here on finds them and all later ones."""
+    """The start of every name of `version`: a listing from here on finds all later ones."""
     return f"{LOG_DIR}{version:020d}"
 
 

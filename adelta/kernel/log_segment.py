@@ -6,12 +6,15 @@ has to check again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidTableError, MissingCommitError, VersionNotFoundError
 from adelta.kernel.log_path import LogFileKind, LogPath
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["CheckpointFiles", "LogSegment", "complete_checkpoints", "plan_log_segment"]
 

@@ -1,14 +1,14 @@
 """Action reconciliation: commits, in order, become the live files and tombstones that they leave.
 
-The newest action on a file wins (PROTOCOL.md, "Action Reconciliation"). The keys of the commits are the
-only seen-set: a checkpoint part is filtered against them read-only, so parts are filtered
+The newest action on a file wins (PROTOCOL.md, "Action Reconciliation"). The keys of the commits are
+the only seen-set: a checkpoint part is filtered against them read-only, so parts are filtered
 independently and in any order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +16,9 @@ import pyarrow.compute as pc
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.actions.json import VERSION_COLUMN, ActionBatch
 from adelta.kernel.file_set import file_keys, not_canonical
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["ReconciledTail", "reconcile", "survivors"]
 

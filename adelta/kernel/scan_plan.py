@@ -6,8 +6,8 @@ of a file into rows of the table: columns matched and converted, partition value
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -21,6 +21,9 @@ from adelta.kernel.schema.conform import ColumnMappingMode, conform, find_field
 from adelta.kernel.schema.names import physical_name
 from adelta.kernel.schema.types import StructField, StructType
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 __all__ = ["ScanPlan", "assemble", "file_column_indices", "plan_columns", "project"]
 
 
@@ -28,8 +31,8 @@ __all__ = ["ScanPlan", "assemble", "file_column_indices", "plan_columns", "proje
 class ScanPlan:
     """What to read of every file, and what to make of it.
 
-    `schema` is the whole table's, `output` the columns that the scan yields, in order, and `read` the
-    ones that a file must give: `output`, and what `where` needs beside it.
+    `schema` is the whole table's, `output` the columns that the scan yields, in order, and `read`
+    the ones that a file must give: `output`, and what `where` needs beside it.
     """
 
     schema: StructType

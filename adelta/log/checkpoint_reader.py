@@ -1,14 +1,13 @@
-"""Checkpoints of every kind, read by column: singletons at once, file actions when they are asked for.
+"""Checkpoints of every kind, read by column: file actions only when they are asked for.
 
 A checkpoint is a set of top-level files, classic, multi-part or V2, and perhaps sidecars that these
-name. `CheckpointReader.open` reads footers, and of the top-level files only what opening a table needs;
-`files` reads the columns asked for, every part at the same time.
+name. `CheckpointReader.open` reads footers, and of the top-level files only what opening a table
+needs; `files` reads the columns asked for, every part at the same time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -38,9 +37,13 @@ from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.actions.sidecar import Sidecar
 from adelta.kernel.log_path import LogPath, sidecar_path
-from adelta.kernel.log_segment import CheckpointFiles
 from adelta.parquet.reader import ParquetFile
-from adelta.storage.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adelta.kernel.log_segment import CheckpointFiles
+    from adelta.storage.object_store import ObjectStore
 
 __all__ = ["CheckpointReader", "FilePart"]
 
@@ -253,7 +256,7 @@ class CheckpointReader:
         return [DomainMetadata.from_json(row) for row in rows]
 
     async def parts(self) -> list[FilePart]:
-        """Every file that may hold file actions: the sidecars, opened now, and the top-level ones."""
+        """Every file that may hold file actions: sidecars, opened now, and top-level ones."""
         if self._parts is None:
 
             async def open_sidecar(sidecar: Sidecar) -> FilePart:

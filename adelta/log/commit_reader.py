@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import MissingCommitError, ObjectNotFoundError
-from adelta.kernel.actions.commit_info import CommitInfo
-from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.json import VERSION_COLUMN, ActionBatch, decode_commits
-from adelta.kernel.actions.metadata import Metadata
-from adelta.kernel.actions.protocol import Protocol
-from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.log_path import commit_path
-from adelta.storage.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from adelta.kernel.actions.commit_info import CommitInfo
+    from adelta.kernel.actions.domain_metadata import DomainMetadata
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.actions.set_transaction import SetTransaction
+    from adelta.storage.object_store import ObjectStore
 
 __all__ = ["DecodedCommit", "decode_commit", "read_action_batches", "read_commit", "read_commits"]
 

@@ -1,4 +1,4 @@
-"""LatestState: the newest state that one handle knows of, shared by its snapshots and transactions."""
+"""LatestState: the newest state that a handle knows of."""
 
 from __future__ import annotations
 

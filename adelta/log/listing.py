@@ -7,13 +7,12 @@ Whatever is wrong with a hint costs a listing and is never an error.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from adelta._concurrency import map_concurrent
 from adelta.errors import ObjectNotFoundError
 from adelta.kernel import last_checkpoint
-from adelta.kernel.last_checkpoint import LastCheckpoint
 from adelta.kernel.log_path import (
     LAST_CHECKPOINT_PATH,
     LOG_DIR,
@@ -22,7 +21,12 @@ from adelta.kernel.log_path import (
     version_prefix,
 )
 from adelta.kernel.log_segment import complete_checkpoints
-from adelta.storage.object_store import ObjectMeta, ObjectStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from adelta.kernel.last_checkpoint import LastCheckpoint
+    from adelta.storage.object_store import ObjectMeta, ObjectStore
 
 __all__ = ["LogListing", "list_log", "list_log_from_hint", "read_hint"]
 

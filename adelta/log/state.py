@@ -1,4 +1,4 @@
-"""LogState: one version of a table, as its log says it; the heavy parts are read when first asked for.
+"""LogState: one version of a table; the heavy parts are read when first asked for.
 
 Opening reads the hint, one listing, the commits after the checkpoint, and of the checkpoint the
 protocol and metadata alone. A later state is made from an earlier one by `advance`, without reading
@@ -7,8 +7,8 @@ again what has not changed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import anyio
 import pyarrow as pa
@@ -20,13 +20,7 @@ from adelta.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
-from adelta.kernel.actions.commit_info import CommitInfo
-from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
-from adelta.kernel.actions.json import ActionBatch
-from adelta.kernel.actions.metadata import Metadata
-from adelta.kernel.actions.protocol import Protocol
-from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.log_path import LogFileKind, LogPath, commit_path
 from adelta.kernel.log_segment import CheckpointFiles, LogSegment, plan_log_segment
@@ -35,7 +29,17 @@ from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED
 from adelta.log.checkpoint_reader import CheckpointReader, FilePart
 from adelta.log.commit_reader import DecodedCommit, decode_commit, read_action_batches, read_commit
 from adelta.log.listing import LogListing, list_log, list_log_from_hint
-from adelta.storage.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from adelta.kernel.actions.commit_info import CommitInfo
+    from adelta.kernel.actions.domain_metadata import DomainMetadata
+    from adelta.kernel.actions.json import ActionBatch
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.actions.set_transaction import SetTransaction
+    from adelta.storage.object_store import ObjectStore
 
 __all__ = ["LogState", "load_state", "refresh_state"]
 
@@ -366,7 +370,7 @@ async def _call(fetch: Callable[[], Awaitable[None]]) -> None:
 
 
 async def refresh_state(state: LogState) -> LogState:
-    """The latest state, reading only the commits after `state`; `state` itself where there are none.
+    """The latest state, reading only commits after `state`, which it is if there are none.
 
     Raises:
         InvalidTableError: a new commit is damaged or missing.

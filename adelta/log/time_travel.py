@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from adelta.errors import MissingCommitError, TimestampOutOfRangeError
 from adelta.kernel.history import adjusted_timestamps, from_ms, version_at
 from adelta.kernel.log_path import LogFileKind, LogPath
@@ -13,7 +15,9 @@ from adelta.kernel.table_features import (
 from adelta.log.commit_reader import read_commit
 from adelta.log.listing import list_log
 from adelta.log.state import LogState, load_state
-from adelta.storage.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from adelta.storage.object_store import ObjectStore
 
 __all__ = [
     "first_version_after",
@@ -58,7 +62,7 @@ async def first_version_after(store: ObjectStore, when_ms: int) -> int:
     if when_ms > state.timestamp_ms:
         raise TimestampOutOfRangeError(
             f"{store.uri}: no version was committed at or after {from_ms(when_ms).isoformat()}; "
-            f"version {state.version}, the last one, is of {from_ms(state.timestamp_ms).isoformat()}"
+            f"version {state.version} is of {from_ms(state.timestamp_ms).isoformat()}"
         )
     try:
         before = await version_at_timestamp(state, when_ms - 1)

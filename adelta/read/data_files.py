@@ -6,12 +6,11 @@ order, within a budget of bytes.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyroaring import BitMap64
 
 from adelta._concurrency import ReadAhead, in_thread
 from adelta.errors import MissingDataFileError, ObjectNotFoundError
@@ -20,7 +19,13 @@ from adelta.kernel.deletion_vector.mask import check_bounds, kept_rows, named_ro
 from adelta.kernel.scan_plan import ScanPlan, assemble, file_column_indices
 from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.parquet.reader import ParquetFile
-from adelta.storage.roots import StoreRoots
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+
+    from pyroaring import BitMap64
+
+    from adelta.storage.roots import StoreRoots
 
 __all__ = ["READ_AHEAD_BYTES", "Piece", "open_data_file", "read_files", "read_pieces"]
 
@@ -94,7 +99,6 @@ async def read_files(
         InvalidTableError: a file is damaged.
         SchemaMismatchError: a file's column cannot be converted to the table's type.
     """
-
     pieces = (Piece(file) for file in files)
     read = read_pieces(roots, plan, pieces, read_ahead_bytes=read_ahead_bytes)
     async with aclosing(read) as tables:

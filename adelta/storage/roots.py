@@ -15,7 +15,7 @@ __all__ = ["StoreRoots"]
 
 
 class StoreRoots:
-    """Finds the store of a file action's path. Other roots are opened once, with the same options."""
+    """Finds the store of a file action's path; every other root is opened once."""
 
     def __init__(self, store: ObjectStore, options: Mapping[str, str] | None = None) -> None:
         self.store = store

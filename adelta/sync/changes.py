@@ -34,9 +34,9 @@ def changes(
 ) -> BlockingIterator[pa.RecordBatch]:
     """The rows that the commits from `since` to `until`, both included, changed, in their order.
 
-    The bounds are versions or times (a datetime, or ISO 8601 text); `until` is the latest version by
-    default. To the columns of the last version, or those named, come ``_change_type`` (``insert``,
-    ``update_preimage``, ``update_postimage`` or ``delete``), ``_commit_version`` and
+    The bounds are versions or times (a datetime, or ISO 8601 text); `until` is the latest version
+    by default. To the columns of the last version, or those named, come ``_change_type``
+    (``insert``, ``update_preimage``, ``update_postimage`` or ``delete``), ``_commit_version`` and
     ``_commit_timestamp``.
 
     Raises:

@@ -25,7 +25,7 @@ __all__ = ["Snapshot"]
 
 
 class Snapshot(Handle[_AsyncSnapshot]):
-    """One version of a table. Its properties cost nothing; files and rows are read when asked for."""
+    """One version of a table. Files and rows are read when asked for, the rest is at hand."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class Snapshot(Handle[_AsyncSnapshot]):
 
     @property
     def timestamp(self) -> datetime:
-        """When the version was committed, in UTC: its in-commit timestamp where the table has these."""
+        """When the version was committed: its in-commit timestamp where it has one."""
         return self._async().timestamp
 
     @property
@@ -69,12 +69,12 @@ class Snapshot(Handle[_AsyncSnapshot]):
         """The logical names of the columns that the table is partitioned by."""
         return self._async().partition_columns
 
-    def files(self, where: Where = None) -> pa.Table:
+    def files(self, where: Where | None = None) -> pa.Table:
         """The live files that may hold rows for which `where` is true, a row a file.
 
         Columns: ``path`` (percent-encoded, as the log has it), ``partition_values`` (texts by
-        physical name), ``size`` (bytes), ``modification_time`` (ms since the epoch), ``data_change``,
-        ``stats`` (JSON text), ``tags``, ``deletion_vector``, ``base_row_id``,
+        physical name), ``size`` (bytes), ``modification_time`` (ms since the epoch),
+        ``data_change``, ``stats`` (JSON text), ``tags``, ``deletion_vector``, ``base_row_id``,
         ``default_row_commit_version``, ``clustering_provider``.
 
         Raises:
@@ -84,12 +84,15 @@ class Snapshot(Handle[_AsyncSnapshot]):
         return _portal.call(self._async().files, where)
 
     def scan(
-        self, columns: Sequence[str] | None = None, where: Where = None, limit: int | None = None
+        self,
+        columns: Sequence[str] | None = None,
+        where: Where | None = None,
+        limit: int | None = None,
     ) -> Scan:
         """A scan of the rows for which `where` is true, with the named columns, at most `limit`.
 
-        `where` is Spark SQL text, or tuples as pyarrow has them: ``[("a", ">", 1), ...]`` for all of
-        several conditions, a list of such lists for any of them.
+        `where` is Spark SQL text, or tuples as pyarrow has them: ``[("a", ">", 1), ...]`` for all
+        of several conditions, a list of such lists for any of them.
 
         Raises:
             SchemaMismatchError: there is no such column.

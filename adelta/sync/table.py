@@ -106,7 +106,7 @@ class Table(Handle[_AsyncTable]):
 
 
 def open_table(uri: str, storage_options: Mapping[str, str] | None = None) -> Table:
-    """A handle on the table at `uri`: a local path, or a URI of a store. No I/O until first used.
+    """A handle on the table at `uri`, a local path or a URI. No I/O until first used.
 
     Use it as a context manager, or call `close`. `storage_options` bear delta-rs's names.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -26,6 +26,9 @@ from adelta.table import Table
 from tests.support.clock import ManualClock
 from tests.support.logs import add, metadata, protocol, put_checkpoint, put_commit
 from tests.support.stores import CountingStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "p": ["a", "b", None]})
 
@@ -99,7 +102,7 @@ async def test_batches_limits_and_counts(tmp_path: Path) -> None:
 async def test_a_count_of_whole_files_reads_no_data(tmp_path: Path) -> None:
     async with await made(str(tmp_path)) as table:
         snapshot = await table.snapshot()
-        for path in tmp_path.rglob("*.parquet"):
+        for path in tmp_path.rglob("*.parquet"):  # noqa: ASYNC240
             path.unlink()
         assert await snapshot.scan().count() == 3
         assert await snapshot.scan(where="p = 'a'").count() == 1
@@ -190,9 +193,7 @@ async def test_modification_times_that_run_backwards_are_made_to_ascend(
 
 
 @pytest.mark.parametrize("when_ms", [999, 3001])
-async def test_a_time_outside_the_history_names_the_range(
-    clock: ManualClock, when_ms: int
-) -> None:
+async def test_a_time_outside_the_history_names_the_range(clock: ManualClock, when_ms: int) -> None:
     table = await timed(MemoryStore(clock=clock), clock, 1000, 3000)
     with pytest.raises(TimestampOutOfRangeError, match=r"version 0 .* version 1"):
         await table.snapshot(timestamp=from_ms(when_ms))

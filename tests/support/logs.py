@@ -1,10 +1,9 @@
-"""Logs written by hand: commits as the protocol has them, and checkpoints by an independent writer."""
+"""Logs written by hand: commits, and checkpoints by an independent writer."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
@@ -18,7 +17,11 @@ from adelta.kernel.log_path import (
     commit_path,
     v2_checkpoint_path,
 )
-from adelta.storage.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from adelta.storage.object_store import ObjectStore
 
 __all__ = [
     "Line",

@@ -1,4 +1,7 @@
-"""The `commitInfo` action: who did what, and with what effect (PROTOCOL.md, "Commit Provenance")."""
+"""The `commitInfo` action: who did what, and with what effect.
+
+PROTOCOL.md, "Commit Provenance".
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class CommitInfo:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> CommitInfo:
-        """The value of a decoded `commitInfo` action; values of unexpected kinds are kept as others."""
+        """The value of a decoded `commitInfo`; values of unexpected kinds are kept as others."""
         named: dict[str, Any] = {}
         others: dict[str, Any] = {}
         for key, value in raw.items():

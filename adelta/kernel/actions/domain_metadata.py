@@ -1,10 +1,15 @@
-"""The `domainMetadata` action: named configuration with tombstones (PROTOCOL.md, "Domain Metadata")."""
+"""The `domainMetadata` action: named configuration with tombstones.
+
+PROTOCOL.md, "Domain Metadata".
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["DomainMetadata"]
 

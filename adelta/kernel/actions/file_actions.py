@@ -1,20 +1,22 @@
 """The file actions `add`, `remove` and `cdc`: their Arrow schemas, and row views for small numbers.
 
 Decoded file actions are Arrow tables of `ADD_SCHEMA` and `REMOVE_SCHEMA` (column names are
-adelta's; the log's names stand beside them in `kernel/actions/json.py`). The frozen rows are for what
-a transaction stages, for the command line, and for messages.
+adelta's; the log's names stand beside them in `kernel/actions/json.py`). The frozen rows are for
+what a transaction stages, for the command line, and for messages.
 
 `path` is kept as the log has it, that is percent-encoded; `decode_path` gives the object's path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "ADD_SCHEMA",
@@ -30,8 +32,8 @@ __all__ = [
 ]
 
 
-STRING_MAP = pa.map_(pa.string(), pa.string())
-DELETION_VECTOR = pa.struct(
+STRING_MAP: pa.DataType = pa.map_(pa.string(), pa.string())
+DELETION_VECTOR: pa.DataType = pa.struct(
     [
         ("storageType", pa.string()),
         ("pathOrInlineDv", pa.string()),

@@ -1,14 +1,14 @@
 """Commit files ⇄ actions: the only module that knows commit JSON (PROTOCOL.md, "Actions").
 
-Many commits are decoded into one `ActionBatch`: singletons as values, file actions as Arrow tables with
-a `version` column, so that ten thousand small commits cost no more than one large one.
+Many commits are decoded into one `ActionBatch`: singletons as values, file actions as Arrow tables
+with a `version` column, so that ten thousand small commits cost no more than one large one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol as Shape
+from typing import TYPE_CHECKING, Any
+from typing import Protocol as Shape
 
 import orjson
 import pyarrow as pa
@@ -29,6 +29,11 @@ from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.actions.sidecar import CheckpointMetadata, Sidecar
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+_pa: Any = pa  # the stubs know neither nulls() nor array() of a type that varies
 
 __all__ = [
     "ADD_JSON_NAMES",
@@ -252,7 +257,7 @@ def _where(version: int, number: int, source: str | None) -> str:
 
 def _table(rows: _Rows, schema: pa.Schema, names: Mapping[str, str]) -> pa.Table:
     """Bodies as a table of `schema` with the version behind."""
-    columns: list[pa.Array] = []
+    columns: list[pa.Array[Any]] = []
     for column in schema:
         name = names[column.name]
         values = [body.get(name) for body in rows.bodies]
@@ -267,17 +272,16 @@ def _table(rows: _Rows, schema: pa.Schema, names: Mapping[str, str]) -> pa.Table
 _VERSION = pa.field(VERSION_COLUMN, pa.int64())
 
 
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array:
+def _array(values: list[Any], kind: pa.DataType) -> pa.Array[Any]:
     if kind.equals(STRING_MAP):
         values = [v and {k: _text(x) for k, x in v.items()} for v in values]
-    elif kind.equals(DELETION_VECTOR):
-        if not any(values):
-            return pa.nulls(len(values), kind)
+    elif kind.equals(DELETION_VECTOR) and not any(values):
+        return pa.nulls(len(values), kind)
     return pa.array(values, kind)
 
 
 def _text(value: object) -> str | None:
-    """A map value as text: some writers put numbers and booleans where the protocol wants strings."""
+    """A map value as text: some writers put numbers where the protocol wants strings."""
     if value is None or isinstance(value, str):
         return value
     return orjson.dumps(value).decode()

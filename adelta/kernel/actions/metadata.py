@@ -1,15 +1,21 @@
-"""The `metaData` action: a table's identity, schema and configuration (PROTOCOL.md, "Change Metadata")."""
+"""The `metaData` action: a table's identity, schema and configuration.
+
+PROTOCOL.md, "Change Metadata".
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidTableError
 from adelta.kernel.schema.json import schema_from_string
-from adelta.kernel.schema.types import StructType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adelta.kernel.schema.types import StructType
 
 __all__ = ["Metadata"]
 

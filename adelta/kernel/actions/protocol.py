@@ -1,12 +1,17 @@
-"""The `protocol` action: which clients may read and write a table (PROTOCOL.md, "Protocol Evolution")."""
+"""The `protocol` action: which clients may read and write a table.
+
+PROTOCOL.md, "Protocol Evolution".
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidTableError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["TABLE_FEATURES_READER", "TABLE_FEATURES_WRITER", "Protocol"]
 

@@ -1,19 +1,22 @@
 """The bytes of deletion vectors: the 64-bit Roaring bitmap, its magic, and the framing in files.
 
 PROTOCOL.md, "Deletion Vector Format": a bitmap is a little-endian magic number and the portable
-serialisation; in a file, big-endian, stand a version byte, and for each vector its size, its bytes and
-their CRC-32. CRoaring, through pyroaring, reads and writes the bitmaps.
+serialisation; in a file, big-endian, stand a version byte, and for each vector its size, its bytes
+and their CRC-32. CRoaring, through pyroaring, reads and writes the bitmaps.
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from pyroaring import BitMap, BitMap64
 
 from adelta.errors import ChecksumMismatchError, InvalidTableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
 
 __all__ = [
     "FILE_HEADER",
@@ -92,7 +95,7 @@ def decode_bitmap(data: bytes, source: str) -> BitMap64:
 
 
 def _native(data: bytes) -> BitMap64:
-    """The older layout, which Spark still reads: bitmaps one after the other, each with its size."""
+    """The older layout, which Spark still reads: bitmaps in a row, each with its size."""
     (count,) = struct.unpack_from("<i", data)
     found, at = BitMap64(), 4
     for high in range(count):

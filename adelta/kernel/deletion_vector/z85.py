@@ -1,4 +1,6 @@
-"""Z85: four bytes as five printable characters, the Base85 of deletion vectors (rfc.zeromq.org/spec/32).
+"""Z85, the Base85 of deletion vectors: four bytes as five printable characters.
+
+The format is that of rfc.zeromq.org/spec/32.
 
 PROTOCOL.md calls it Base85 and takes it for UUIDs in file names and for inline vectors.
 """
@@ -40,7 +42,7 @@ def decode(text: str) -> bytes:
 def encode(data: bytes) -> str:
     """`data`, padded with zeros to whole words, as text."""
     padded = data + b"\0" * (-len(data) % _BYTES)
-    characters = []
+    characters: list[str] = []
     for (word,) in struct.iter_unpack(">I", padded):
         five = []
         for _ in range(_CHARACTERS):

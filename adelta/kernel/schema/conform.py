@@ -1,13 +1,12 @@
 """Columns as files hold them → columns as the table's schema has them.
 
-Files may lack columns, hold them in another order, in a narrower type, or under physical names. Every
-function here takes and returns Arrow data; what cannot be converted without loss is refused.
+Files may lack columns, hold them in another order, in a narrower type, or under physical names.
+Every function here takes and returns Arrow data; what cannot be converted without loss is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +15,9 @@ from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.kernel.schema.names import column_id, physical_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["ColumnMappingMode", "conform", "find_field"]
 
@@ -30,8 +32,8 @@ def find_field(
 ) -> int | None:
     """Which of a file's fields holds the logical field `wanted`; None where the file lacks it.
 
-    By field id in the mode ``id``, where it has one, else by physical name: as written, else ignoring
-    case.
+    By field id in the mode ``id``, where it has one, else by physical name: as written, else
+    ignoring case.
     """
     if mode == "id" and column_id(wanted) is not None:
         field_id = str(column_id(wanted)).encode()

@@ -1,4 +1,4 @@
-"""Delta's types as frozen values, under the names that PROTOCOL.md's schema serialisation gives them.
+"""Delta's types as frozen values, under the names of PROTOCOL.md's schema serialisation.
 
 A `StructType` is a table's schema. Field metadata is kept as it was read, unknown keys included, so
 that a schema survives a round trip.
@@ -6,9 +6,11 @@ that a schema survives a round trip.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
 
 __all__ = [
     "BINARY",
