@@ -27,6 +27,7 @@ _CHECKED = {"+": "add_checked", "-": "subtract_checked", "*": "multiply_checked"
 _FLOATING = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 _EXACT = Context(prec=160)
 _MAX_PRECISION = 38
+_LONG_END = float(1 << 63)
 _MOST_DIGITS = 100  # rounding to more changes nothing that matters
 _NO_FRACTION = 1e40
 
@@ -179,7 +180,11 @@ def _each_pair(
 
 
 def round_whole(values: Values, *, up: bool) -> Values:
-    """`floor` or `ceil`: a long, or a decimal without digits after the point."""
+    """`floor` or `ceil`: a long, or a decimal without digits after the point.
+
+    Raises:
+        InvalidExpressionError: a result does not fit a long.
+    """
     kind = values.type
     if pa.types.is_integer(kind):
         return values.cast(pa.int64())
@@ -191,14 +196,12 @@ def round_whole(values: Values, *, up: bool) -> Values:
             for v in values.to_pylist()
         ]
         return pa.array(made, pa.decimal128(digits, 0))
-    whole = pc.ceil(values) if up else pc.floor(values)
-    # Java's conversion to a long stops at its ends and makes NaN zero.
-    low, high = -(1 << 63), (1 << 63) - 1
-    made = [
-        None if v is None else 0 if math.isnan(v) else int(min(max(v, low), high))
-        for v in whole.to_pylist()
-    ]
-    return pa.array(made, pa.int64())
+    whole = (pc.ceil(values) if up else pc.floor(values)).cast(pa.float64())
+    whole = pc.if_else(pc.is_nan(whole), 0.0, whole)  # Java's conversion to a long makes NaN zero
+    fits = pc.and_(pc.greater_equal(whole, -_LONG_END), pc.less(whole, _LONG_END))
+    if not pc.all(fits, min_count=0).as_py():
+        raise InvalidExpressionError(f"{'ceil' if up else 'floor'} overflows long")
+    return whole.cast(pa.int64())
 
 
 def round_half_up(values: Values, digits: int) -> Values:

@@ -182,8 +182,11 @@ def _meet(node: Call, parts: _Parts, types: _Types, cast: Caster) -> tuple[_Part
     if to is None:
         kinds = " and ".join(dict.fromkeys(map(str, types)))
         _misfit(node, f"its arguments are {kinds}: cast them to one type")
-    if to != t.VOID and not is_atomic(to) and node.name != "coalesce":
-        _misfit(node, f"a {to} has no order")
+    if node.name != "coalesce":
+        if not (is_atomic(to) or to == t.VOID):
+            _misfit(node, f"a {to} has no order")
+        if t.STRING in types and set(types) - {t.STRING, t.VOID}:
+            _misfit(node, "strings are ordered among strings only: cast the others, or these")
     return _all(parts, types, to, cast), to
 
 

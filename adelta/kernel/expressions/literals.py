@@ -6,6 +6,7 @@ literals of SQL text.
 
 from __future__ import annotations
 
+import math
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 
@@ -72,8 +73,7 @@ def number_literal(text: str, *, negative: bool = False) -> Literal:
         return _decimal(Decimal(signed[:-2]), signed)
     suffix = suffix[-1]
     if suffix in "DF":
-        number = float(signed[:-1])
-        return Literal(number, t.DOUBLE if suffix == "D" else t.FLOAT)
+        return _float(signed[:-1], t.DOUBLE if suffix == "D" else t.FLOAT)
     if suffix in _INTEGRAL_SUFFIXES:
         data_type, bits = _INTEGRAL_SUFFIXES[suffix]
         try:
@@ -86,7 +86,7 @@ def number_literal(text: str, *, negative: bool = False) -> Literal:
             raise InvalidExpressionError(f"{signed} is outside the range of {data_type}")
         return Literal(whole, data_type)
     if "e" in text or "E" in text:
-        return Literal(float(signed), t.DOUBLE)
+        return _float(signed, t.DOUBLE)
     if "." in text:
         return _decimal(Decimal(signed), signed)
     return _integer(int(signed) if len(signed) < 60 else None, signed)
@@ -142,6 +142,13 @@ def _integer(value: int | None, text: str) -> Literal:
     if value is not None and -(1 << 63) <= value < 1 << 63:
         return Literal(value, t.LONG)
     return _decimal(Decimal(text), text)
+
+
+def _float(text: str, data_type: t.PrimitiveType) -> Literal:
+    value = float(text)
+    if math.isinf(value):
+        raise InvalidExpressionError(f"{text[:60]} is outside the range of {data_type}")
+    return Literal(value, data_type)
 
 
 def _decimal(value: Decimal, text: str) -> Literal:

@@ -146,7 +146,7 @@ class _Binder:
                 return self._comparison(node, parts, types), t.BOOLEAN
             case And() | Or() | Not():
                 for part, data_type in zip(parts, types, strict=True):
-                    if data_type not in (t.BOOLEAN, t.VOID):
+                    if data_type not in (t.BOOLEAN, t.STRING, t.VOID):
                         self._misfit(node, f"{to_sql(part)} is a {data_type}, not a condition")
                 conditions = self._cast_all(parts, types, t.BOOLEAN)
                 return with_children(node, conditions), t.BOOLEAN
@@ -163,6 +163,8 @@ class _Binder:
             case Negate():
                 if types[0] == t.STRING:
                     return Negate(self._cast(parts[0], t.STRING, t.DOUBLE)), t.DOUBLE
+                if types[0] == t.VOID:
+                    return Literal(None, t.DOUBLE), t.DOUBLE
                 if not is_numeric(types[0]):
                     self._misfit(node, f"a {types[0]} has no sign")
                 return Negate(parts[0]), types[0]
@@ -187,8 +189,10 @@ class _Binder:
                     return IsNull(other)
                 if is_atomic(other_type) or other_type == t.VOID:
                     return Literal(None, t.BOOLEAN)
-        if all(isinstance(one, t.DecimalType) for one in types):
-            return Comparison(node.op, *parts)  # they are compared exactly as they are
+        if t.DecimalType in map(type, types):
+            decimals = [self._decimal(p, k) for p, k in zip(parts, types, strict=True)]
+            if None not in decimals:  # of whatever scale, they are compared exactly as they are
+                return Comparison(node.op, *(made[0] for made in decimals if made is not None))
         return Comparison(node.op, *self._meet(node, parts, types))
 
     def _in(self, node: In, parts: list[Node], types: list[t.DataType]) -> Node:
