@@ -121,8 +121,8 @@ class ReadOptions:
         columns = list_option("columns", given.get("columns"))
         if columns == ():
             raise InvalidOptionError("the option columns names no column; leave it out for all")
-        _integer("maxPartitionBytes", given.get("maxpartitionbytes"), least=1)
-        _integer("minPartitions", given.get("minpartitions"), least=1)
+        most = _integer("maxPartitionBytes", given.get("maxpartitionbytes"), least=1)
+        fewest = _integer("minPartitions", given.get("minpartitions"), least=1)
         return cls(
             uri=_uri(given),
             storage_options=storage,
@@ -131,13 +131,8 @@ class ReadOptions:
             columns=columns,
             where=given.get("where"),
             filter_pushdown=_boolean("filterPushdown", given.get("filterpushdown", "false")),
-            max_partition_bytes=_integer(
-                "maxPartitionBytes", given.get("maxpartitionbytes"), least=1
-            )
-            or cls.max_partition_bytes,
-            min_partitions=_integer("minPartitions", given.get("minpartitions"), least=1)
-            or os.cpu_count()
-            or 1,
+            max_partition_bytes=most or _MAX_PARTITION_BYTES,
+            min_partitions=fewest or os.cpu_count() or 1,
         )
 
 

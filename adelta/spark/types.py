@@ -20,7 +20,7 @@ from adelta.kernel.schema.json import data_type_from_json, type_to_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["arrow_schema", "conform", "to_delta_schema", "to_spark_schema"]
+__all__ = ["arrow_schema", "conform", "fits", "to_delta_schema", "to_spark_schema"]
 
 _PLAIN = (
     s.BinaryType,
@@ -95,7 +95,8 @@ class _Relabelled:
         self._schema = schema
 
     def __arrow_c_array__(self, requested_schema: object = None) -> tuple[object, object]:
-        return self._schema.__arrow_c_schema__(), self._batch.__arrow_c_array__()[1]
+        _, buffers = self._batch.__arrow_c_array__()  # type: ignore[no-untyped-call]  # pyarrow's
+        return self._schema.__arrow_c_schema__(), buffers
 
 
 def _same_layout(have: pa.DataType, want: pa.DataType) -> bool:
@@ -165,3 +166,27 @@ def _rebuilt(
         case t.MapType(key, value, contains_null):
             return t.MapType(_rebuilt(key, keep), _rebuilt(value, keep), contains_null)
     return data_type
+
+
+def fits(have: s.StructField, want: s.StructField) -> bool:
+    """Whether values of `have` can pass for values of `want`: the same type, no more nulls."""
+    return (want.nullable or not have.nullable) and _type_fits(have.dataType, want.dataType)
+
+
+def _type_fits(have: s.DataType, want: s.DataType) -> bool:
+    match have, want:
+        case s.StructType(), s.StructType():
+            return have.fieldNames() == want.fieldNames() and all(
+                fits(h, w) for h, w in zip(have, want, strict=True)
+            )
+        case s.ArrayType(), s.ArrayType():
+            return (want.containsNull or not have.containsNull) and _type_fits(
+                have.elementType, want.elementType
+            )
+        case s.MapType(), s.MapType():
+            return (
+                (want.valueContainsNull or not have.valueContainsNull)
+                and _type_fits(have.keyType, want.keyType)
+                and _type_fits(have.valueType, want.valueType)
+            )
+    return have == want

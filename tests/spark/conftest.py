@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
 # PySpark warns of the pandas that is installed, which adelta does not use, and leaves sockets to

@@ -29,7 +29,9 @@ PAIRS = [
     (s.ArrayType(s.IntegerType(), False), t.ArrayType(t.INTEGER, False)),
     (s.MapType(s.StringType(), s.DateType()), t.MapType(t.STRING, t.DATE)),
     (
-        s.StructType([s.StructField("a", s.ArrayType(s.MapType(s.LongType(), s.ByteType(), False)))]),
+        s.StructType(
+            [s.StructField("a", s.ArrayType(s.MapType(s.LongType(), s.ByteType(), False)))]
+        ),
         t.StructType((t.StructField("a", t.ArrayType(t.MapType(t.LONG, t.BYTE, False))),)),
     ),
 ]

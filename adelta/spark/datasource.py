@@ -1,0 +1,68 @@
+"""The Python data source ``adelta``: what ``spark.read.format("adelta")`` reaches.
+
+Spark makes it anew in worker processes, from its options alone, and pickles it between them.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader
+
+from adelta.spark.options import ReadOptions, WriteOptions
+from adelta.spark.reader import DeltaReader, FilteringDeltaReader, load_schema
+from adelta.spark.writer import DeltaWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["FORMAT", "DeltaDataSource"]
+
+FORMAT = "adelta"
+_FILTER_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
+
+
+class DeltaDataSource(DataSource):
+    """Delta tables as a Spark data source. See `ReadOptions` and `WriteOptions` for its options."""
+
+    _version: int | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """The columns of the table, or those that the option `columns` names.
+
+        This also settles the version: a DataFrame is of one version, however often it is used.
+        """
+        self._version, schema = load_schema(ReadOptions.parse(self.options))
+        return schema
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A reader of the columns of `schema`."""
+        options = ReadOptions.parse(self.options)
+        filtering = _takes_filters(options)
+        return (FilteringDeltaReader if filtering else DeltaReader)(options, schema, self._version)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DeltaWriter:
+        """A writer of rows of `schema`, which replace the table's where `overwrite`."""
+        return DeltaWriter.plan(WriteOptions.parse(self.options), schema, overwrite=overwrite)
+
+
+def _takes_filters(options: ReadOptions) -> bool:
+    """Whether the reader that is asked for here may be one that takes filters.
+
+    Spark fails a query whose reader takes filters while `spark.sql.python.filterPushdown.enabled`
+    is off, and tells a data source nothing of its configuration: but filters come in a worker of
+    their own.
+
+    And PySpark up to 4.3 keeps the filters of a query with the DataFrame that was loaded: the next
+    query on it, and the other half of a union with itself, are handed the rows that these filters
+    left. It is safe since limits can be pushed down too, which put an end to that.
+    """
+    if _FILTER_WORKER not in sys.modules:
+        return False
+    return options.filter_pushdown or hasattr(DataSourceReader, "pushLimit")

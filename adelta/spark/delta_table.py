@@ -1,0 +1,206 @@
+"""DeltaTable: delta-spark's handle on a table, over adelta."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import types as s
+
+from adelta.errors import TableNotFoundError, UnsupportedFeatureError
+from adelta.operations.detail import detail
+from adelta.operations.history import history
+from adelta.spark.dataframes import read
+from adelta.sync._portal import call
+from adelta.table import open_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from adelta.operations.detail import TableDetail
+    from adelta.operations.history import HistoryEntry
+
+__all__ = ["DeltaTable"]
+
+_TEXTS = s.MapType(s.StringType(), s.StringType())
+_HISTORY = s.StructType(
+    [
+        s.StructField("version", s.LongType()),
+        s.StructField("timestamp", s.TimestampType()),
+        s.StructField("userId", s.StringType()),
+        s.StructField("userName", s.StringType()),
+        s.StructField("operation", s.StringType()),
+        s.StructField("operationParameters", _TEXTS),
+        s.StructField("job", _TEXTS),
+        s.StructField("notebook", _TEXTS),
+        s.StructField("clusterId", s.StringType()),
+        s.StructField("readVersion", s.LongType()),
+        s.StructField("isolationLevel", s.StringType()),
+        s.StructField("isBlindAppend", s.BooleanType()),
+        s.StructField("operationMetrics", _TEXTS),
+        s.StructField("userMetadata", s.StringType()),
+        s.StructField("engineInfo", s.StringType()),
+    ]
+)
+_DETAIL = s.StructType(
+    [
+        s.StructField("format", s.StringType()),
+        s.StructField("id", s.StringType()),
+        s.StructField("name", s.StringType()),
+        s.StructField("description", s.StringType()),
+        s.StructField("location", s.StringType()),
+        s.StructField("createdAt", s.TimestampType()),
+        s.StructField("lastModified", s.TimestampType()),
+        s.StructField("partitionColumns", s.ArrayType(s.StringType())),
+        s.StructField("numFiles", s.LongType()),
+        s.StructField("sizeInBytes", s.LongType()),
+        s.StructField("properties", _TEXTS),
+        s.StructField("minReaderVersion", s.IntegerType()),
+        s.StructField("minWriterVersion", s.IntegerType()),
+        s.StructField("tableFeatures", s.ArrayType(s.StringType())),
+    ]
+)
+
+
+class DeltaTable:
+    """A table as delta-spark's users know it: class and verbs bear delta-spark's names.
+
+    It reads the log with adelta, in the driver; data goes through the data source ``adelta``.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: str,
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        alias: str | None = None,
+    ) -> None:
+        self._spark = spark
+        self._path = path
+        self._storage_options = dict(storage_options or {})
+        self._alias = alias
+
+    def __repr__(self) -> str:
+        return f"<DeltaTable {self._path}>"
+
+    @classmethod
+    def forPath(
+        cls,
+        spark: SparkSession,
+        path: str,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> DeltaTable:
+        """The table at `path`: a local path, or a URI of a store.
+
+        Raises:
+            TableNotFoundError: there is no table.
+            UnsupportedFeatureError: reading the table needs a feature that adelta lacks.
+        """
+        found = cls(spark, path, storage_options)
+        call(found._read_log)
+        return found
+
+    @classmethod
+    def isDeltaTable(
+        cls,
+        spark: SparkSession,
+        identifier: str,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> bool:
+        """Whether there is a Delta table at a path, be it one that adelta can read or not."""
+        try:
+            cls.forPath(spark, identifier, storage_options)
+        except UnsupportedFeatureError:
+            return True
+        except TableNotFoundError:
+            return False
+        return True
+
+    def toDF(self) -> DataFrame:
+        """The rows of the latest version."""
+        df = read(self._spark, self._path, storage_options=self._storage_options)
+        return df if self._alias is None else df.alias(self._alias)
+
+    def alias(self, aliasName: str) -> DeltaTable:
+        """The same table, whose DataFrame bears a name for expressions to refer to."""
+        return DeltaTable(self._spark, self._path, self._storage_options, alias=aliasName)
+
+    def history(self, limit: int | None = None) -> DataFrame:
+        """The commits, newest first, at most `limit` of them.
+
+        Raises:
+            TableNotFoundError: there is no table.
+            InvalidOptionError: `limit` is below 1.
+        """
+
+        async def entries() -> list[HistoryEntry]:
+            async with open_table(self._path, self._storage_options) as table:
+                return await history(table, limit)
+
+        return self._spark.createDataFrame([_history_row(e) for e in call(entries)], _HISTORY)
+
+    def detail(self) -> DataFrame:
+        """One row on what the table is and how large.
+
+        Raises:
+            TableNotFoundError: there is no table.
+        """
+
+        async def describe() -> TableDetail:
+            async with open_table(self._path, self._storage_options) as table:
+                return await detail(table)
+
+        return self._spark.createDataFrame([_detail_row(call(describe))], _DETAIL)
+
+    async def _read_log(self) -> None:
+        async with open_table(self._path, self._storage_options) as table:
+            await table.snapshot()
+
+
+def _history_row(entry: HistoryEntry) -> tuple[object, ...]:
+    return (
+        entry.version,
+        entry.timestamp,
+        entry.user_id,
+        entry.user_name,
+        entry.operation,
+        _texts(entry.operation_parameters),
+        None if entry.job is None else _texts(entry.job),
+        None if entry.notebook is None else _texts(entry.notebook),
+        entry.cluster_id,
+        entry.read_version,
+        entry.isolation_level,
+        entry.is_blind_append,
+        _texts(entry.operation_metrics),
+        entry.user_metadata,
+        entry.engine_info,
+    )
+
+
+def _detail_row(found: TableDetail) -> tuple[object, ...]:
+    return (
+        found.format,
+        found.id,
+        found.name,
+        found.description,
+        found.location,
+        found.created_at,
+        found.last_modified,
+        list(found.partition_columns),
+        found.num_files,
+        found.size_in_bytes,
+        dict(found.properties),
+        found.min_reader_version,
+        found.min_writer_version,
+        list(found.table_features),
+    )
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str | None]:
+    return {
+        key: value if value is None or isinstance(value, str) else json.dumps(value)
+        for key, value in values.items()
+    }

@@ -1,0 +1,263 @@
+"""One write by many processes: planned once, its files written by tasks, committed once.
+
+The plan is a value that is pickled to the tasks and to the process that commits. It holds the
+version that it was made against, and the commit is a transaction against that version: a job that
+replaces what it has read loses against a writer who came between, and never undoes his work.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from adelta._clock import SYSTEM_CLOCK
+from adelta.errors import (
+    AdeltaError,
+    CommitOutcomeUnknownError,
+    InvariantViolationError,
+    MetadataChangedError,
+    SchemaMismatchError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.kernel.schema.arrow import to_arrow_schema
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.transaction.conflict_checker import already_applied
+from adelta.log.state import load_state
+from adelta.operations.create import commit_first, new_table, table_configuration
+from adelta.spark.types import arrow_schema, to_delta_schema
+from adelta.storage.resolve import open_store
+from adelta.table import latest_state, open_table
+from adelta.transaction import Transaction
+from adelta.write.data_files import discard_data_files, write_data_files
+from adelta.write.layout import FileLayout
+from adelta.write.metrics import added_metrics
+from adelta.write.spec import WriteSpec
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Sequence
+
+    from pyspark.sql import types as s
+
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.staged import StagedChanges
+    from adelta.log.state import LogState
+    from adelta.spark.options import WriteOptions
+    from adelta.table import Table
+
+__all__ = ["WriteJob", "commit_write", "discard_files", "plan_write", "write_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """What is to be written, and against what.
+
+    `spec` is None where nothing is to be written: the table exists and was to be left alone, or
+    shows the write as done. `version` is the version planned against; for a table that is to be
+    created it is None, and `first` is its first commit but for the files.
+    """
+
+    options: WriteOptions
+    overwrite: bool
+    spec: WriteSpec | None = None
+    version: int | None = None
+    first: StagedChanges | None = None
+
+
+async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: bool) -> WriteJob:
+    """The job that writes rows of `schema`.
+
+    Raises:
+        TableAlreadyExistsError: there is a table, and that was to be an error.
+        SchemaMismatchError: the rows do not fit the table, or no table can have such columns.
+        InvariantViolationError: rows would be removed from a table that only takes appends.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        InvalidTableError: the log is damaged.
+    """
+    nothing = WriteJob(options, overwrite)
+    async with open_table(options.uri, options.storage_options) as table:
+        try:
+            state = await latest_state(table)
+        except TableNotFoundError:
+            first = _first_commit(options, schema, overwrite=overwrite)
+            spec = WriteSpec.of(table_configuration(first))
+            return replace(nothing, spec=spec, first=first)
+        if options.if_exists == "error":
+            raise TableAlreadyExistsError(
+                f"there is a Delta table at {table.uri} already; choose the mode 'append', "
+                "'overwrite' or 'ignore'"
+            )
+        if options.if_exists == "ignore" or await _is_applied(options, state):
+            return nothing
+        configuration = TableConfiguration(state.protocol, state.metadata)
+        configuration.check_writable(table.uri)
+        if overwrite and configuration.append_only:
+            raise InvariantViolationError(
+                f"{table.uri} is append-only: its rows cannot be replaced; append to it, or change "
+                "that property of it first"
+            )
+        _check_partitioning(options, table.uri, state.metadata.partition_columns)
+        spec = WriteSpec.of(configuration)
+        # No rows yet: what can be said of the columns alone is said before the tasks start.
+        FileLayout.of(spec).conform(_no_rows(schema))
+        return replace(nothing, spec=spec, version=state.version)
+
+
+async def write_files(job: WriteJob, batches: AsyncIterator[pa.RecordBatch]) -> list[AddFile]:
+    """Write a task's rows: the files, which belong to no table yet.
+
+    Raises:
+        SchemaMismatchError: a value cannot be stored in its column.
+        InvariantViolationError: a column that must not be null holds a null.
+        StorageError: the store refused or failed.
+    """
+    if job.spec is None:
+        return []
+    store = open_store(job.options.uri, job.options.storage_options)
+    async with aclosing(store):
+        return await write_data_files(store, job.spec, batches)
+
+
+async def commit_write(job: WriteJob, files: Sequence[AddFile]) -> None:
+    """Add the files of all tasks to the table, in one commit.
+
+    Where that certainly failed the files are deleted.
+
+    Raises:
+        CommitConflictError: another commit came first and the job has to run again.
+        TableAlreadyExistsError: the table has been created meanwhile, and that was to be an error.
+        CommitOutcomeUnknownError: the commit may or may not have happened.
+        StorageError: the store refused; nothing was committed.
+    """
+    if job.spec is None:
+        return
+    async with open_table(job.options.uri, job.options.storage_options) as table:
+        try:
+            if job.first is not None:
+                committed = await _create(table, job, job.first, files)
+            else:
+                state = await load_state(table.store, version=job.version)
+                committed = await _extend(state, job, files)
+        except CommitOutcomeUnknownError:
+            raise
+        except AdeltaError:
+            await discard_data_files(table.store, _paths(files))
+            raise
+        if not committed:
+            await discard_data_files(table.store, _paths(files))
+
+
+async def discard_files(job: WriteJob, files: Iterable[AddFile]) -> None:
+    """Delete files of tasks whose job will never be committed."""
+    store = open_store(job.options.uri, job.options.storage_options)
+    async with aclosing(store):
+        await discard_data_files(store, _paths(files))
+
+
+def _first_commit(options: WriteOptions, schema: s.StructType, *, overwrite: bool) -> StagedChanges:
+    columns = list(options.partition_by or ())
+    return new_table(
+        to_delta_schema(schema),
+        partition_by=tuple(columns),
+        properties={},
+        operation="WRITE",
+        parameters={"mode": _mode(options, overwrite=overwrite), "partitionBy": columns},
+        user_metadata=options.user_metadata,
+    )
+
+
+def _mode(options: WriteOptions, *, overwrite: bool) -> str:
+    by_option = {"error": "ErrorIfExists", "ignore": "Ignore"}
+    return by_option.get(options.if_exists or "", "Overwrite" if overwrite else "Append")
+
+
+async def _is_applied(options: WriteOptions, state: LogState) -> bool:
+    if options.txn is None:
+        return False
+    wanted = SetTransaction(*options.txn, SYSTEM_CLOCK.now_ms())
+    return already_applied((wanted,), await state.set_transactions())
+
+
+def _check_partitioning(options: WriteOptions, uri: str, columns: Sequence[str]) -> None:
+    wanted = options.partition_by
+    if wanted is not None and [c.lower() for c in wanted] != [c.lower() for c in columns]:
+        raise SchemaMismatchError(
+            f"{uri} is partitioned by ({', '.join(columns)}), not by ({', '.join(wanted)}); leave "
+            "partitionBy out"
+        )
+
+
+def _no_rows(schema: s.StructType) -> pa.RecordBatch:
+    columns = arrow_schema(schema)
+    return pa.record_batch([pa.array([], field.type) for field in columns], schema=columns)
+
+
+def _paths(files: Iterable[AddFile]) -> list[str]:
+    return [decode_path(file.path) for file in files]
+
+
+async def _create(
+    table: Table, job: WriteJob, first: StagedChanges, files: Sequence[AddFile]
+) -> bool:
+    """Commit the table with its rows; whether the files are in it."""
+    staged = replace(first, adds=tuple(files), metrics=added_metrics(files))
+    if job.options.txn is not None:
+        stamp = SetTransaction(*job.options.txn, SYSTEM_CLOCK.now_ms())
+        staged = replace(staged, set_transactions=(stamp,))
+    try:
+        await commit_first(table, staged)
+    except TableAlreadyExistsError:
+        if job.options.if_exists == "error":
+            raise
+        if job.options.if_exists == "ignore":
+            return False
+        state = await latest_state(table)
+        ours, theirs = staged.metadata, state.metadata
+        assert ours is not None
+        same = ours.schema == theirs.schema and ours.partition_columns == theirs.partition_columns
+        if job.overwrite or not same:
+            raise MetadataChangedError(
+                f"{table.uri}: another writer has created the table while this job ran; run the "
+                "job again",
+                winning_version=0,
+            ) from None
+        return await _extend(state, job, files)
+    return True
+
+
+async def _extend(state: LogState, job: WriteJob, files: Sequence[AddFile]) -> bool:
+    """Commit the files to the table as it was in `state`; whether they are in it."""
+    mode = _mode(job.options, overwrite=job.overwrite)
+    tx = Transaction(
+        _Planned(state),
+        parameters={"mode": mode, "partitionBy": list(state.metadata.partition_columns)},
+        user_metadata=job.options.user_metadata,
+    )
+    async with tx:
+        if job.options.txn is not None:
+            tx.set_transaction(*job.options.txn)
+        if job.overwrite:
+            await tx.overwrite(to_arrow_schema(state.metadata.schema).empty_table())
+        tx.add_files(files)
+    return not tx.skipped
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """The version that a job was planned against, as what its transaction is based on."""
+
+    state: LogState
+
+    async def known_state(self) -> LogState:
+        return self.state
+
+    async def latest_state(self) -> LogState:
+        return self.state
+
+    def publish_state(self, state: LogState) -> None:
+        """Nobody here needs a newer state."""
