@@ -1,0 +1,56 @@
+"""Types that a user of the async face sees. Checked by mypy, never run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import assert_type
+
+import pyarrow as pa
+
+import adelta
+
+
+async def tables() -> None:
+    table = adelta.open_table("t", storage_options={"aws_region": "eu-north-1"})
+    assert_type(table, adelta.Table)
+    async with table as same:
+        assert_type(same, adelta.Table)
+    assert_type(await adelta.create_table("t", pa.schema([]), partition_by=["a"]), adelta.Table)
+
+
+async def snapshots(table: adelta.Table) -> None:
+    snapshot = await table.snapshot(timestamp=datetime.now())
+    assert_type(snapshot, adelta.Snapshot)
+    assert_type(snapshot.version, int)
+    assert_type(snapshot.timestamp, datetime)
+    assert_type(snapshot.properties, Mapping[str, str])
+    assert_type(snapshot.partition_columns, tuple[str, ...])
+    assert_type(await snapshot.files(where=[("a", "=", 1)]), pa.Table)
+
+
+async def scans(snapshot: adelta.Snapshot) -> None:
+    scan = snapshot.scan(columns=["a"], where="a > 1", limit=3)
+    assert_type(scan, adelta.Scan)
+    assert_type(await scan.to_arrow(), pa.Table)
+    assert_type(await scan.count(), int)
+    async for batch in scan.batches():
+        assert_type(batch, pa.RecordBatch)
+
+
+async def transactions(table: adelta.Table, data: pa.Table) -> None:
+    async with table.transaction(operation="WRITE") as tx:
+        assert_type(tx, adelta.Transaction)
+        await tx.append(data)
+        tx.set_transaction("app", 1)
+    assert_type(tx.version, int | None)
+    written = await adelta.write_table(table, data, mode="overwrite")
+    assert_type(written.version, int | None)
+    await adelta.write_table(table, data, mode="upsert")  # type: ignore[arg-type]
+
+
+async def consumers(table: adelta.Table) -> None:
+    async for commit in adelta.tail(table, since="latest"):
+        assert_type(commit, adelta.Commit)
+        assert_type(commit.adds, pa.Table)
+        assert_type(commit.info.operation, str | None)
