@@ -86,5 +86,4 @@ class ParsedColumns:
         for name, kind in self._partitions:
             texts: Any = pc.map_lookup(maps, name, "first")
             arrays.append(parse_partition_values(texts, kind, column=name))
-        flat = [a.combine_chunks() if isinstance(a, pa.ChunkedArray) else a for a in arrays]
-        return pa.StructArray.from_arrays(flat, [name for name, _ in self._partitions])
+        return pa.StructArray.from_arrays(arrays, [name for name, _ in self._partitions])

@@ -1,8 +1,10 @@
 """Staged changes → one version of the table: attempt; on a lost race judge, rebase, attempt again.
 
 The first attempt is made at once, without a look at the log. A first loss costs one read, of the
-commit that won; after further losses there is a pause with full jitter, and then the log is listed,
-so that one more attempt overtakes any number of winners. All of it ends with a deadline.
+commit that won. After further losses there is a pause with full jitter, and then several commits
+are asked for at once, since a writer that takes two steps to find the end of the log is always
+overtaken by one that takes one; only where these do not reach the end is the log listed. All of it
+ends with a deadline.
 """
 
 from __future__ import annotations
@@ -10,11 +12,12 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from functools import partial
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import anyio
 
-from adelta._concurrency import in_thread
+from adelta._concurrency import in_thread, map_concurrent
 from adelta.commit.coordinator import Committed, Lost, Unknown
 from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.errors import (
@@ -48,7 +51,8 @@ if TYPE_CHECKING:
 __all__ = ["CommitResult", "commit_new_table", "commit_staged"]
 
 _FIRST_PAUSE = 0.01
-_LONGEST_PAUSE = 1.0
+_LONGEST_PAUSE = 0.1
+_AHEAD = 4  # commits that are read at once, whether they are there or not
 _INLINE_FILES = 32  # encoding fewer costs less than a thread's hop
 
 
@@ -155,23 +159,33 @@ def _encode(
 
 
 async def _read_winners(state: LogState, *, lost: int) -> list[DecodedCommit]:
-    """The commits after `state`: the next one after a first loss, all of them after more."""
-    first = state.version + 1
+    """Commits after `state`: the next one after a first loss, all of them after more."""
+    store, first = state.store, state.version + 1
+
+    async def read(version: int) -> DecodedCommit | None:
+        try:
+            return await read_commit(store, version)
+        except ObjectNotFoundError:
+            return None
+
+    ahead = 1 if lost == 1 else _AHEAD
+    read_ahead = await map_concurrent(read, range(first, first + ahead), limit=ahead)
+    winners = [commit for commit in takewhile(lambda each: each is not None, read_ahead) if commit]
     try:
-        if lost == 1:
-            return [await read_commit(state.store, first)]
-        files = await list_log(state.store, first)
-        versions = [file.version for file in files if file.kind is LogFileKind.COMMIT]
-        if not versions or versions[0] != first:  # a listing may lag behind the put that we lost to
-            return [await read_commit(state.store, first)]
-        contiguous = [v for at, v in enumerate(versions, first) if v == at]
-        return await read_commits(state.store, contiguous)
-    except (ObjectNotFoundError, MissingCommitError) as error:
+        if not winners:
+            raise MissingCommitError(f"the commit of version {first} is not there")
+        if len(winners) == _AHEAD:  # there may be many more
+            files = await list_log(store, first + _AHEAD)
+            versions = [file.version for file in files if file.kind is LogFileKind.COMMIT]
+            following = [v for at, v in enumerate(versions, first + _AHEAD) if v == at]
+            winners += await read_commits(store, following)
+    except MissingCommitError as error:
         raise CommitConflictError(
             f"{state.root}: commits after version {state.version}, on which this transaction is "
             "based, have been cleaned up, so nobody can tell whether they conflict with it; read "
             "the table again and repeat the work"
         ) from error
+    return winners
 
 
 def _winning(commit: DecodedCommit) -> WinningCommit:
