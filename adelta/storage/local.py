@@ -78,6 +78,16 @@ class LocalStore:
         """The whole object. Raises: ObjectNotFoundError."""
         return await in_io_thread(_read, self._file(path))
 
+    async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
+        """The whole object, and what its open file says of it. Raises: ObjectNotFoundError."""
+        file = self._file(path)
+
+        def read() -> tuple[bytes, ObjectMeta]:
+            with _opened(file) as (descriptor, status):
+                return _read_at(descriptor, 0, status.st_size), _meta(path, status)
+
+        return await in_io_thread(read)
+
     async def get_many(self, paths: Sequence[str]) -> list[bytes]:
         """Whole objects, many a thread, in the order asked. Raises: ObjectNotFoundError."""
         files = [self._file(path) for path in paths]

@@ -101,6 +101,11 @@ class MemoryStore:
         """The whole object. Raises: ObjectNotFoundError."""
         return self._find(path).data
 
+    async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
+        """The whole object, and what there is to say of it. Raises: ObjectNotFoundError."""
+        found = self._find(path)
+        return found.data, _meta(path, found)
+
     async def get_many(self, paths: Sequence[str]) -> list[bytes]:
         """Whole objects in the order asked. Raises: ObjectNotFoundError."""
         return [self._find(path).data for path in paths]

@@ -63,6 +63,13 @@ class ObjectStore(Protocol):
         """The whole object. Raises: ObjectNotFoundError."""
         ...
 
+    async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
+        """The whole object and what the store says of it, in one request.
+
+        Raises: ObjectNotFoundError.
+        """
+        ...
+
     async def get_many(self, paths: Sequence[str]) -> list[bytes]:
         """Whole objects, fetched concurrently, in the order asked. Raises: ObjectNotFoundError."""
         ...

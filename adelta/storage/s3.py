@@ -98,6 +98,11 @@ class S3Store:
         """The whole object. Raises: ObjectNotFoundError."""
         return (await self._client.send(self._get(path))).body
 
+    async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
+        """The whole object, and what the answer's headers say of it. Raises: ObjectNotFoundError."""
+        answer = await self._client.send(self._get(path))
+        return answer.body, _meta(path, len(answer.body), answer.headers)
+
     async def get_many(self, paths: Sequence[str]) -> list[bytes]:
         """Whole objects, fetched at once, in the order asked. Raises: ObjectNotFoundError."""
         return await map_concurrent(self.get, paths, limit=self.concurrency)

@@ -59,6 +59,14 @@ class ObjectStoreSuite:
         assert abs(made.last_modified_ms - seen.last_modified_ms) <= 1000
         assert made.etag == seen.etag
 
+    async def test_an_object_comes_with_what_the_store_says_of_it(self, store: ObjectStore) -> None:
+        await store.put("a/b", b"some bytes")
+        data, meta = await store.get_with_meta("a/b")
+        assert data == b"some bytes"
+        assert meta == await store.head("a/b")
+        (listed,) = [found async for page in store.list("a/") for found in page]
+        assert meta.last_modified_ms // 1000 == listed.last_modified_ms // 1000
+
     async def test_a_put_replaces(self, store: ObjectStore) -> None:
         await store.put("x", b"old and long")
         await store.put("x", b"new")
@@ -74,7 +82,7 @@ class ObjectStoreSuite:
     async def test_what_is_not_there_is_not_found(self, store: ObjectStore) -> None:
         await store.put("dir/file", b"x")
         for path in ("nothing", "dir", "dir/file/below", "dir/other"):
-            for ask in (store.get, store.head):
+            for ask in (store.get, store.get_with_meta, store.head):
                 with pytest.raises(ObjectNotFoundError, match=r"nothing|dir"):
                     await ask(path)
             with pytest.raises(ObjectNotFoundError):

@@ -56,6 +56,9 @@ class WrappedStore:
     async def get(self, path: str) -> bytes:
         return await self.request(Request("get", path), lambda: self.inner.get(path))
 
+    async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
+        return await self.request(Request("get", path), lambda: self.inner.get_with_meta(path))
+
     async def get_many(self, paths: Sequence[str]) -> list[bytes]:
         return await map_concurrent(self.get, paths, limit=self.concurrency)
 
