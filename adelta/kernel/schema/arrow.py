@@ -62,11 +62,14 @@ _TO_ARROW: Mapping[t.PrimitiveType, pa.DataType] = {
     t.VOID: pa.null(),
 }
 # Intervals have no logical Parquet type: files hold their months and microseconds as integers.
+_UNITS = ("day", "hour", "minute", "second")
 _INTERVALS = {
-    "interval year to month": pa.int32(),
-    "interval year": pa.int32(),
-    "interval month": pa.int32(),
+    **dict.fromkeys(("year", "month", "year to month"), pa.int32()),
+    **dict.fromkeys(_UNITS, pa.int64()),
+    **{f"{a} to {b}": pa.int64() for i, a in enumerate(_UNITS) for b in _UNITS[i + 1 :]},
 }
+# Shapes on the globe or on a plane: files hold well-known binary (WKB).
+_SHAPES = ("geometry(", "geography(")
 _FROM_ARROW: Mapping[pa.DataType, t.DataType] = {
     pa.null(): t.VOID,
     pa.bool_(): t.BOOLEAN,
@@ -136,10 +139,14 @@ def to_arrow_type(data_type: t.DataType) -> pa.DataType:
     found = _TO_ARROW.get(data_type)
     if found is not None:
         return found
-    if data_type.name.startswith("interval "):
-        return _INTERVALS.get(data_type.name, pa.int64())
+    interval = _INTERVALS.get(data_type.name.removeprefix("interval "))
+    if interval is not None and data_type.name.startswith("interval "):
+        return interval
+    if data_type.name.startswith(_SHAPES):
+        return pa.binary()
     raise UnsupportedFeatureError(
-        f"the type {data_type} has no Arrow counterpart; a newer adelta may have one"
+        f"columns of the type {data_type} cannot be read or written by this adelta; leave them out "
+        "of the columns asked for, or upgrade adelta"
     )
 
 

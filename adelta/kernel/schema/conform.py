@@ -15,6 +15,7 @@ from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.kernel.schema.names import column_id, physical_name
+from adelta.kernel.schema.variant.shredding import unshred
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,6 +72,8 @@ def conform(values: pa.Array, target: t.DataType, mode: ColumnMappingMode, colum
                 return _list(values, element, kind, mode, column)
             case t.MapType(key, value):
                 return _map(values, key, value, kind, mode, column)
+            case t.VARIANT:
+                return _variant(values)
         return _primitive(values, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise SchemaMismatchError(
@@ -131,6 +134,12 @@ def _map(
     items = conform(pairs.items, value, mode, f"{column}.value")
     mask = pairs.is_null() if pairs.null_count else None
     return pa.MapArray.from_arrays(pairs.offsets, keys, items, type=kind, mask=mask)
+
+
+def _variant(values: pa.Array) -> pa.Array:
+    if not pa.types.is_struct(values.type):
+        raise pa.ArrowInvalid("the file has no variant here")
+    return unshred(cast("pa.StructArray", values))
 
 
 def _primitive(values: pa.Array, kind: pa.DataType) -> pa.Array:

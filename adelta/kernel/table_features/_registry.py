@@ -23,6 +23,7 @@ from adelta.kernel.table_features.column_mapping import COLUMN_MAPPING
 from adelta.kernel.table_features.deletion_vectors import DELETION_VECTORS
 from adelta.kernel.table_features.domain_metadata import DOMAIN_METADATA
 from adelta.kernel.table_features.generated_columns import GENERATED_COLUMNS
+from adelta.kernel.table_features.geospatial import GEOSPATIAL
 from adelta.kernel.table_features.iceberg_compat import (
     ICEBERG_COMPAT_V1,
     ICEBERG_COMPAT_V2,
@@ -73,6 +74,7 @@ FEATURES: tuple[TableFeature, ...] = (
     DELETION_VECTORS,
     DOMAIN_METADATA,
     GENERATED_COLUMNS,
+    GEOSPATIAL,
     ICEBERG_COMPAT_V1,
     ICEBERG_COMPAT_V2,
     ICEBERG_COMPAT_V3,

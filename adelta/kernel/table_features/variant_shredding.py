@@ -27,7 +27,6 @@ VARIANT_SHREDDING = TableFeature(
     aliases=("variantShredding-preview",),
     requires=(VARIANT_TYPE,),
     properties=(_ENABLED,),
-    can_read=False,
     wanted=_active,
     active=_active,
     needed_to_read=has_type(VARIANT),  # files stay shredded when the property is switched off
