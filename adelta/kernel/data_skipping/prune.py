@@ -203,7 +203,7 @@ def _may_match(node: Node | None, columns: Columns, rows: int) -> pa.BooleanArra
     return cast("pa.BooleanArray", pc.fill_null(found, True))
 
 
-def widen(values: pa.Array[Any], statistic: Statistic) -> pa.Array[Any]:
+def widen(values: Values, statistic: Statistic) -> Values:
     """The minima or maxima of files, moved outward by what their writers may have left out."""
     kind, up = statistic.type, statistic.kind == MAX_VALUES
     if statistic.kind not in (MIN_VALUES, MAX_VALUES) or values.null_count == len(values):
@@ -243,7 +243,8 @@ def _close_again(values: Values) -> Values:
     open_ = pc.ends_with(values, pattern=_OLD_TIE_BREAKER)
     if not pc.any(open_).as_py():
         return values
-    return pc.if_else(open_, pc.binary_join_element_wise(values, _TIE_BREAKER, ""), values)
+    prefix = pc.utf8_rtrim(values, characters=_OLD_TIE_BREAKER)
+    return pc.if_else(open_, pc.binary_join_element_wise(prefix, _TIE_BREAKER, ""), values)
 
 
 # ------------------------------------------------------------------------------------- the files

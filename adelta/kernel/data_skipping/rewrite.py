@@ -7,9 +7,9 @@ unknown (a statistic that was not collected, an expression without bounds) keeps
 How: NOT is pushed down to the conditions; AND and OR stay, with unknown conditions left out of an
 AND and undoing an OR. A condition compares bounds. The bounds of a column are its minimum and
 maximum, those of a partition column its value, and those of a function that preserves order are the
-function of its argument's bounds. Minimum and maximum are only ever taken as bounds, never as values that
-occur, so that a deletion vector (`tightBounds` false) and shortened strings change nothing; a null
-count is compared with 0 and with the number of records only.
+function of its argument's bounds. Minimum and maximum are only ever taken as bounds, never as
+values that occur, so that a deletion vector (`tightBounds` false) and shortened strings change
+nothing; a null count is compared with 0 and with the number of records only.
 
 NaN is greater than every number, and many writers leave it out of their maximum: the maximum of a
 floating-point column is never trusted to exclude what NaN would satisfy.

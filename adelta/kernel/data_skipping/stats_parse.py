@@ -41,7 +41,8 @@ _BLOCK_BYTES = 1 << 20
 _EXACT = Context(prec=100)
 _INTEGERS = {t.BYTE: 7, t.SHORT: 15, t.INTEGER: 31, t.LONG: 63}
 _TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
-_ZONED = re.compile(r".*\d(?:[Zz]|[+-]\d\d?(?::?\d\d)?)", re.DOTALL)
+_ZONED = re.compile(r".*\d:\d\d.*(?:[Zz]|[+-]\d\d?(?::?\d\d)?)", re.DOTALL)
+_DAY = len("2023-01-15")
 _NAMED = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -153,7 +154,9 @@ def _typed(values: pa.Array[Any], statistic: Statistic) -> pa.Array[Any]:
 
 
 def _times(values: pa.Array[Any], kind: t.DataType, target: pa.DataType) -> pa.Array[Any]:
-    if kind != t.TIMESTAMP_NTZ or not pc.any(pc.ends_with(values, pattern="Z")).as_py():
+    # Arrow would take a day alone for an instant in UTC.
+    shortest = pc.min(pc.binary_length(values)).as_py() if kind == t.TIMESTAMP else None
+    if shortest is None or shortest > _DAY:
         try:
             return values.cast(target)
         except pa.ArrowInvalid:

@@ -56,11 +56,12 @@ def common_type(left: t.DataType, right: t.DataType) -> t.DataType | None:
     """
     if left == right:
         return left
+    if t.VOID in (left, right):
+        return right if left == t.VOID else left
     for one, other in ((left, right), (right, left)):
-        if one == t.VOID:
-            return other
-        if one == t.STRING and is_atomic(other):
-            return _with_string(other)
+        if one == t.STRING:
+            return _with_string(other) if is_atomic(other) else None
+    for one, other in ((left, right), (right, left)):
         if isinstance(one, t.DecimalType):
             return _with_decimal(one, other)
     if left in _ORDER and right in _ORDER:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.call_types import call_type
-from adelta.kernel.expressions.casts import can_cast
+from adelta.kernel.expressions.casts import can_cast, cast_values
 from adelta.kernel.expressions.coercion import (
     FRACTIONS,
     INTEGERS,
@@ -50,9 +50,11 @@ from adelta.kernel.expressions.nodes import (
 )
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema import types as t
+from adelta.kernel.schema.arrow import to_arrow_type
 
 __all__ = ["bind", "bind_predicate", "columns_of", "type_of"]
 
+_MANY = 16
 _ONE_ROW = pa.RecordBatch.from_arrays([pa.array([True])], ["one"])
 
 
@@ -276,7 +278,25 @@ class _Binder:
     def _cast_all(
         self, parts: list[Node], types: list[t.DataType], to: t.DataType
     ) -> tuple[Node, ...]:
-        return tuple(self._cast(p, k, to) for p, k in zip(parts, types, strict=True))
+        made = self._cast_constants(parts, types, to)
+        pairs = zip(parts, types, strict=True)
+        return tuple(made.get(i) or self._cast(p, k, to) for i, (p, k) in enumerate(pairs))
+
+    def _cast_constants(
+        self, parts: list[Node], types: list[t.DataType], to: t.DataType
+    ) -> dict[int, Node]:
+        """The constants among many operands, cast all at once, where none of them fails."""
+        made: dict[int, Node] = {}
+        for source in set(types) - {to, t.VOID} if len(parts) > _MANY else ():
+            places = [i for i, p in enumerate(parts) if isinstance(p, Literal) and p.type == source]
+            constants = [p.value for p in parts if isinstance(p, Literal) and p.type == source]
+            try:
+                values = pa.array(constants, to_arrow_type(source))
+                cast = cast_values(values, to, zone=self._zone).to_pylist()
+            except (InvalidExpressionError, ValueError, OverflowError):
+                continue  # one of them fails: each by itself, then
+            made.update((i, Literal(v, to)) for i, v in zip(places, cast, strict=True))
+        return made
 
     def _cast(self, node: Node, data_type: t.DataType, to: t.DataType) -> Node:
         if data_type == to:

@@ -1,4 +1,4 @@
-"""Bound expressions over columns: three-valued logic, rows that need no answer, layouts of Arrow."""
+"""Bound expressions over columns: three-valued logic, rows that need no answer, Arrow's layouts."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ def test_what_a_row_does_not_need_cannot_fail_for_it(text, expected):
         assert values(NUMBERS, text) == expected
 
 
-@pytest.mark.parametrize("text", ["6 / i", "CAST(s AS INT)", "-y", "y + 1Y", "abs(y)", "i * 2147483647"])
+@pytest.mark.parametrize(
+    "text", ["6 / i", "CAST(s AS INT)", "-y", "y + 1Y", "abs(y)", "i * 2147483647"]
+)
 def test_a_row_that_has_no_answer_is_an_error(text):
     with pytest.raises(InvalidExpressionError):
         values(NUMBERS, text)
@@ -233,8 +235,10 @@ _rows = st.fixed_dictionaries(
     {"i": _ints, "j": _ints, "f": _floats, "g": _floats, "s": _strings, "t": _strings}
 )
 _TYPES = pa.schema(
-    [("i", pa.int32()), ("j", pa.int64()), ("f", pa.float64()), ("g", pa.float64())]
-    + [("s", pa.string()), ("t", pa.string())]
+    {
+        **{"i": pa.int32(), "j": pa.int64(), "f": pa.float64(), "g": pa.float64()},
+        **{"s": pa.string(), "t": pa.string()},
+    }
 )
 
 

@@ -21,7 +21,10 @@ from adelta.kernel.schema import types as t
     [
         ([("a", "=", 1)], "a = 1"),
         ([("a", "==", "x"), ("b", "!=", 2.5)], "a = 'x' AND b != 2.5D"),
-        ([[("a", ">", 1)], [("b", "<=", True), ("c.d", "<", b"x")]], "a > 1 OR (b <= true AND c.d < X'78')"),
+        (
+            [[("a", ">", 1)], [("b", "<=", True), ("c.d", "<", b"x")]],
+            "a > 1 OR (b <= true AND c.d < X'78')",
+        ),
         ([("a", "in", [1, 2])], "a IN (1, 2)"),
         ([("a", "NOT  IN", {3})], "a NOT IN (3)"),
         ([("a", "in", pa.array([1]))], "a IN (1)"),

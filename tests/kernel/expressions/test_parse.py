@@ -1,4 +1,4 @@
-"""Spark SQL text → nodes: literals, precedence, what is refused and how, and the way back to text."""
+"""Spark SQL text → nodes: literals, precedence, what is refused, and the way back to text."""
 
 from __future__ import annotations
 
@@ -74,7 +74,11 @@ ONE, TWO = Literal(1, t.INTEGER), Literal(2, t.INTEGER)
         ("true", True, t.BOOLEAN),
         ("NULL", None, t.VOID),
         ("DATE '2020-1-5'", date(2020, 1, 5), t.DATE),
-        ("TIMESTAMP '2020-01-01 00:00:00+01:00'", datetime(2019, 12, 31, 23, tzinfo=UTC), t.TIMESTAMP),
+        (
+            "TIMESTAMP '2020-01-01 00:00:00+01:00'",
+            datetime(2019, 12, 31, 23, tzinfo=UTC),
+            t.TIMESTAMP,
+        ),
         ("TIMESTAMP_NTZ '2020-01-01 12:00'", datetime(2020, 1, 1, 12), t.TIMESTAMP_NTZ),
     ],
 )
@@ -96,7 +100,10 @@ def test_a_timestamp_literal_without_a_zone_is_in_the_zone_of_the_session():
         ("a.`b.c`.date", Column(("a", "b.c", "date"))),
         ("date = 1", Comparison("=", Column(("date",)), ONE)),
         ("a = b < c", Comparison("<", Comparison("=", A, B), C)),
-        ("a == 1 AND b <> 2 OR c", Or((And((Comparison("=", A, ONE), Comparison("!=", B, TWO))), C))),
+        (
+            "a == 1 AND b <> 2 OR c",
+            Or((And((Comparison("=", A, ONE), Comparison("!=", B, TWO))), C)),
+        ),
         ("NOT a = 1", Not(Comparison("=", A, ONE))),
         ("!a AND b", And((Not(A), B))),
         ("NOT a IS NULL", Not(IsNull(A))),
@@ -160,8 +167,28 @@ def test_what_adelta_does_not_evaluate_is_refused_by_name(text, named):
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "a =", "= 1", "a b", "(a", "a)", "a IN ()", "a = 1; DROP TABLE t", "1 IS NOT NULL = true"),
-        *("'open", "`open", "a AND", "NOT", "CASE END", "CASE WHEN a THEN b", "a BETWEEN 1", "a.", "a.1"),
+        *(
+            "",
+            "a =",
+            "= 1",
+            "a b",
+            "(a",
+            "a)",
+            "a IN ()",
+            "a = 1; DROP TABLE t",
+            "1 IS NOT NULL = true",
+        ),
+        *(
+            "'open",
+            "`open",
+            "a AND",
+            "NOT",
+            "CASE END",
+            "CASE WHEN a THEN b",
+            "a BETWEEN 1",
+            "a.",
+            "a.1",
+        ),
         *("DATE 'nonsense'", "X'zz'", "128Y", "1.5L", "1e400", "9" * 39, "a LIKE 'x' ESCAPE 'ab'"),
         *("year()", "year(a, b)", "if(a, b)", "CAST(a AS decimal(39,0))", "cast(a as decimal(x))"),
         *("a NOT IS NULL", "-NOT a", "a # b", "'\\ud83d'", "a AS b", "*"),
@@ -229,9 +256,9 @@ _literals = st.one_of(
     st.booleans().map(lambda v: Literal(v, t.BOOLEAN)),
     st.dates().map(lambda v: Literal(v, t.DATE)),
     st.datetimes().map(lambda v: Literal(v, t.TIMESTAMP_NTZ)),
-    st.datetimes(min_value=datetime(2, 1, 1), max_value=datetime(9998, 1, 1), timezones=st.just(UTC)).map(
-        lambda v: Literal(v, t.TIMESTAMP)
-    ),
+    st.datetimes(
+        min_value=datetime(2, 1, 1), max_value=datetime(9998, 1, 1), timezones=st.just(UTC)
+    ).map(lambda v: Literal(v, t.TIMESTAMP)),
     st.just(Literal(None, t.VOID)),
 )
 _columns = st.lists(_names, min_size=1, max_size=2).map(lambda p: Column(tuple(p)))
@@ -240,7 +267,9 @@ _columns = st.lists(_names, min_size=1, max_size=2).map(lambda p: Column(tuple(p
 def _grow(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
     several = st.lists(inner, min_size=2, max_size=3).map(tuple)
     return st.one_of(
-        st.builds(Comparison, st.sampled_from(["=", "<=>", "!=", "<", "<=", ">", ">="]), inner, inner),
+        st.builds(
+            Comparison, st.sampled_from(["=", "<=>", "!=", "<", "<=", ">", ">="]), inner, inner
+        ),
         several.map(lambda parts: conjunction(*parts)),
         several.map(lambda parts: disjunction(*parts)),
         st.builds(Not, inner),
@@ -249,7 +278,9 @@ def _grow(inner: st.SearchStrategy[Node]) -> st.SearchStrategy[Node]:
         st.builds(Like, inner, st.text(max_size=4), st.sampled_from(["\\", "!", "'"])),
         st.builds(Arithmetic, st.sampled_from(["+", "-", "*", "/", "%", "div"]), inner, inner),
         st.builds(Negate, _columns),
-        st.builds(Cast, inner, st.sampled_from([t.LONG, t.STRING, t.DecimalType(9, 3)]), st.booleans()),
+        st.builds(
+            Cast, inner, st.sampled_from([t.LONG, t.STRING, t.DecimalType(9, 3)]), st.booleans()
+        ),
         st.builds(Case, st.tuples(st.tuples(inner, inner)), st.none() | inner),
         st.builds(Call, st.just("concat"), several),
     )
@@ -262,7 +293,18 @@ def test_the_text_of_any_expression_is_read_as_that_expression(node):
 
 
 def test_the_text_of_literals_keeps_their_types():
-    texts = ["1L", "2S", "3Y", "1.5BD", "1.0D", "1.5F", "X'0A'", "DATE '2020-01-05'", "-5", "-1.5BD"]
+    texts = [
+        "1L",
+        "2S",
+        "3Y",
+        "1.5BD",
+        "1.0D",
+        "1.5F",
+        "X'0A'",
+        "DATE '2020-01-05'",
+        "-5",
+        "-1.5BD",
+    ]
     for text in texts:
         assert to_sql(parse_expression(text)) == text
     assert to_sql(Literal(float("nan"), t.DOUBLE)) == "CAST('NaN' AS DOUBLE)"

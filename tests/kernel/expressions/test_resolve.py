@@ -66,7 +66,17 @@ def test_a_bound_expression_shows_its_names_casts_and_constants(text, expected):
     assert bound(text) == expected
 
 
-@pytest.mark.parametrize("text", ["ID = 5", "small = '5'", "at > '2020-01-05'", "coalesce(Id, 1.5) > 2"])
+def test_many_constants_are_cast_at_once_as_each_would_be():
+    days = [f"'2020-01-{day:02}'" for day in range(1, 32)]
+    assert bound(f"day IN ({', '.join(days)}, NULL)") == (
+        f"day IN ({', '.join(f'DATE {day}' for day in days)}, CAST(NULL AS DATE))"
+    )
+    assert bound(f"day IN ({', '.join(days)}, 'soon')").endswith("CAST('soon' AS DATE))")
+
+
+@pytest.mark.parametrize(
+    "text", ["ID = 5", "small = '5'", "at > '2020-01-05'", "coalesce(Id, 1.5) > 2"]
+)
 def test_binding_a_bound_expression_changes_nothing(text):
     once = bind(parse_expression(text), SCHEMA)
     assert bind(once, SCHEMA) == once
@@ -82,7 +92,9 @@ def test_text_becomes_a_timestamp_in_the_zone_of_the_session():
 def test_an_unknown_column_is_an_error_that_names_the_likely_one():
     with pytest.raises(InvalidExpressionError, match="no column named 'prise': did you mean price"):
         bind(parse_expression("prise > 1"), SCHEMA)
-    with pytest.raises(InvalidExpressionError, match="no field of home named 'town': there are City"):
+    with pytest.raises(
+        InvalidExpressionError, match="no field of home named 'town': there are City"
+    ):
         bind(parse_expression("home.town = 'x'"), SCHEMA)
     with pytest.raises(InvalidExpressionError, match="Id is a long, which has no field 'x'"):
         bind(parse_expression("id.x = 1"), SCHEMA)
@@ -132,7 +144,9 @@ def test_the_type_of_an_expression_is_what_spark_says():
 
 def test_nodes_may_be_built_by_hand():
     node = Comparison("=", Column(("DAY",)), Literal(date(2020, 1, 1), t.DATE))
-    assert bind(node, SCHEMA) == Comparison("=", Column(("day",)), Literal(date(2020, 1, 1), t.DATE))
+    assert bind(node, SCHEMA) == Comparison(
+        "=", Column(("day",)), Literal(date(2020, 1, 1), t.DATE)
+    )
     cast = Cast(Literal("1.5", t.STRING), t.DecimalType(5, 2))
     assert bind(cast, SCHEMA) == Literal(Decimal("1.50"), t.DecimalType(5, 2))
     assert bind(IsNull(Literal(None, t.VOID)), SCHEMA) == Literal(True, t.BOOLEAN)

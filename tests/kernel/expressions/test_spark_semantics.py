@@ -1,4 +1,4 @@
-"""What expressions mean: each fact below is what Spark 4.3 answers with its default, ANSI, settings.
+"""What expressions mean: each fact is what Spark 4.3 answers with its default, ANSI, settings.
 
 They are constant expressions, so each also goes through constant folding; `test_compute` shows the
 same rules on columns.
@@ -72,6 +72,9 @@ COMPARISONS = [
     ("null and false", False),
     ("not null", None),
     ("true and 'true'", True),
+    ("1.5 in (1.50, null, '2')", True),
+    ("1.5 = '1.5'", True),
+    ("1.5 <= '1.5' and '1.5' <= 1.5", True),
     ("greatest(1, null)", 1),
     ("greatest(CAST('NaN' AS DOUBLE), 1.0D)", NAN),
     ("least('a', 'b')", "a"),

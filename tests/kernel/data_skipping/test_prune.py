@@ -1,0 +1,301 @@
+"""Files skipped by partition and statistics, and the traps in statistics that others wrote."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pytest
+
+from adelta.errors import InvalidExpressionError, InvalidTableError
+from adelta.kernel.actions.file_actions import ADD_SCHEMA
+from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts, prune_files
+from adelta.kernel.expressions.parse import parse_expression
+from adelta.kernel.expressions.resolve import bind
+from adelta.kernel.schema import types as t
+
+SCHEMA = t.StructType(
+    (
+        t.StructField("id", t.LONG),
+        t.StructField("x", t.DOUBLE),
+        t.StructField("s", t.STRING),
+        t.StructField("d", t.DATE),
+        t.StructField("at", t.TIMESTAMP),
+        t.StructField("n", t.DecimalType(20, 0)),
+        t.StructField("p", t.INTEGER),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    schema: t.StructType = SCHEMA
+    partition_columns: tuple[str, ...] = ("p",)
+    mapping_mode: str = "none"
+
+
+def stats(low: object, high: object, *, column: str = "id", nulls: int = 0, rows: int = 10) -> str:
+    body = {
+        "numRecords": rows,
+        "minValues": {column: low},
+        "maxValues": {column: high},
+        "nullCount": {column: nulls},
+    }
+    return json.dumps(body, ensure_ascii=False)
+
+
+def files(
+    *rows: str | None, partitions: list[str | None] | None = None, deleted: int = 0
+) -> pa.Table:
+    vector = {"storageType": "u", "pathOrInlineDv": "x", "sizeInBytes": 1, "cardinality": deleted}
+    adds = [
+        {
+            "path": str(i),
+            "partition_values": [("p", partitions[i] if partitions else "1")],
+            "size": 1,
+            "modification_time": 0,
+            "data_change": True,
+            "stats": text,
+            "deletion_vector": vector if deleted else None,
+        }
+        for i, text in enumerate(rows)
+    ]
+    return pa.Table.from_pylist(adds, schema=ADD_SCHEMA)
+
+
+def kept(table: pa.Table, where: str, plan: Plan | None = None) -> str:
+    found = prune_files(table, parse_expression(where), plan or Plan())
+    return "".join(found.column("path").to_pylist())
+
+
+def test_files_are_kept_where_their_bounds_meet_the_predicate():
+    table = files(stats(0, 9), stats(10, 19), stats(20, 29))
+    assert kept(table, "id = 15") == "1"
+    assert kept(table, "id >= 10") == "12"
+    assert kept(table, "id IN (0, 29, 50)") == "02"
+    assert kept(table, "id BETWEEN 9 AND 10") == "01"
+    assert kept(table, "NOT (id < 10 OR id > 19)") == "1"
+    assert kept(table, "id = 100") == ""
+
+
+def test_a_file_whose_statistics_are_missing_or_broken_is_kept():
+    table = files(stats(0, 9), None, "{", "{}", stats(None, None), '{"minValues":{"id":50}}')
+    assert kept(table, "id = 100") == "12345"
+    assert kept(table, "id = 20") == "1234"
+
+
+def test_a_file_of_nulls_only_satisfies_is_null_alone():
+    table = files(stats(None, None, nulls=10), stats(0, 9, nulls=3), stats(0, 9))
+    assert kept(table, "id IS NULL") == "01"
+    assert kept(table, "id IS NOT NULL") == "12"
+    assert kept(table, "id = 5") == "12"
+    assert kept(table, "NOT (id = 5)") == "12"
+
+
+def test_partition_values_are_compared_in_their_type_and_decide_first():
+    table = files(*[stats(0, 9)] * 4, partitions=["9", "10", None, ""])
+    assert kept(table, "p > 9") == "1"
+    assert kept(table, "p IS NULL") == "23"
+    assert kept(table, "p = 9 OR id = 100") == "0"
+    assert kept(table, "p = 9 AND id = 100") == ""
+    assert kept(table, "id >= p") == "023"
+    assert kept(table, "id > p") == "23"
+
+
+def test_statistics_are_read_only_for_files_that_partition_values_keep(monkeypatch):
+    seen: list[int] = []
+    inner = Skipping.read_statistics
+
+    def count(
+        self: Skipping, texts: pa.ChunkedArray, parsed: pa.ChunkedArray | None = None
+    ) -> object:
+        seen.append(len(texts))
+        return inner(self, texts, parsed)
+
+    monkeypatch.setattr(Skipping, "read_statistics", count)
+    table = files(*[stats(0, 9)] * 4, partitions=["1", "2", "2", "3"])
+    assert kept(table, "p = 2 AND id = 5") == "12"
+    assert kept(table, "p = 2") == "12"
+    assert seen == [2]
+
+
+def test_a_broken_partition_value_is_an_error_that_names_the_column():
+    with pytest.raises(InvalidTableError, match="p"):
+        kept(files(stats(0, 9), partitions=["one"]), "p = 1")
+
+
+def test_a_predicate_that_fails_on_a_bound_keeps_the_files():
+    assert kept(files(stats(0, 9), stats(5, 6)), "6 / p = 6 AND id = 0") == "0"
+    with pytest.raises(InvalidExpressionError, match="no column"):
+        kept(files(stats(0, 9)), "nothing = 1")
+
+
+def test_columns_of_a_mapped_table_are_found_by_their_physical_names():
+    def mapped(name: str, physical: str, kind: t.DataType) -> t.StructField:
+        return t.StructField(name, kind, True, {"delta.columnMapping.physicalName": physical})
+
+    schema = t.StructType((mapped("id", "col-1", t.LONG), mapped("p", "col-2", t.INTEGER)))
+    plan = Plan(schema, ("p",), "name")
+    table = files(stats(0, 9, column="col-1"), stats(10, 19, column="col-1"))
+    maps = pa.array([[("col-2", "1")], [("col-2", "2")]], pa.map_(pa.string(), pa.string()))
+    table = table.set_column(
+        table.schema.get_field_index("partition_values"), "partition_values", maps
+    )
+    assert kept(table, "id = 15", plan) == "1"
+    assert kept(table, "p = 1", plan) == "0"
+
+
+def test_stats_parsed_is_used_and_json_where_a_file_has_none():
+    side = pa.struct([("id", pa.int64())])
+    parsed = pa.array(
+        [
+            {
+                "numRecords": 1,
+                "minValues": {"id": 0},
+                "maxValues": {"id": 9},
+                "nullCount": {"id": 0},
+            },
+            None,
+            None,
+        ],
+        pa.struct(
+            [
+                ("numRecords", pa.int64()),
+                ("minValues", side),
+                ("maxValues", side),
+                ("nullCount", side),
+            ]
+        ),
+    )
+    table = files(None, stats(10, 19), None).append_column("stats_parsed", parsed)
+    assert kept(table, "id = 15") == "12"
+    assert kept(table, "id = 5") == "02"
+    assert kept(table, "s = 'a'") == "012"
+
+
+# -------------------------------------------------------------------------------------- the traps
+
+
+def test_a_maximum_that_was_cut_to_milliseconds_still_covers_its_microseconds():
+    table = files(stats("2020-01-01T00:00:00.000Z", "2020-01-01T00:00:00.123Z", column="at"))
+    assert kept(table, "at = TIMESTAMP '2020-01-01 00:00:00.123456Z'") == "0"
+    assert kept(table, "at > TIMESTAMP '2020-01-01 00:00:00.123456Z'") == "0"
+    assert kept(table, "at > TIMESTAMP '2020-01-01 00:00:00.124Z'") == ""
+    end = stats("2020-01-01T00:00:00.000Z", "294247-01-10T04:00:54.775Z", column="at")
+    assert kept(files(end), "at > TIMESTAMP '2020-01-01 00:00:00Z'") == "0"
+
+
+@pytest.mark.parametrize("text", ["2020-01-01", "2020-01-01T00:00:00"])
+def test_a_timestamp_whose_zone_nobody_knows_excludes_nothing(text):
+    table = files(stats(text, text, column="at"), stats("2020-01-01T00:00:00Z", "", column="at"))
+    assert kept(table, "at > TIMESTAMP '2030-01-01 00:00:00Z'") == "01"
+
+
+def test_old_offsets_that_were_cut_to_minutes_still_cover_their_seconds():
+    table = files(
+        stats("1890-01-01T00:00:00.000+00:53", "1890-01-01T00:00:00.000+00:53", column="at")
+    )
+    assert kept(table, "at = TIMESTAMP '1889-12-31 23:06:32Z'") == "0"
+    assert kept(table, "at = TIMESTAMP '1889-12-31 23:00:00Z'") == ""
+
+
+def test_dates_before_the_gregorian_calendar_are_covered_in_either_calendar():
+    table = files(stats("1001-01-01", "1001-01-01", column="d"))
+    assert kept(table, "d = DATE '1001-01-07'") == "0"
+    assert kept(table, "d = DATE '1001-03-01'") == ""
+
+
+def test_a_float_maximum_that_leaves_out_nan_does_not_hide_it():
+    table = files(stats(0.0, 1.0, column="x"))
+    assert kept(table, "x > 5") == "0"
+    assert kept(table, "x = CAST('NaN' AS DOUBLE)") == "0"
+    assert kept(table, "x = 5") == ""
+    assert kept(table, "x < -1") == ""
+    assert kept(files(stats(-0.0, -0.0, column="x")), "x = 0") == "0"
+
+
+def test_decimals_beyond_a_double_keep_their_last_digit():
+    low = (
+        '{"numRecords":1,"minValues":{"n":999999999999999999},"maxValues":{"n":999999999999999999}}'
+    )
+    assert kept(files(low), "n = 999999999999999999") == "0"
+    assert kept(files(low), "n = 1000000000000000000") == ""
+
+
+def test_a_shortened_maximum_closed_with_a_character_that_is_not_the_greatest_covers_emoji():
+    table = files(stats("a" * 32, "a" * 32 + "\ufffd", column="s"))
+    assert kept(table, f"s = '{'a' * 32}😀'") == "0"
+    assert kept(table, "s = 'b'") == ""
+
+
+def test_strings_are_ordered_by_their_bytes():
+    table = files(stats("\uffff", "😀", column="s"))
+    assert kept(table, "s = '\U00010000'") == "0"
+    assert kept(table, "s LIKE 'x%'") == ""
+
+
+def test_wide_bounds_with_a_deletion_vector_change_nothing():
+    wide = json.dumps(
+        {
+            "numRecords": 10,
+            "tightBounds": False,
+            "minValues": {"id": 0},
+            "maxValues": {"id": 9},
+            "nullCount": {"id": 4},
+        }
+    )
+    assert kept(files(wide, deleted=3), "id = 9") == "0"
+    assert kept(files(wide, deleted=3), "id IS NULL") == "0"
+    assert kept(files(wide, deleted=3), "id = 10") == ""
+
+
+# ------------------------------------------------------------------------------------ other sources
+
+
+def test_row_groups_are_skipped_by_the_same_predicate_over_footer_statistics():
+    skipping = Skipping.of(parse_expression("id = 5"), SCHEMA, ["p"])
+    columns = {
+        ("minValues", "id"): pa.array([0, 6, None], pa.int64()),
+        ("maxValues", "id"): pa.array([5, 9, None], pa.int64()),
+    }
+    assert skipping.statistics_mask(columns, {}, 3).to_pylist() == [True, False, True]
+
+
+def test_a_predicate_names_the_statistics_that_it_needs():
+    skipping = Skipping.of(parse_expression("id = 5 AND p = 1 AND s IS NULL"), SCHEMA, ["p"])
+    assert {s.path for s in skipping.statistics} == {
+        ("minValues", "id"),
+        ("maxValues", "id"),
+        ("nullCount", "id"),
+        ("nullCount", "s"),
+        ("numRecords",),
+    }
+    assert [f.name for f in skipping.partition_fields] == ["p"]
+    assert Skipping.of(parse_expression("p = 1"), SCHEMA, ["p"]).by_statistics is None
+
+
+# ------------------------------------------------------------------------------------------ counts
+
+
+def count(table: pa.Table, where: str | None = None) -> object:
+    node = None if where is None else bind(parse_expression(where), SCHEMA)
+    found = exact_row_counts(table, node, ["p"])
+    return None if found is None else (found[0], found[1].to_pylist())
+
+
+def test_rows_are_counted_from_statistics_less_those_deleted():
+    assert count(files(stats(0, 1), stats(0, 1, rows=5))) == (15, [])
+    assert count(files(stats(0, 1), stats(0, 1, rows=5), deleted=2)) == (11, [])
+    assert count(files(stats(0, 1)), "p = 1 AND p IS NOT NULL") == (10, [])
+    assert count(files()) == (0, [])
+
+
+def test_files_whose_statistics_do_not_say_are_counted_elsewhere():
+    assert count(files(stats(0, 1), None, "{", '{"numRecords":-1}')) == (10, [1, 2, 3])
+    assert count(files(stats(0, 1, rows=1), deleted=2)) == (0, [0])
+
+
+def test_rows_cannot_be_counted_for_a_predicate_over_rows():
+    assert count(files(stats(0, 1)), "id = 1") is None
+    assert count(files(stats(0, 1)), "6 / p = 1") is None
