@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Protocol
 import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
+from adelta._concurrency import in_thread
 from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.errors import CommitOutcomeUnknownError, InvalidUseError, InvariantViolationError
 from adelta.kernel.actions.file_actions import REMOVE_SCHEMA, decode_path
@@ -394,7 +395,8 @@ class Transaction:
         if await self._is_applied():
             await self._give_up(_Stage.SKIPPED)
             return
-        check_staged(staged, self._configuration().physical_partition_columns)
+        columns = self._configuration().physical_partition_columns
+        await in_thread(check_staged, staged, columns)
         state = self._based_on()
         result = await commit_staged(
             self._coordinator or FilesystemCoordinator(state.store),

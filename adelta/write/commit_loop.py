@@ -12,7 +12,6 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import anyio
@@ -41,6 +40,8 @@ from adelta.log.listing import list_log
 from adelta.log.state import LogState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from adelta._clock import Clock
     from adelta.commit.coordinator import CommitCoordinator
     from adelta.kernel.staged import StagedChanges
@@ -170,7 +171,7 @@ async def _read_winners(state: LogState, *, lost: int) -> list[DecodedCommit]:
 
     ahead = 1 if lost == 1 else _AHEAD
     read_ahead = await map_concurrent(read, range(first, first + ahead), limit=ahead)
-    winners = [commit for commit in takewhile(lambda each: each is not None, read_ahead) if commit]
+    winners = list(_until_missing(read_ahead))
     try:
         if not winners:
             raise MissingCommitError(f"the commit of version {first} is not there")
@@ -186,6 +187,13 @@ async def _read_winners(state: LogState, *, lost: int) -> list[DecodedCommit]:
             "the table again and repeat the work"
         ) from error
     return winners
+
+
+def _until_missing(commits: Iterable[DecodedCommit | None]) -> Iterator[DecodedCommit]:
+    for commit in commits:
+        if commit is None:
+            return
+        yield commit
 
 
 def _winning(commit: DecodedCommit) -> WinningCommit:

@@ -21,9 +21,11 @@ from adelta.errors import (
 )
 from adelta.kernel.log_path import commit_path
 from adelta.log.commit_reader import read_commit
+from adelta.operations import checkpoint
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.builders import TableBuilder
+from tests.support.clock import ManualClock
 from tests.support.stores import CountingStore
 
 if TYPE_CHECKING:
@@ -520,3 +522,23 @@ async def test_removing_a_file_takes_its_rows_away() -> None:
 
     with pytest.raises(ConcurrentDeleteReadError, match="which was read"):
         await attempt()
+
+
+# ------------------------------------------------------------------------------------- old handles
+
+
+async def test_an_old_handle_does_not_commit_into_a_past_that_was_cleaned_up() -> None:
+    store = await new_table()
+    clock = ManualClock()
+    old = Table(store.uri, store=store, clock=clock)
+    await old.snapshot()
+    for number in range(3):
+        async with opened(store).transaction() as tx:
+            await tx.append(rows(number))
+    await checkpoint(opened(store))
+    await store.delete([commit_path(version) for version in range(3)])  # as a clean-up does
+    clock.advance(seconds=601)
+    async with old.transaction() as tx:
+        await tx.append(rows(9))
+    assert tx.version == 4
+    assert await ids(store) == [0, 1, 2, 9]

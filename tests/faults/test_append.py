@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import AdeltaError, CommitOutcomeUnknownError, StorageError
-from adelta.kernel.log_path import LAST_CHECKPOINT_PATH, checkpoint_path
+from adelta.kernel.log_path import LAST_CHECKPOINT_PATH, checkpoint_path, commit_path
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.builders import TableBuilder
@@ -165,3 +165,23 @@ async def test_a_checkpoint_that_fails_does_not_make_the_commit_look_failed(
     paths = {meta.path async for page in inner.list("_delta_log/") for meta in page}
     assert checkpoint_path(1) not in paths
     assert LAST_CHECKPOINT_PATH not in paths
+
+
+async def test_data_files_stay_where_they_may_have_been_committed() -> None:
+    inner = await table_with_rows()
+
+    class LosesSight(WrappedStore):
+        """The commit takes effect, its answer is lost, and the log can no longer be read."""
+
+        async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
+            await self.inner.put_if_absent(path, data)
+            raise CommitOutcomeUnknownError("no answer came")
+
+        async def get(self, path: str) -> bytes:
+            if path == commit_path(2):
+                raise StorageError("the connection is gone")
+            return await super().get(path)
+
+    with pytest.raises(CommitOutcomeUnknownError, match="nobody can say whether version 2"):
+        await append(LosesSight(inner))
+    assert await ids(inner) == AFTER
