@@ -15,6 +15,7 @@ from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.sql import to_sql
 from adelta.spark.datasource import FORMAT
+from adelta.spark.options import absolute_uri
 from adelta.spark.session import ensure_registered
 
 if TYPE_CHECKING:
@@ -45,7 +46,8 @@ def read(
 
     Only the bytes of `columns` are read, and only files that may hold rows for which `where` is
     true: Spark tells a Python data source neither which columns a query needs nor, safely, its
-    filters, so both are better said here than in `select` and `where` afterwards.
+    filters, so both are better said here than in `select` and `where` afterwards. `where` is SQL
+    text, or tuples as `Snapshot.scan` takes them; times in it are the session's.
 
     Raises:
         AnalysisException: Spark's wrapping of any error of adelta, whose text it holds.
@@ -58,9 +60,9 @@ def read(
     reader = spark.read.format(FORMAT).options(**_prefixed(storage_options))
     if columns is not None:
         reader = reader.option("columns", json.dumps(list(columns)))
-    zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"  # of times written without one
+    zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
     if (predicate := to_predicate(where, zone=zone)) is not None:
-        reader = reader.option("where", to_sql(predicate))
+        reader = reader.option("where", to_sql(predicate)).option("timeZone", zone)
     if version is not None:
         reader = reader.option("versionAsOf", str(version))
     if timestamp is not None:
@@ -68,7 +70,7 @@ def read(
         reader = reader.option("timestampAsOf", text)
     if not is_remote():
         reader = reader.option("minPartitions", str(spark.sparkContext.defaultParallelism))
-    return reader.load(uri)
+    return reader.load(absolute_uri(uri))
 
 
 def write(
@@ -104,7 +106,7 @@ def write(
         writer = writer.option("txnAppId", txn[0]).option("txnVersion", str(txn[1]))
     if user_metadata is not None:
         writer = writer.option("userMetadata", user_metadata)
-    writer.mode("overwrite" if mode == "overwrite" else "append").save(uri)
+    writer.mode("overwrite" if mode == "overwrite" else "append").save(absolute_uri(uri))
 
 
 def _prefixed(storage_options: Mapping[str, str] | None) -> dict[str, str]:

@@ -11,6 +11,7 @@ from adelta.errors import TableNotFoundError, UnsupportedFeatureError
 from adelta.operations.detail import detail
 from adelta.operations.history import history
 from adelta.spark.dataframes import read
+from adelta.spark.options import absolute_uri
 from adelta.sync._portal import call
 from adelta.table import open_table
 
@@ -79,7 +80,7 @@ class DeltaTable:
         alias: str | None = None,
     ) -> None:
         self._spark = spark
-        self._path = path
+        self._path = absolute_uri(path)
         self._storage_options = dict(storage_options or {})
         self._alias = alias
 

@@ -18,7 +18,7 @@ from adelta.errors import InvalidOptionError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ReadOptions", "WriteOptions", "list_option"]
+__all__ = ["ReadOptions", "WriteOptions", "absolute_uri"]
 
 _READ = (
     "path",
@@ -29,6 +29,7 @@ _READ = (
     "filterPushdown",
     "maxPartitionBytes",
     "minPartitions",
+    "timeZone",
 )
 _WRITE = (
     "path",
@@ -96,7 +97,13 @@ _MAX_PARTITION_BYTES = 128 << 20
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What a batch read was asked for."""
+    """What a batch read was asked for.
+
+    `columns` are all that is read of a table, `where` says which rows, and `time_zone` which time
+    it means by one that names no zone. Files are packed into tasks of `max_partition_bytes`, but at
+    least `min_partitions` of them. `filter_pushdown` lets Spark hand over the filters of a query:
+    with PySpark up to 4.3 that is wrong where the DataFrame serves more than one.
+    """
 
     uri: str
     storage_options: Mapping[str, str] = field(repr=False)  # may hold secrets
@@ -104,6 +111,7 @@ class ReadOptions:
     timestamp: str | None = None
     columns: tuple[str, ...] | None = None
     where: str | None = None
+    time_zone: str = "UTC"
     filter_pushdown: bool = False
     max_partition_bytes: int = _MAX_PARTITION_BYTES
     min_partitions: int = 1
@@ -118,7 +126,7 @@ class ReadOptions:
         given, storage = _sort(options, _READ)
         if "versionasof" in given and "timestampasof" in given:
             raise InvalidOptionError("give versionAsOf or timestampAsOf, not both")
-        columns = list_option("columns", given.get("columns"))
+        columns = _names("columns", given.get("columns"))
         if columns == ():
             raise InvalidOptionError("the option columns names no column; leave it out for all")
         most = _integer("maxPartitionBytes", given.get("maxpartitionbytes"), least=1)
@@ -130,6 +138,7 @@ class ReadOptions:
             timestamp=given.get("timestampasof"),
             columns=columns,
             where=given.get("where"),
+            time_zone=given.get("timezone", "UTC"),
             filter_pushdown=_boolean("filterPushdown", given.get("filterpushdown", "false")),
             max_partition_bytes=most or _MAX_PARTITION_BYTES,
             min_partitions=fewest or os.cpu_count() or 1,
@@ -138,7 +147,12 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What a batch write was asked for."""
+    """What a batch write was asked for.
+
+    `partition_by` is for a table that the write creates. `if_exists` is ``error`` or ``ignore``
+    where an existing table is not to be written to. With `txn`, an application's id and the number
+    of this write, work that the table shows as done is skipped.
+    """
 
     uri: str
     storage_options: Mapping[str, str] = field(repr=False)  # may hold secrets
@@ -167,21 +181,20 @@ class WriteOptions:
         return cls(
             uri=_uri(given),
             storage_options=storage,
-            partition_by=list_option("partitionBy", given.get("partitionby")),
+            partition_by=_names("partitionBy", given.get("partitionby")),
             if_exists=if_exists,
             txn=None if app_id is None or number is None else (app_id, number),
             user_metadata=given.get("usermetadata"),
         )
 
 
-def list_option(name: str, text: str | None) -> tuple[str, ...] | None:
-    """Names in an option: separated by commas, or a JSON list where a name holds a comma.
+def absolute_uri(uri: str) -> str:
+    """The address with a relative path made one of this process's directory."""
+    return uri if ":/" in uri else os.path.abspath(uri)
 
-    >>> list_option("columns", "a, b")
-    ('a', 'b')
-    >>> list_option("columns", '["a,b"]')
-    ('a,b',)
-    """
+
+def _names(name: str, text: str | None) -> tuple[str, ...] | None:
+    """Names in an option: separated by commas, or a JSON list where a name holds a comma."""
     if text is None:
         return None
     if text.lstrip().startswith("["):
@@ -232,7 +245,7 @@ def _uri(given: Mapping[str, str]) -> str:
         raise InvalidOptionError(
             "no table is named: give its address, as in spark.read.format('adelta').load(path)"
         )
-    return path if ":/" in path else os.path.abspath(path)
+    return absolute_uri(path)
 
 
 def _integer(name: str, text: str | None, *, least: int) -> int | None:

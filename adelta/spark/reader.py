@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.nodes import conjunction
+from adelta.kernel.expressions.resolve import bind_predicate
 from adelta.kernel.file_set import FileSet
 from adelta.scan import read_files
 from adelta.spark.filters import to_expression
@@ -28,14 +29,16 @@ from adelta.sync._portal import call
 from adelta.table import open_table
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
     import pyarrow as pa
     from pyspark.sql import types as s
     from pyspark.sql.datasource import Filter
 
     from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.scan_plan import ScanPlan
+    from adelta.kernel.schema.types import StructType
     from adelta.snapshot import Snapshot
     from adelta.spark.options import ReadOptions
     from adelta.table import Table
@@ -67,7 +70,7 @@ def load_schema(options: ReadOptions) -> tuple[int, s.StructType]:
     async def load() -> tuple[int, s.StructType]:
         async with open_table(options.uri, options.storage_options) as table:
             snapshot = await _snapshot(table, options)
-            plan = snapshot.scan(options.columns, options.where).plan
+            plan = snapshot.scan(options.columns, _where(options, snapshot.delta_schema)).plan
             return snapshot.version, to_spark_schema(plan.output)
 
     return call(load)
@@ -77,6 +80,11 @@ async def _snapshot(table: Table, options: ReadOptions, version: int | None = No
     if version is None and options.timestamp is not None:
         return await table.snapshot(timestamp=options.timestamp)
     return await table.snapshot(version=options.version if version is None else version)
+
+
+def _where(options: ReadOptions, schema: StructType) -> Node | None:
+    node = to_predicate(options.where, zone=options.time_zone)
+    return None if node is None else bind_predicate(node, schema, zone=options.time_zone)
 
 
 class DeltaReader(DataSourceReader):
@@ -105,7 +113,7 @@ class DeltaReader(DataSourceReader):
         async with open_table(options.uri, options.storage_options) as table:
             snapshot = await _snapshot(table, options, self._version)
             pushed = to_expression(self._pushed, snapshot.delta_schema)
-            where = conjunction(to_predicate(options.where), pushed)
+            where = conjunction(_where(options, snapshot.delta_schema), pushed)
             scan = snapshot.scan(self._schema.fieldNames(), where)
             self._check(scan.plan)
             found = FileSet(await scan.files())
@@ -156,7 +164,7 @@ async def _rows(
             roots, partition.plan, partition.files, read_ahead_bytes=_READ_AHEAD_BYTES
         )
         # A LIMIT ends the task early, and then what is under way has to end with it.
-        async with aclosing(cast("AsyncGenerator[pa.Table, None]", tables)):
+        async with aclosing(tables):
             async for table in tables:
                 for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
                     if batch.num_rows:

@@ -18,7 +18,7 @@ from adelta.kernel.schema import types as t
 from adelta.kernel.schema.json import data_type_from_json, type_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 __all__ = ["arrow_schema", "conform", "fits", "to_delta_schema", "to_spark_schema"]
 
@@ -42,6 +42,9 @@ _PLAIN = (
 def to_delta_schema(schema: s.StructType) -> t.StructType:
     """The Delta schema of a table that holds rows of a Spark schema.
 
+    Nulls are allowed wherever there can be any: that the rows at hand have none says nothing of
+    those to come. It is what delta-spark does.
+
     Raises:
         SchemaMismatchError: a column has a type that Delta does not have.
     """
@@ -52,12 +55,12 @@ def to_delta_schema(schema: s.StructType) -> t.StructType:
     except InvalidTableError as error:
         raise SchemaMismatchError(f"the DataFrame's schema is no table schema: {error}") from error
     assert isinstance(converted, t.StructType)
-    return _with_metadata(converted, _of_table)
+    return _with_fields(converted, _of_table)
 
 
 def to_spark_schema(schema: t.StructType) -> s.StructType:
     """The Spark schema of a DataFrame over a table with a Delta schema."""
-    raw: Any = type_to_json(_with_metadata(schema, _of_frame))
+    raw: Any = type_to_json(_with_fields(schema, _of_frame))
     return s.StructType.fromJson(raw)
 
 
@@ -135,36 +138,45 @@ def _check(data_type: s.DataType, path: str) -> None:
             )
 
 
-def _of_table(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in metadata.items() if not k.startswith(("__", "delta."))}
+def _of_table(field: t.StructField) -> t.StructField:
+    kept = {k: v for k, v in field.metadata.items() if not k.startswith(("__", "delta."))}
+    return t.StructField(field.name, _nullable(field.type), True, kept)
 
 
-def _of_frame(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in metadata.items() if not k.startswith("delta.")}
+def _of_frame(field: t.StructField) -> t.StructField:
+    kept = {k: v for k, v in field.metadata.items() if not k.startswith("delta.")}
+    return t.StructField(field.name, field.type, field.nullable, kept)
 
 
-def _with_metadata(
-    schema: t.StructType, keep: Callable[[Mapping[str, Any]], dict[str, Any]]
+def _nullable(data_type: t.DataType) -> t.DataType:
+    match data_type:
+        case t.ArrayType(element, _):
+            return t.ArrayType(_nullable(element))
+        case t.MapType(key, value, _):
+            return t.MapType(_nullable(key), _nullable(value))
+    return data_type
+
+
+def _with_fields(
+    schema: t.StructType, change: Callable[[t.StructField], t.StructField]
 ) -> t.StructType:
-    """The same schema with `keep` applied to the metadata of every field in it."""
+    """The same schema with `change` applied to every field in it, the innermost first."""
     return t.StructType(
         tuple(
-            t.StructField(f.name, _rebuilt(f.type, keep), f.nullable, keep(f.metadata))
+            change(t.StructField(f.name, _rebuilt(f.type, change), f.nullable, f.metadata))
             for f in schema
         )
     )
 
 
-def _rebuilt(
-    data_type: t.DataType, keep: Callable[[Mapping[str, Any]], dict[str, Any]]
-) -> t.DataType:
+def _rebuilt(data_type: t.DataType, change: Callable[[t.StructField], t.StructField]) -> t.DataType:
     match data_type:
         case t.StructType():
-            return _with_metadata(data_type, keep)
+            return _with_fields(data_type, change)
         case t.ArrayType(element, contains_null):
-            return t.ArrayType(_rebuilt(element, keep), contains_null)
+            return t.ArrayType(_rebuilt(element, change), contains_null)
         case t.MapType(key, value, contains_null):
-            return t.MapType(_rebuilt(key, keep), _rebuilt(value, keep), contains_null)
+            return t.MapType(_rebuilt(key, change), _rebuilt(value, change), contains_null)
     return data_type
 
 

@@ -104,6 +104,19 @@ def test_where_may_be_tuples(spark, table):
     assert ids(df) == list(range(15, 20))
 
 
+def test_times_in_where_are_of_the_session(spark, tmp_path):
+    path = str(tmp_path / "t")
+    at = [dt.datetime(2024, 3, 10, hour, tzinfo=dt.UTC) for hour in (4, 5, 6)]
+    write_deltalake(
+        path, pa.table({"id": [4, 5, 6], "at": pa.array(at, pa.timestamp("us", "UTC"))})
+    )
+    for midnight in ("TIMESTAMP'2024-03-10 00:00:00'", "'2024-03-10'", "DATE'2024-03-10'"):
+        condition = f"at >= {midnight}"  # in New York
+        assert ids(adelta.spark.read(spark, path, where=condition)) == [5, 6], condition
+        assert ids(load(spark, path).where(condition)) == [5, 6], condition
+    assert ids(load(spark, path, where="at >= '2024-03-10'")) == [4, 5, 6]  # in UTC
+
+
 def test_a_where_that_does_not_fit_is_an_error_that_says_so(spark, table):
     with pytest.raises(AnalysisException, match=r"InvalidExpressionError.*nosuch"):
         load(spark, table, where="nosuch = 1")

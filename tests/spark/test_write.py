@@ -148,6 +148,12 @@ def test_users_may_leave_a_note_with_the_commit(spark, path):
     assert [commit["userMetadata"] for commit in commits(path)] == ["first load", "second"]
 
 
+def test_a_table_made_from_rows_without_nulls_takes_nulls_later(spark, path):
+    adelta.spark.write(spark.range(1), path)
+    adelta.spark.write(spark.sql("SELECT CAST(NULL AS BIGINT) id"), path, mode="append")
+    assert spark.read.format("adelta").load(path).where("id IS NULL").count() == 1
+
+
 def test_columns_are_matched_by_name(spark, path):
     adelta.spark.write(spark.createDataFrame([(1, "a")], "id long, name string"), path)
     swapped = spark.createDataFrame([("b", 2)], "NAME string, id int")
