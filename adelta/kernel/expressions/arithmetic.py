@@ -233,19 +233,15 @@ def round_half_up(values: Values, digits: int) -> Values:
         return pa.array(
             [None if v is None else _quantized(v, unit) for v in values.to_pylist()], target
         )
-    if pa.types.is_float32(kind):
-        texts = (None if v is None else str(np.float32(v)) for v in values.to_pylist())
-    else:
-        texts = (None if v is None else repr(v) for v in values.to_pylist())
-    return pa.array([None if v is None else _rounded_float(v, unit) for v in texts], kind)
+    rounded = [None if v is None else _rounded_float(v, unit) for v in values.to_pylist()]
+    return pa.array(rounded, kind)
 
 
 def _quantized(value: Decimal, unit: Decimal) -> Decimal:
     return value.quantize(unit, ROUND_HALF_UP, _EXACT)
 
 
-def _rounded_float(text: str, unit: Decimal) -> float:
-    number = float(text)
+def _rounded_float(number: float, unit: Decimal) -> float:
     if not math.isfinite(number) or abs(number) >= _NO_FRACTION:
         return number
-    return float(Decimal(text).quantize(unit, ROUND_HALF_UP, _EXACT))
+    return float(Decimal(repr(number)).quantize(unit, ROUND_HALF_UP, _EXACT))

@@ -381,7 +381,7 @@ def _to_decimal(values: Values, to: t.DecimalType, target: pa.DataType, is_try: 
         if isinstance(value, float):
             if not math.isfinite(value):
                 return None
-            value = str(np.float32(value)) if pa.types.is_float32(source) else repr(value)
+            value = repr(value)  # of a float, too, the digits that it has as a double
         return _fit_decimal(Decimal(value), to)
 
     return _each(values, fit, to, is_try)

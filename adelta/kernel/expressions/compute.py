@@ -383,7 +383,8 @@ def _replace(arguments: tuple[Node, ...], rows: _Rows) -> Any:
     what = _constant(arguments[1])
     if what is None:
         return arrow.nulls(rows.count, pa.string())
-    return strings.replace(_array(arguments[0], rows), what, _value(arguments[2], rows))
+    by = _value(arguments[2], rows) if len(arguments) > 2 else pa.scalar("")
+    return strings.replace(_array(arguments[0], rows), what, by)
 
 
 _FUNCTIONS: dict[str, Callable[[tuple[Node, ...], _Rows], Any]] = {

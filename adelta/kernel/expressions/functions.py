@@ -32,7 +32,7 @@ class Arity:
         return f"{self.least} to {self.most} arguments"
 
 
-_ONE, _TWO, _THREE, _MANY = Arity(1, 1), Arity(2, 2), Arity(3, 3), Arity(1, None)
+_ONE, _TWO, _MANY = Arity(1, 1), Arity(2, 2), Arity(1, None)
 
 FUNCTIONS: Mapping[str, Arity] = MappingProxyType(
     {
@@ -76,7 +76,7 @@ FUNCTIONS: Mapping[str, Arity] = MappingProxyType(
         "lower": _ONE,
         "ltrim": Arity(1, 2),
         "md5": _ONE,
-        "replace": _THREE,
+        "replace": Arity(2, 3),
         "right": _TWO,
         "rlike": _TWO,
         "rtrim": Arity(1, 2),

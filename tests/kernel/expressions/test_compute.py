@@ -236,8 +236,12 @@ _rows = st.fixed_dictionaries(
 )
 _TYPES = pa.schema(
     {
-        **{"i": pa.int32(), "j": pa.int64(), "f": pa.float64(), "g": pa.float64()},
-        **{"s": pa.string(), "t": pa.string()},
+        "i": pa.int32(),
+        "j": pa.int64(),
+        "f": pa.float64(),
+        "g": pa.float64(),
+        "s": pa.string(),
+        "t": pa.string(),
     }
 )
 
