@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from adelta.errors import InvalidUseError
-from adelta.sync._portal import Caller, Done, Failed, abandon, current, is_current
+from adelta.sync._portal import Caller, Done, Failed, current, is_current
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -53,9 +53,7 @@ class Hold(Generic[T_co]):
 
     def drop(self) -> None:
         """Leave soon, as if the block had been cancelled. Never blocks: finalisers call it."""
-        if self.foreign:
-            abandon(self._task)
-        else:
+        if not self.foreign:
             self._portal.post(self._cancel)
 
     def _begin(self, caller: Caller) -> None:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Se
 from typing import Final, Generic, ParamSpec, TypeVar, cast
 
 from adelta.errors import InvalidUseError
-from adelta.sync._portal import END, Caller, Done, Failed, Portal, abandon, current, is_current, run
+from adelta.sync._portal import END, Caller, Done, Failed, Portal, current, is_current, run
 
 __all__ = ["BlockingIterator", "items", "iterate"]
 
@@ -171,8 +171,6 @@ class BlockingIterator(Iterator[T_co]):
         """End the iteration soon, without waiting: the collector may run on any thread."""
         if is_current(self._portal):
             self._portal.post(self._pump.cancel)
-        else:
-            abandon(self._pump)
 
     def _end(self) -> None:
         self._over = True

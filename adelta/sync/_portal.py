@@ -51,6 +51,10 @@ T = TypeVar("T")
 _CLEANUP_SECONDS: Final = 5.0
 """How long cancelled work may clean up, be it interrupted or ended by the interpreter's exit."""
 
+_SLICE_SECONDS: Final = 0.5
+"""How long a thread sleeps at most before it looks for signals: one that comes just before it falls
+asleep does not wake it, and on Windows none does."""
+
 
 class Closable(Protocol):
     """What must be closed on the loop that it was opened on."""
@@ -123,10 +127,10 @@ class Caller:
         self._portal.refuse_own_thread()
         try:
             self._portal.submit(begin)
-            message = self._mailbox.get()
+            message = self._receive()
             while isinstance(message, _Pull):
                 self._serve(message)
-                message = self._mailbox.get()
+                message = self._receive()
         except BaseException:
             if self._portal.post(self._give_up):
                 self._linger()
@@ -143,6 +147,11 @@ class Caller:
         finally:
             del message, self  # else the error's traceback holds the error: a cycle
 
+    def _receive(self) -> Done | Failed | _Pull:
+        while True:
+            with suppress(queue.Empty):
+                return self._mailbox.get(timeout=_SLICE_SECONDS)
+
     def _serve(self, pull: _Pull) -> None:
         answer: Done | Failed
         try:
@@ -158,9 +167,13 @@ class Caller:
             self.interrupt()
 
     def _linger(self) -> None:
-        with suppress(queue.Empty):
-            while isinstance(self._mailbox.get(timeout=_CLEANUP_SECONDS), _Pull):
-                pass
+        left = _CLEANUP_SECONDS
+        while left > 0:
+            try:
+                if not isinstance(self._mailbox.get(timeout=min(left, _SLICE_SECONDS)), _Pull):
+                    return
+            except queue.Empty:
+                left -= _SLICE_SECONDS
 
 
 _caller: contextvars.ContextVar[Caller | None] = contextvars.ContextVar(

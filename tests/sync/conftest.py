@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
+class Interrupt:
+    """A signal whose handler raises `error`."""
+
+    error: type[BaseException] = KeyboardInterrupt
+
+    def __call__(self) -> None:
+        os.kill(os.getpid(), signal.SIGALRM)
+
+    def handle(self, *_: object) -> None:
+        raise self.error
+
+
 @pytest.fixture(scope="session")
 def lake_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the sample package and the blocking twin generated from it."""
@@ -45,19 +57,14 @@ def name(lake: ModuleType, request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def alarm() -> Iterator[Callable[[float, type[BaseException]], None]]:
-    """Raises in the main thread after some seconds, as Ctrl-C or a signal-based timeout does."""
+def interrupt() -> Iterator[Interrupt]:
+    """Raises in the main thread, whatever it does, as Ctrl-C or a signal-based timeout would.
 
-    def set_alarm(seconds: float, error: type[BaseException]) -> None:
-        def ring(*_: object) -> None:
-            raise error
-
-        signal.signal(signal.SIGALRM, ring)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-
-    before = signal.getsignal(signal.SIGALRM)
-    yield set_alarm
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    Called from any thread: a test that has the interrupted work call it depends on no clock.
+    """
+    interrupt = Interrupt()
+    before = signal.signal(signal.SIGALRM, interrupt.handle)
+    yield interrupt
     signal.signal(signal.SIGALRM, before)
 
 

@@ -13,6 +13,9 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
+WARNINGS = ("-W", "always::ResourceWarning", "-W", "always::RuntimeWarning")
+"""Whatever is left unclosed or never awaited shows on stderr."""
+
 _PREAMBLE = """
 import asyncio, atexit, gc, os, sys, threading, time
 import aiohttp
@@ -88,9 +91,9 @@ _CASES = {
 }
 
 
-def run(script: str, *options: str) -> subprocess.CompletedProcess[str]:
+def run(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-X", "dev", *options, "-c", _PREAMBLE + script],
+        [sys.executable, *WARNINGS, "-c", _PREAMBLE + script],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
@@ -125,7 +128,7 @@ def late():
 
 def test_ctrl_c_ends_a_waiting_program_with_nothing_but_its_own_traceback() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-X", "dev", "-c", _PREAMBLE + "r = Resource(); call(r.open); call(wait)"],
+        [sys.executable, *WARNINGS, "-c", _PREAMBLE + "r = Resource(); call(r.open); call(wait)"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None

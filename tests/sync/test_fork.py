@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import multiprocessing
 import os
 import pickle
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +18,7 @@ from adelta.errors import InvalidUseError
 from adelta.sync import _portal
 from adelta.sync._iterate import iterate
 from adelta.sync._portal import call, current
+from tests.sync.test_exit import WARNINGS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -140,13 +143,49 @@ def test_the_parents_portal_is_never_collected_in_the_child(in_child: InChild) -
     parents = id(current())
 
     def held() -> bool:
-        import gc
-
         gc.collect()
         return any(id(thing) == parents for thing in _portal._abandoned)
 
     assert in_child(held)
     assert not _portal._abandoned
+
+
+def test_what_is_abandoned_outlives_even_the_interpreters_last_sweep() -> None:
+    script = """
+import os, sys
+from adelta.sync._portal import abandon
+class Loud:
+    def __del__(self, write=os.write): write(2, b"collected")
+abandon(Loud())
+loud = Loud()
+loud.me = loud
+abandon(loud)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_nothing_that_belongs_to_the_parents_loop_is_collected_in_the_child(
+    lake: ModuleType, name: str, in_child: InChild
+) -> None:
+    """Neither what handles stand for when they open anew, nor what they did when they vanish."""
+    table = lake.open_table(name)
+    kept = {"used": table.snapshot(), "dropped": table.snapshot(), "never used": table.snapshot()}
+    steps = [lake.tail(table)]
+    next(steps[0])
+    live = [weakref.ref(handle._live) for handle in kept.values()]
+    live.append(weakref.ref(steps[0]._pump))
+
+    def use() -> list[bool]:
+        kept["used"].scan().rows()
+        kept.clear()
+        steps.clear()
+        gc.collect()
+        return [ref() is not None for ref in live]
+
+    assert in_child(use) == [True] * 4
 
 
 def test_an_iterator_of_the_parent_is_refused_in_the_child_and_goes_on_in_the_parent(
@@ -328,8 +367,7 @@ assert call(store.get)[0] == b"hello"   # over the same socket, which must still
 @pytest.mark.parametrize("use", [True, False])
 def test_a_child_that_exits_disturbs_neither_its_parents_sockets_nor_stderr(use: bool) -> None:
     done = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "ignore::DeprecationWarning", "-c",
-         _SESSION.replace("{use}", str(use))],
+        [sys.executable, *WARNINGS, "-c", _SESSION.replace("{use}", str(use))],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")

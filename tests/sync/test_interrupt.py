@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import time
 from typing import TYPE_CHECKING
 
@@ -16,20 +15,25 @@ from adelta.sync._portal import call, feed
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-    Alarm = Callable[[float, type[BaseException]], None]
+    from tests.sync.conftest import Interrupt
 
 
 class Work:
-    """Something that takes for ever, and says how it ended."""
+    """Something that takes for ever, has its caller interrupted, and says how it ended."""
 
-    def __init__(self, *, cleanup: float = 0.0) -> None:
+    def __init__(self, interrupt: Interrupt, *, cleanup: float = 0.0, again: bool = False) -> None:
         self.ended: list[str] = []
+        self._interrupt = interrupt
         self._cleanup = cleanup
+        self._again = again
 
     async def run(self) -> None:
+        self._interrupt()
         try:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
+            if self._again:
+                self._interrupt()
             await asyncio.sleep(self._cleanup)
             self.ended.append("cancelled")
             raise
@@ -47,41 +51,35 @@ class Work:
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError, SystemExit])
 def test_an_interrupt_cancels_the_task_and_is_raised(
-    alarm: Alarm, error: type[BaseException]
+    interrupt: Interrupt, error: type[BaseException]
 ) -> None:
-    work = Work(cleanup=0.05)
-    alarm(0.1, error)
+    interrupt.error = error
+    work = Work(interrupt, cleanup=0.05)
     with pytest.raises(error):
         call(work.run)
     assert work.ended == ["cancelled"]
 
 
-def test_a_second_interrupt_does_not_wait_for_the_clean_up(alarm: Alarm) -> None:
-    work = Work(cleanup=3600)
-    alarm(0.1, KeyboardInterrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.1, 0.2)  # and again, and again
-    started = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
+def test_a_second_interrupt_does_not_wait_for_the_clean_up(interrupt: Interrupt) -> None:
+    work = Work(interrupt, cleanup=3600, again=True)
+    with pytest.raises(KeyboardInterrupt) as caught:
         call(work.run)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    assert time.monotonic() - started < _portal._CLEANUP_SECONDS
+    assert isinstance(caught.value.__context__, KeyboardInterrupt)
     assert work.ended == []
 
 
 def test_work_that_does_not_clean_up_is_left_behind_after_a_moment(
-    alarm: Alarm, monkeypatch: pytest.MonkeyPatch
+    interrupt: Interrupt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_portal, "_CLEANUP_SECONDS", 0.1)
-    alarm(0.1, KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
-        call(Work(cleanup=3600).run)
+        call(Work(interrupt, cleanup=3600).run)
 
 
-def test_an_interrupted_iteration_is_over_and_says_so(alarm: Alarm) -> None:
-    work = Work()
+def test_an_interrupted_iteration_is_over_and_says_so(interrupt: Interrupt) -> None:
+    work = Work(interrupt)
     steps = iterate((), work.items)
     assert next(steps) == 1
-    alarm(0.1, KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         next(steps)
     assert work.ended == ["cancelled"]
@@ -89,21 +87,21 @@ def test_an_interrupted_iteration_is_over_and_says_so(alarm: Alarm) -> None:
         next(steps)
 
 
-def test_an_interrupt_while_leaving_a_block_cancels_the_leaving(alarm: Alarm) -> None:
-    work = Work()
+def test_an_interrupt_while_leaving_a_block_cancels_the_leaving(interrupt: Interrupt) -> None:
+    work = Work(interrupt)
     hold = enter(work)
     hold.__enter__()
-    alarm(0.1, KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         hold.__exit__(None, None, None)
     assert work.ended == ["cancelled"]
 
 
-def test_an_interrupt_in_a_fed_generator_cancels_the_task(alarm: Alarm) -> None:
+def test_an_interrupt_in_a_fed_generator_cancels_the_task(interrupt: Interrupt) -> None:
     ended: list[str] = []
 
     def slow() -> Iterator[int]:
         yield 1
+        interrupt()
         time.sleep(3600)
 
     async def total(numbers: AsyncIterator[int]) -> int:
@@ -113,7 +111,6 @@ def test_an_interrupt_in_a_fed_generator_cancels_the_task(alarm: Alarm) -> None:
             ended.append("cancelled")
             raise
 
-    alarm(0.1, KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
         call(total, feed(slow()))
     assert ended == ["cancelled"]
@@ -135,11 +132,14 @@ def test_an_interrupt_that_finds_the_item_fetched_does_not_skip_it_silently(
             class LateMailbox:
                 put = mailbox.put
 
-                def get(self, timeout: float | None = None) -> object:
-                    if timeout is None:
-                        mailbox.get()  # the item has arrived when Ctrl-C is pressed
-                        raise KeyboardInterrupt
-                    return mailbox.get(timeout=0.1)
+                interrupted = False
+
+                def get(self, timeout: float) -> object:
+                    if self.interrupted:
+                        return mailbox.get(timeout=0.1)
+                    self.interrupted = True
+                    mailbox.get()  # the item has arrived when Ctrl-C is pressed
+                    raise KeyboardInterrupt
 
             self._mailbox = LateMailbox()  # type: ignore[assignment]
             return super().wait(begin)
