@@ -6,6 +6,7 @@
 * `in_thread` runs blocking or CPU-heavy work in a worker thread. Its limit is the process's cores:
   more threads of CPU work only fight for the interpreter lock.
 * `in_io_thread` runs blocking file-system calls, which wait rather than compute.
+* `to_the_end` runs what must not be torn by a cancellation.
 
 The first failure cancels the rest and is raised as itself, never inside an exception group.
 """
@@ -30,7 +31,7 @@ from weakref import WeakKeyDictionary
 import anyio
 import anyio.to_thread
 
-__all__ = ["ReadAhead", "in_io_thread", "in_thread", "map_concurrent", "map_stream"]
+__all__ = ["ReadAhead", "in_io_thread", "in_thread", "map_concurrent", "map_stream", "to_the_end"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -133,6 +134,26 @@ async def map_stream(
     if failure:
         raise failure[0]
     return [results[index] for index in range(len(results))]
+
+
+async def to_the_end(work: Awaitable[R]) -> R:
+    """Result of `work`, which is not torn even where the caller is cancelled meanwhile.
+
+    A cancellation, of a scope as of the task, is raised when the work has ended.
+    """
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    with anyio.CancelScope(shield=True):  # keeps scopes out; what follows keeps the rest out
+        while not task.done():
+            try:
+                await asyncio.wait((task,))
+            except asyncio.CancelledError as error:
+                cancelled = error
+    if cancelled is not None:
+        if not task.cancelled():
+            task.exception()  # seen, and of less weight than the cancellation
+        raise cancelled
+    return task.result()
 
 
 class ReadAhead(AsyncIterator[R], Generic[T, R]):

@@ -315,9 +315,14 @@ class Transaction:
         except CommitOutcomeUnknownError:
             self._stage = _Stage.UNKNOWN
             raise
-        except BaseException:
+        except Exception:
             if self._stage is _Stage.COMMITTING:
                 await self._give_up(_Stage.ABORTED)
+            raise
+        except BaseException:
+            # Cancelled or interrupted: the commit may stand, and then it needs its files.
+            if self._stage is _Stage.COMMITTING:
+                self._stage = _Stage.UNKNOWN
             raise
 
     # ------------------------------------------------------------------------------- inside

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from adelta._concurrency import in_thread, map_concurrent
+from adelta._concurrency import in_thread, map_concurrent, to_the_end
 from adelta.commit.coordinator import Committed, Lost, Unknown
 from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.errors import (
@@ -99,8 +99,7 @@ async def commit_staged(
         small = len(staged.adds) + staged.removes.num_rows + len(staged.cdc) < _INLINE_FILES
         data = encode() if small else await in_thread(encode)
         # A put that is cancelled half-way has an outcome that nobody knows.
-        with anyio.CancelScope(shield=True):
-            outcome = await coordinator.commit(version, data, staged.transaction_id)
+        outcome = await to_the_end(coordinator.commit(version, data, staged.transaction_id))
         if isinstance(outcome, Committed):
             decode = partial(decode_commit, version, data, outcome.timestamp_ms)
             mine = decode() if small else await in_thread(decode)
@@ -233,8 +232,8 @@ async def commit_new_table(
         in_commit_timestamp_ms=now if configuration.in_commit_timestamps_enabled else None,
     )
     data = await in_thread(lambda: encode_commit(assemble(staged, info)))
-    with anyio.CancelScope(shield=True):  # as above
-        outcome = await FilesystemCoordinator(store).commit(0, data, staged.transaction_id)
+    claim = FilesystemCoordinator(store).commit(0, data, staged.transaction_id)
+    outcome = await to_the_end(claim)  # as above
     if isinstance(outcome, Unknown):
         raise _unknown(store.uri, outcome, staged)
     if isinstance(outcome, Lost):

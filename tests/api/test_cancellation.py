@@ -1,0 +1,92 @@
+"""Transactions whose task is cancelled: the table reads as before or after, never between."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, TypeVar
+
+import anyio
+import pyarrow as pa
+import pytest
+
+from adelta.storage.memory import MemoryStore
+from adelta.table import Table
+from tests.support.logs import metadata, protocol, put_commit
+from tests.support.stores import Request, WrappedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+R = TypeVar("R")
+ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
+
+
+class PausingStore(WrappedStore):
+    """A store that stops before or after the put of a commit until it is told to go on."""
+
+    def __init__(self, *, after: bool) -> None:
+        super().__init__(MemoryStore())
+        self.after = after
+        self.armed = False
+        self.reached = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+        if not (self.armed and request.kind == "put" and request.path.endswith(".json")):
+            return await run()
+        result = await run() if self.after else None
+        self.reached.set()
+        await self.go_on.wait()
+        return result if result is not None else await run()
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("by", ["task", "scope"])
+async def test_a_commit_that_is_cancelled_half_way_keeps_its_files(after: bool, by: str) -> None:
+    store = PausingStore(after=after)
+    table = Table("memory://cancelled", store=store)
+    await put_commit(store, 0, protocol(), metadata())
+    store.armed = True
+    scope = anyio.CancelScope()
+
+    async def append() -> None:
+        with scope:
+            async with table.transaction() as tx:
+                await tx.append(ROWS)
+
+    task = asyncio.ensure_future(append())
+    await store.reached.wait()
+    if by == "task":
+        task.cancel()
+    else:
+        scope.cancel()
+    await asyncio.sleep(0.02)
+    store.go_on.set()
+    await asyncio.wait((task,))
+    store.armed = False
+    count = await (await table.snapshot()).scan().count()
+    rows = await (await table.snapshot()).scan().to_arrow()
+    assert count == rows.num_rows
+    assert count == 3, "the put was sent, so it is let through"
+
+
+async def test_a_transaction_that_is_cancelled_before_its_commit_leaves_nothing() -> None:
+    store = MemoryStore()
+    table = Table("memory://cancelled", store=store)
+    await put_commit(store, 0, protocol(), metadata())
+    began = asyncio.Event()
+
+    async def append() -> None:
+        async with table.transaction() as tx:
+            await tx.append(ROWS)
+            began.set()
+            await asyncio.sleep(60)
+
+    task = asyncio.ensure_future(append())
+    await began.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await (await table.snapshot()).scan().count() == 0
+    pages = [page async for page in store.list("")]
+    assert not [m.path for page in pages for m in page if m.path.endswith(".parquet")]
