@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from adelta._concurrency import in_thread, map_concurrent
+from adelta.errors import InvalidTableError
 from adelta.kernel.data_skipping.prune import exact_row_counts, prune_files
 from adelta.kernel.file_set import FileSet
 from adelta.read.data_files import open_data_file, read_files
@@ -114,6 +115,11 @@ class Scan:
         async def footer_rows(file: AddFile) -> int:
             vector = file.deletion_vector
             rows = (await open_data_file(self._roots, file)).num_rows
+            if vector is not None and vector.cardinality > rows:
+                raise InvalidTableError(
+                    f"{self._state.root}: {file.path} has {rows} rows, and the log deletes "
+                    f"{vector.cardinality} of them; restore the table to an earlier version"
+                )
             return rows - (vector.cardinality if vector else 0)
 
         rest = FileSet(files.table.take(unknown)).rows() if len(unknown) else ()

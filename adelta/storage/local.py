@@ -337,7 +337,8 @@ def _remove(files: Sequence[str]) -> None:
 @contextlib.contextmanager
 def _opened(file: str) -> Iterator[tuple[int, os.stat_result]]:
     with _translated(file):
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        # without O_NONBLOCK a named pipe would be waited for
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             yield descriptor, _regular(file, os.fstat(descriptor))
         finally:
@@ -365,6 +366,8 @@ def _translate(error: OSError, file: str) -> StorageError:
 def _regular(file: str, status: os.stat_result) -> os.stat_result:
     if stat.S_ISDIR(status.st_mode):
         raise ObjectNotFoundError(f"{file!r} is a directory, not a file")
+    if not stat.S_ISREG(status.st_mode):
+        raise StorageError(f"{file!r} is a device, a pipe or a socket, not a file")
     return status
 
 

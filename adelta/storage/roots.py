@@ -1,9 +1,18 @@
-"""The stores that one table's files lie in: its own, and others that absolute paths lead to."""
+"""The stores that one table's files lie in: its own, and others that absolute paths lead to.
+
+What a log says of paths is not trusted. A relative path stays below the table's root, whatever it
+is made of. An absolute one, which shallow clones have, may lead to any object that the table's
+storage options open, with one exception: only a table on the local disk leads to local files, so
+that nobody who can write to a bucket can have a reader's own files read. A path that begins with
+``/`` is in the same file system or bucket as the table.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from adelta.errors import InvalidOptionError, InvalidTableError, UnsupportedFeatureError
+from adelta.storage.object_path import check_path
 from adelta.storage.resolve import is_absolute_uri, open_store, split_uri
 
 if TYPE_CHECKING:
@@ -12,6 +21,8 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["StoreRoots"]
+
+_SHOWN = 300
 
 
 class StoreRoots:
@@ -26,17 +37,52 @@ class StoreRoots:
         """The store and the path in it, for a `path` as the log has it and `decoded` once.
 
         Raises:
-            InvalidOptionError: the path is a URI of an unknown scheme.
+            InvalidTableError: the path names no object that the table may have.
+            UnsupportedFeatureError: the path is a URI of a scheme that adelta does not read.
         """
         if is_absolute_uri(path):
-            root, below = split_uri(path)
+            try:
+                root, below = split_uri(path)
+            except InvalidOptionError as error:
+                raise UnsupportedFeatureError(
+                    f"{self.store.uri}: the log names the file {path[:_SHOWN]!r}, which adelta "
+                    f"cannot open: {error}. Read the table with Spark, or copy it whole"
+                ) from error
         elif decoded.startswith("/"):
-            root, below = "file:///", decoded.lstrip("/")
+            root, below = self._top(), decoded[1:]
         else:
-            return self.store, decoded
+            return self.store, self._checked(decoded, path)
+        if root == "file:///" and not self._is_local:
+            raise InvalidTableError(
+                f"{self.store.uri}: the log names the local file {path[:_SHOWN]!r}, which a table "
+                "in another store may not; restore the table to an earlier version, or remove the "
+                "file from its log"
+            )
+        below = self._checked(below, path)
         if root not in self._others:
             self._others[root] = open_store(root, self._options)
         return self._others[root], below
+
+    @property
+    def _is_local(self) -> bool:
+        return self.store.uri.startswith("file:")
+
+    def _top(self) -> str:
+        """The root of the file system or bucket that the table is in."""
+        if self._is_local:
+            return "file:///"
+        scheme, _, rest = self.store.uri.partition("://")
+        return f"{scheme}://{rest.partition('/')[0]}"
+
+    def _checked(self, below: str, path: str) -> str:
+        try:
+            return check_path(below)
+        except InvalidOptionError as error:
+            raise InvalidTableError(
+                f"{self.store.uri}: the log names the file {path[:_SHOWN]!r}, which is no path of "
+                "an object: it has an empty segment, '.', '..' or a zero byte. Restore the table "
+                "to an earlier version, or remove the file from its log"
+            ) from error
 
     async def aclose(self) -> None:
         """Close every store."""

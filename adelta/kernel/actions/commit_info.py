@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["CommitInfo"]
+__all__ = ["CommitInfo", "is_time"]
+
+_YEAR_1, _YEAR_9999 = -62_135_596_800_000, 253_402_300_799_999  # the first ms, and the last one
 
 _KNOWN = {
     "timestamp": "timestamp",
@@ -82,6 +84,14 @@ def _fits(name: str, value: object) -> bool:
         return isinstance(value, Mapping)
     if name == "is_blind_append":
         return isinstance(value, bool)
-    if name in ("timestamp", "in_commit_timestamp", "read_version"):
+    if name in ("timestamp", "in_commit_timestamp"):
+        return is_time(value)
+    if name == "read_version":
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, str)
+
+
+def is_time(value: object) -> bool:
+    """Whether a decoded value is a time in ms since the Unix epoch, within Python's calendar."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return whole and isinstance(value, int) and _YEAR_1 <= value <= _YEAR_9999

@@ -15,6 +15,8 @@ from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
+from adelta.errors import InvalidTableError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -76,6 +78,10 @@ REMOVE_SCHEMA = pa.schema(
 _UNRESERVED = "/-_.~!$&'()*+,;=:@"
 
 
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
 def decode_path(path: str) -> str:
     """The object's path for the `path` of a file action, which is a percent-encoded URI.
 
@@ -110,14 +116,21 @@ class DeletionVectorDescriptor:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> DeletionVectorDescriptor:
-        """The value of a decoded descriptor."""
-        return cls(
-            str(raw["storageType"]),
-            str(raw["pathOrInlineDv"]),
-            int(raw["sizeInBytes"]),
-            int(raw["cardinality"]),
-            raw.get("offset"),
-        )
+        """The value of a decoded descriptor.
+
+        Raises:
+            InvalidTableError: a field is missing, or is a number below zero.
+        """
+        kind, text = raw.get("storageType"), raw.get("pathOrInlineDv")
+        size, cardinality = raw.get("sizeInBytes"), raw.get("cardinality")
+        offset = raw.get("offset")
+        texts = isinstance(kind, str) and isinstance(text, str)
+        if not texts or not _is_count(size) or not _is_count(cardinality) or (offset or 0) < 0:
+            raise InvalidTableError(
+                f"a file action has the deletion vector {str(dict(raw))[:200]}, which is damaged; "
+                "restore the table to an earlier version"
+            )
+        return cls(str(kind), str(text), int(size or 0), int(cardinality or 0), offset)
 
     def to_json(self) -> dict[str, Any]:
         """The descriptor as the log writes it."""

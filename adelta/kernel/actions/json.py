@@ -7,11 +7,12 @@ with a `version` column, so that ten thousand small commits cost no more than on
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from typing import Protocol as Shape
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.commit_info import CommitInfo
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 _pa: Any = pa  # the stubs know neither nulls() nor array() of a type that varies
+_pc: Any = pc  # nor struct_field() of one
 
 __all__ = [
     "ADD_JSON_NAMES",
@@ -263,21 +265,40 @@ def _table(rows: _Rows, schema: pa.Schema, names: Mapping[str, str]) -> pa.Table
         values = [body.get(name) for body in rows.bodies]
         try:
             columns.append(_array(values, column.type))
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        except _UNFIT as error:
             _name_the_culprit(rows, name, column.type, error)
     columns.append(pa.array(rows.versions, pa.int64()))
     return pa.Table.from_arrays(columns, schema=schema.append(_VERSION))
 
 
 _VERSION = pa.field(VERSION_COLUMN, pa.int64())
+_UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
+"""What Arrow raises of a value that is not of the column's type."""
+_OF_EVERY_VECTOR = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array[Any]:
     if kind.equals(STRING_MAP):
-        values = [v and {k: _text(x) for k, x in v.items()} for v in values]
-    elif kind.equals(DELETION_VECTOR) and not any(values):
-        return pa.nulls(len(values), kind)
-    return pa.array(values, kind)
+        values = [None if v is None else _text_map(v) for v in values]
+    elif kind.equals(DELETION_VECTOR):
+        return _vectors(values, kind)
+    return cast("pa.Array[Any]", _pa.array(values, kind))
+
+
+def _vectors(values: list[Any], kind: pa.DataType) -> pa.Array[Any]:
+    if all(value is None for value in values):
+        return cast("pa.Array[Any]", _pa.nulls(len(values), kind))
+    vectors = pa.array(values, kind)
+    for name in _OF_EVERY_VECTOR:  # without one of these a file has no identity
+        if _pc.struct_field(vectors, name).null_count > vectors.null_count:
+            raise pa.ArrowInvalid(f"a deletion vector without {name}")
+    return vectors
+
+
+def _text_map(value: object) -> dict[str, str | None]:
+    if not isinstance(value, dict):
+        raise pa.ArrowTypeError("not an object")
+    return {key: _text(item) for key, item in value.items()}
 
 
 def _text(value: object) -> str | None:
@@ -291,9 +312,16 @@ def _name_the_culprit(rows: _Rows, name: str, kind: pa.DataType, cause: Exceptio
     for body, version in zip(rows.bodies, rows.versions, strict=True):
         try:
             _array([body.get(name)], kind)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        except _UNFIT as error:
             raise InvalidTableError(
-                f"the commit of version {version} has a file action for {body['path']!r} whose "
-                f"{name} is {str(body.get(name))[:100]!r}, where a {kind} belongs"
+                f"the commit of version {version} has a file action for {body['path'][:200]!r} "
+                f"whose {name} is {str(body.get(name))[:100]!r}, where a {_named(kind)} belongs; "
+                "restore the file from a backup, or the table to an earlier version"
             ) from error
     raise InvalidTableError(f"a file action's {name} cannot be read: {cause}") from cause
+
+
+def _named(kind: pa.DataType) -> str:
+    if kind.equals(DELETION_VECTOR):
+        return "deletion vector's descriptor"
+    return "map of texts" if kind.equals(STRING_MAP) else str(kind)

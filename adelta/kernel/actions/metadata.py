@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidTableError
+from adelta.kernel.actions.commit_info import is_time
 from adelta.kernel.schema.json import schema_from_string
 
 if TYPE_CHECKING:
@@ -64,8 +65,14 @@ class Metadata:
             raise InvalidTableError(
                 f"the metaData action has the schemaString {schema_string!r}; it is damaged"
             )
-        storage_format = raw.get("format") or {}
         columns = raw.get("partitionColumns") or ()
+        if not isinstance(columns, (list, tuple)) or not all(isinstance(c, str) for c in columns):
+            raise InvalidTableError(
+                f"the metaData action lists its partition columns as {str(columns)[:100]!r}; it is "
+                "damaged"
+            )
+        storage_format = raw.get("format") or {}
+        created = raw.get("createdTime")
         configuration = raw.get("configuration") or {}
         if isinstance(configuration, (list, tuple)):  # a Parquet map arrives as key-value pairs
             configuration = dict(configuration)
@@ -75,11 +82,11 @@ class Metadata:
             schema_string=schema_string,
             partition_columns=tuple(columns),
             configuration={str(k): "" if v is None else str(v) for k, v in configuration.items()},
-            name=raw.get("name"),
-            description=raw.get("description"),
+            name=_text(raw.get("name")),
+            description=_text(raw.get("description")),
             format_provider=str(storage_format.get("provider") or "parquet"),
             format_options=dict(options),
-            created_time=raw.get("createdTime"),
+            created_time=created if is_time(created) else None,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -96,3 +103,7 @@ class Metadata:
             body["createdTime"] = self.created_time
         body["configuration"] = dict(self.configuration)
         return body
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from adelta.kernel.actions.commit_info import is_time
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -22,7 +24,8 @@ class SetTransaction:
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> SetTransaction:
         """The value of a decoded `txn` action."""
-        return cls(str(raw["appId"]), int(raw["version"]), raw.get("lastUpdated"))
+        updated = raw.get("lastUpdated")
+        return cls(str(raw["appId"]), int(raw["version"]), updated if is_time(updated) else None)
 
     def to_json(self) -> dict[str, Any]:
         """The action's body as the log writes it."""
