@@ -6,8 +6,13 @@ told to stop ends its Spark jobs and raises at the next step.
 
 from __future__ import annotations
 
+import contextlib
+import time
+from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
 
 import adelta.spark
 from adelta.cli.demo import queries
@@ -25,7 +30,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Pipeline"]
 
-_CONFIGURATION = {"spark.log.level": "ERROR", "spark.sql.shuffle.partitions": "4"}
+_PATIENCE = 0.2  # seconds between two cancellations
+_LOGGING = Path(__file__).with_name("log4j2.properties").as_uri()
+_CONFIGURATION = {
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING}",
+    "spark.sql.shuffle.partitions": "4",
+}
 
 
 class Pipeline:
@@ -57,10 +67,16 @@ class Pipeline:
             spark.stop()
 
     def stop(self) -> None:
-        """End the jobs that are running; called from another thread."""
+        """Make `run` end soon; called from another thread, and returns when it has let go of Spark.
+
+        A query is several jobs, with planning between them that nobody can cancel, so one
+        cancellation may meet no job at all.
+        """
         self._stopped.set()
-        if (session := self._session) is not None:
-            session.sparkContext.cancelAllJobs()
+        while (session := self._session) is not None:
+            with contextlib.suppress(Py4JError, AttributeError):  # Spark may be gone by now
+                session.sparkContext.cancelAllJobs()
+            time.sleep(_PATIENCE)
 
     def _fill_bronze(self, spark: SparkSession) -> None:
         """One append a delivery; the first one replaces what an earlier run has left."""

@@ -75,7 +75,8 @@ class Report:
 
     def say(self, who: str, what: str) -> None:
         """Print a line of one of the actors."""
-        line = Text(f"{self.seconds:6.1f} s  ", style="dim")
+        line = Text()
+        line.append(f"{self.seconds:6.1f} s  ", style="dim")
         line.append(f"{who:<9}", style=_STYLES.get(who, ""))
-        line.append(what, style="default")
+        line.append(what)
         self._console.print(line)

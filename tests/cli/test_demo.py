@@ -1,0 +1,60 @@
+"""The demo, whole, on little data: on the local disk twice over one lake, and on S3."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.s3_server import S3Location
+
+pytestmark = pytest.mark.timeout(400)  # each run starts Spark
+
+
+def run_demo(folder: Path, lake: str, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "adelta", "demo", lake, "--scale", "0.001", *arguments],
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=350,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def commits(out: str) -> dict[str, str]:
+    """The commits of each table, by the summary."""
+    rows = [line.split() for line in out.splitlines() if line.startswith(("  bronze/", "  silver/"))]
+    return {row[0]: row[-1] for row in rows}
+
+
+def test_the_demo_fills_a_lake_on_the_local_disk_and_fills_it_again(tmp_path: Path) -> None:
+    first = run_demo(tmp_path, "lake")
+    assert commits(first) == {
+        "bronze/orders": "4", "bronze/lineitem": "4", "silver/order_lines": "1",
+    }  # fmt: skip
+    for said in (
+        "1,500 orders, 6,005 lines of raw Parquet",
+        "rows equal the same query's on the raw files",
+        "the consumer met 4 commits of bronze/lineitem, each once and in order",
+    ):
+        assert said in first
+    second = run_demo(tmp_path, "lake")
+    assert commits(second) == commits(first)
+    assert "bronze/lineitem version 4: WRITE added" in second  # goes on where the first ended
+
+
+def test_the_demo_fills_a_lake_on_s3(tmp_path: Path, s3_location: S3Location) -> None:
+    options = [f"--option={key}={value}" for key, value in s3_location.storage_options.items()]
+    out = run_demo(tmp_path, f"{s3_location.uri}/lake", *options)
+    assert "rows equal the same query's on the raw files" in out
+    assert list(tmp_path.iterdir()) == []
