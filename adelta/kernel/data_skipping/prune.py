@@ -37,6 +37,7 @@ from adelta.kernel.data_skipping.stats_schema import (
 from adelta.kernel.expressions.compute import can_fail, evaluate
 from adelta.kernel.expressions.nodes import Node, columns_of
 from adelta.kernel.expressions.resolve import bind_predicate
+from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
@@ -45,13 +46,14 @@ from adelta.kernel.schema.names import physical_name
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-__all__ = ["Columns", "Skipping", "exact_row_counts", "prune_files", "widen"]
+__all__ = ["Columns", "Skipping", "exact_row_counts", "prune_files", "skip_files", "widen"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # likewise of types that are known at run time only
 
 Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 
+_STATS_PARSED = "stats_parsed"
 _NUM_RECORDS = Statistic((NUM_RECORDS,), (NUM_RECORDS,), t.LONG)
 _MILLISECOND = 1_000
 _MINUTE = 60_000_000
@@ -79,6 +81,7 @@ class Skipping:
     """A predicate, ready to be asked which files may hold rows for which it is true.
 
     `by_partition` and `by_statistics` are what a file must not make false; None says nothing.
+    `text` is the predicate as SQL.
     """
 
     by_partition: Node | None
@@ -86,6 +89,7 @@ class Skipping:
     partition_fields: tuple[t.StructField, ...]
     statistics: tuple[Statistic, ...]
     mode: str
+    text: str
 
     @classmethod
     def of(
@@ -112,7 +116,50 @@ class Skipping:
             if node is not None
             for f in partition_fields_of(node, schema)
         }
-        return cls(coarse, fine if statistics else None, tuple(fields.values()), statistics, mode)
+        return cls(
+            by_partition=coarse,
+            by_statistics=fine if statistics else None,
+            partition_fields=tuple(fields.values()),
+            statistics=statistics,
+            mode=mode,
+            text=to_sql(bound),
+        )
+
+    @classmethod
+    def for_plan(cls, predicate: Node, plan: _Plan, *, zone: str = "UTC") -> Skipping:
+        """The skipping by `predicate` of a scan's files.
+
+        Raises:
+            InvalidExpressionError: the predicate does not fit the schema.
+        """
+        return cls.of(
+            predicate, plan.schema, plan.partition_columns, mode=plan.mapping_mode, zone=zone
+        )
+
+    def may_match(self, files: pa.Table) -> pa.BooleanArray:
+        """For each of `files`, which has the columns of `ADD_SCHEMA`, whether it may match.
+
+        Statistics are read only for files that partition values keep, out of the column
+        `stats_parsed` where `files` has one.
+
+        Raises:
+            InvalidTableError: a partition value is not of its column's type.
+        """
+        values: Columns = {}
+        if self.partition_fields:
+            values = self.partition_values(files.column("partition_values"))
+        coarse = self.partition_mask(values, files.num_rows)
+        if self.by_statistics is None or not coarse.true_count:
+            return coarse
+        if coarse.false_count:
+            files = files.filter(coarse)
+            values = {path: column.filter(coarse) for path, column in values.items()}
+        parsed = files.column(_STATS_PARSED) if _STATS_PARSED in files.column_names else None
+        statistics = self.read_statistics(files.column("stats"), parsed)
+        fine = self.statistics_mask(statistics, values, files.num_rows)
+        kept = coarse.to_numpy(zero_copy_only=False)  # a copy
+        kept[kept] = fine.to_numpy(zero_copy_only=False)
+        return cast("pa.BooleanArray", pa.array(kept))
 
     def partition_values(
         self, values: pa.Array[Any] | pa.ChunkedArray[Any], *, zone: str = "UTC"
@@ -122,13 +169,10 @@ class Skipping:
         Raises:
             InvalidTableError: a text is not a value of its column's type.
         """
-        if not self.partition_fields:
-            return {}
-        maps = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
         found: dict[tuple[str, ...], pa.Array[Any]] = {}
         for field in self.partition_fields:
             key = physical_name(field, self.mode)
-            texts = pc.map_lookup(maps, pa.scalar(key), "first")
+            texts = pc.map_lookup(values, pa.scalar(key), "first")
             typed = parse_partition_values(texts, field.type, zone=zone, column=field.name)
             found[(PARTITION_VALUES, field.name)] = typed
         return found
@@ -253,27 +297,20 @@ def _close_again(values: Values) -> Values:
 def prune_files(files: pa.Table, where: Node, plan: _Plan, *, zone: str = "UTC") -> pa.Table:
     """The rows of `files`, which has the columns of `ADD_SCHEMA`, that may hold rows to keep.
 
-    A column `stats_parsed` is used where `files` has one.
-
     Raises:
         InvalidExpressionError: the predicate does not fit the schema.
         InvalidTableError: a partition value is not of its column's type.
     """
-    skipping = Skipping.of(
-        where, plan.schema, plan.partition_columns, mode=plan.mapping_mode, zone=zone
-    )
-    values: Columns = {}
-    if skipping.partition_fields:
-        values = skipping.partition_values(files.column("partition_values"))
-    if skipping.by_partition is not None:
-        mask = skipping.partition_mask(values, files.num_rows)
-        files = files.filter(mask)
-        values = {path: column.filter(mask) for path, column in values.items()}
-    if skipping.by_statistics is None or not files.num_rows:
-        return files
-    parsed = files.column("stats_parsed") if "stats_parsed" in files.column_names else None
-    statistics = skipping.read_statistics(files.column("stats"), parsed)
-    return files.filter(skipping.statistics_mask(statistics, values, files.num_rows))
+    return skip_files(files, Skipping.for_plan(where, plan, zone=zone))
+
+
+def skip_files(files: pa.Table, skipping: Skipping) -> pa.Table:
+    """The rows of `files`, which has the columns of `ADD_SCHEMA`, that `skipping` keeps.
+
+    Raises:
+        InvalidTableError: a partition value is not of its column's type.
+    """
+    return files.filter(skipping.may_match(files))
 
 
 def exact_row_counts(

@@ -201,7 +201,10 @@ def _decimal_of_text(text: str, to: t.DecimalType) -> Decimal | None:
     text = text.strip(_BLANK)
     if not _FLOAT.fullmatch(text) or text[-1] in "dDfF":
         return None
-    return _fit_decimal(Decimal(text), to)
+    try:
+        return _fit_decimal(Decimal(text), to)
+    except InvalidOperation:
+        return None  # an exponent beyond all bounds
 
 
 def _boolean_of_text(text: str) -> bool | None:

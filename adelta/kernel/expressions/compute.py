@@ -118,7 +118,9 @@ def _evaluate_batch(node: Node, batch: pa.RecordBatch, zone: str) -> pa.Array[An
 def _finish(node: Node, rows: _Rows) -> pa.Array[Any]:
     try:
         return rows.array(_value(node, rows))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+    except InvalidExpressionError:
+        raise
+    except (pa.ArrowException, ValueError, OverflowError) as error:
         raise InvalidExpressionError(f"cannot compute {to_sql(node)}: {error}") from error
 
 

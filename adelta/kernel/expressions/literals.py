@@ -46,7 +46,7 @@ def literal_of(value: LiteralValue) -> Literal:
         case float():
             return Literal(value, t.DOUBLE)
         case Decimal():
-            return _decimal(value, str(value))
+            return _decimal(str(value))
         case str():
             return Literal(value, t.STRING)
         case bytes():
@@ -70,7 +70,7 @@ def number_literal(text: str, *, negative: bool = False) -> Literal:
     signed = f"-{text}" if negative else text
     suffix = text[-2:].upper()
     if suffix == "BD":
-        return _decimal(Decimal(signed[:-2]), signed)
+        return _decimal(signed[:-2])
     suffix = suffix[-1]
     if suffix in "DF":
         return _float(signed[:-1], t.DOUBLE if suffix == "D" else t.FLOAT)
@@ -88,7 +88,7 @@ def number_literal(text: str, *, negative: bool = False) -> Literal:
     if "e" in text or "E" in text:
         return _float(signed, t.DOUBLE)
     if "." in text:
-        return _decimal(Decimal(signed), signed)
+        return _decimal(signed)
     return _integer(int(signed) if len(signed) < 60 else None, signed)
 
 
@@ -141,7 +141,7 @@ def _integer(value: int | None, text: str) -> Literal:
         return Literal(value, t.INTEGER)
     if value is not None and -(1 << 63) <= value < 1 << 63:
         return Literal(value, t.LONG)
-    return _decimal(Decimal(text), text)
+    return _decimal(text)
 
 
 def _float(text: str, data_type: t.PrimitiveType) -> Literal:
@@ -151,11 +151,12 @@ def _float(text: str, data_type: t.PrimitiveType) -> Literal:
     return Literal(value, data_type)
 
 
-def _decimal(value: Decimal, text: str) -> Literal:
+def _decimal(text: str) -> Literal:
     try:
+        value = Decimal(text)
         data_type = decimal_type_of(value)
     except InvalidOperation:
-        data_type = None
+        data_type = None  # an exponent beyond all bounds
     if data_type is None:
         raise InvalidExpressionError(
             f"{text[:60]} has more than the {_MAX_PRECISION} digits of a decimal; write it with an "

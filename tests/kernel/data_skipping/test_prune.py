@@ -76,6 +76,8 @@ def test_files_are_kept_where_their_bounds_meet_the_predicate():
     assert kept(table, "id IN (0, 29, 50)") == "02"
     assert kept(table, "id BETWEEN 9 AND 10") == "01"
     assert kept(table, "NOT (id < 10 OR id > 19)") == "1"
+    assert kept(table, "NOT (id = 100)") == "012"
+    assert kept(files(stats(5, 5), stats(5, 6)), "id != 5") == "1"
     assert kept(table, "id = 100") == ""
 
 
