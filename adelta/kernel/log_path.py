@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from enum import Enum
 
+from adelta.errors import InvalidTableError
+
 __all__ = [
     "LAST_CHECKPOINT_PATH",
     "LOG_DIR",
@@ -172,5 +174,19 @@ def v2_checkpoint_path(version: int, unique: str) -> str:
 
 
 def sidecar_path(written: str) -> str:
-    """The object's path for the decoded `path` of a sidecar action, which may be a bare name."""
-    return written if "/" in written else f"{SIDECAR_DIR}{written}"
+    """The object's path for the decoded `path` of a sidecar action.
+
+    The path is a bare name or has a folder in front, which can only be that of the sidecars.
+
+    Raises:
+        InvalidTableError: it leads elsewhere.
+    """
+    name = written.rpartition("/")[2]
+    folder = written.removesuffix(name)
+    elsewhere = folder and not f"/{folder}".endswith(f"/{SIDECAR_DIR}")
+    if elsewhere or name in ("", ".", "..") or "\0" in name:
+        raise InvalidTableError(
+            f"a checkpoint names the sidecar {written[:300]!r}, which does not lie in "
+            f"{SIDECAR_DIR}; delete the checkpoint, and the log is read without it"
+        )
+    return f"{SIDECAR_DIR}{name}"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["StoreRoots"]
 
 _SHOWN = 300
+_LONGEST = 8192  # characters; file systems and buckets end well below
 
 
 class StoreRoots:
@@ -75,6 +76,12 @@ class StoreRoots:
         return f"{scheme}://{rest.partition('/')[0]}"
 
     def _checked(self, below: str, path: str) -> str:
+        if len(below) > _LONGEST:
+            raise InvalidTableError(
+                f"{self.store.uri}: the log names a file by {len(below):,} characters that begin "
+                f"with {path[:_SHOWN]!r}; no store has such a file. Restore the table to an "
+                "earlier version, or remove the file from its log"
+            )
         try:
             return check_path(below)
         except InvalidOptionError as error:
