@@ -199,9 +199,24 @@ _predicates = st.recursive(
 )
 
 
-@settings(max_examples=250, deadline=None)
+_negated = st.booleans().flatmap(
+    lambda negated: _conditions().map(lambda one: f"NOT ({one})" if negated else one)
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_file, min_size=1, max_size=6), _negated)
+def test_a_condition_never_skips_a_file_with_a_row_that_it_keeps(files, where):
+    check(files, where)
+
+
+@settings(max_examples=150, deadline=None)
 @given(st.lists(_file, min_size=1, max_size=4), _predicates)
-def test_a_file_with_a_row_that_the_predicate_keeps_is_never_skipped(files, where):
+def test_conditions_joined_never_skip_a_file_with_a_row_that_they_keep(files, where):
+    check(files, where)
+
+
+def check(files: list[dict[str, Any]], where: str) -> None:
     node = bind_predicate(parse_expression(where), SCHEMA)
     adds = [
         {

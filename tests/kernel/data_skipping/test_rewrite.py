@@ -43,6 +43,8 @@ SOME = "nullCount.id < numRecords"
         ("id != 5", f"(minValues.id != 5L OR maxValues.id != 5L) AND {SOME}"),
         ("id < 5", f"minValues.id < 5L AND {SOME}"),
         ("id >= 5", f"5L <= maxValues.id AND {SOME}"),
+        ("NOT id = 5", f"(minValues.id != 5L OR maxValues.id != 5L) AND {SOME}"),
+        ("NOT id != 5", f"minValues.id <= 5L AND 5L <= maxValues.id AND {SOME}"),
         ("NOT id >= 5", f"minValues.id < 5L AND {SOME}"),
         (
             "NOT (id < 5 OR id > 9)",
