@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
+from adelta.errors import InvalidOptionError
+from adelta.errors import SchemaMismatchError
+from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.kernel.history import from_ms
 from adelta.kernel.scan_plan import plan_columns
 from adelta.kernel.schema.arrow import to_arrow_schema
-from adelta.scan import Scan, prune
+from adelta.log.checksum_io import verify_checksum
+from adelta.scan import Scan, prune, prune_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from datetime import datetime
 
     import pyarrow as pa
@@ -79,41 +83,100 @@ class Snapshot:
         """The logical names of the columns that the table is partitioned by."""
         return self._state.metadata.partition_columns
 
-    async def files(self, where: Where | None = None) -> pa.Table:
+    async def files(
+        self, where: Where = None, *, columns: Sequence[str] | None = None
+    ) -> pa.Table:
         """The live files that may hold rows for which `where` is true, a row a file.
 
-        Columns: ``path`` (percent-encoded, as the log has it), ``partition_values`` (texts by
-        physical name), ``size`` (bytes), ``modification_time`` (ms since the epoch),
-        ``data_change``, ``stats`` (JSON text), ``tags``, ``deletion_vector``, ``base_row_id``,
-        ``default_row_commit_version``, ``clustering_provider``.
+        Columns, of which `columns` names those that are wanted: ``path`` (percent-encoded, as the
+        log has it), ``partition_values`` (texts by physical name), ``size`` (bytes),
+        ``modification_time`` (ms since the epoch), ``data_change``, ``stats`` (JSON text),
+        ``tags``, ``deletion_vector``, ``base_row_id``, ``default_row_commit_version``,
+        ``clustering_provider``.
 
         Raises:
+            SchemaMismatchError: there is no such column.
             InvalidExpressionError: the predicate does not fit the schema.
             InvalidTableError: a checkpoint is damaged.
         """
         plan = self.scan(where=where).plan
-        return (await prune(self._state, plan.where, plan)).table
+        return (await prune(self._state, plan.where, plan, _file_columns(columns))).table
+
+    async def files_batches(
+        self, where: Where = None, *, columns: Sequence[str] | None = None
+    ) -> AsyncIterator[pa.RecordBatch]:
+        """What `files` gives, batch by batch, in the memory of a few row groups of a checkpoint.
+
+        Raises:
+            SchemaMismatchError: there is no such column.
+            InvalidExpressionError: the predicate does not fit the schema.
+            InvalidTableError: a checkpoint is damaged.
+        """
+        plan = self.scan(where=where).plan
+        tables = prune_batches(self._state, plan.where, plan, _file_columns(columns))
+        async with aclosing(tables):
+            async for table in tables:
+                for batch in table.to_batches():
+                    yield batch
+
+    async def verify(self) -> bool:
+        """Hold the version to its checksum file: True where they agree, False where it has none.
+
+        All live files are read for it.
+
+        Raises:
+            ChecksumMismatchError: they do not agree; the message says where.
+            InvalidTableError: the checksum file, or a checkpoint, is damaged.
+        """
+        return await verify_checksum(self._state)
 
     def scan(
         self,
         columns: Sequence[str] | None = None,
         where: Where | None = None,
         limit: int | None = None,
+        with_row_ids: bool = False,
+        variant: Literal["binary", "json"] = "binary",
     ) -> Scan:
         """A scan of the rows for which `where` is true, with the named columns, at most `limit`.
 
         `where` is Spark SQL text, or tuples as pyarrow has them: ``[("a", ">", 1), ...]`` for all
-        of several conditions, a list of such lists for any of them.
+        of several conditions, a list of such lists for any of them. `with_row_ids` adds the columns
+        ``_row_id``, which a row keeps through updates and moves, and ``_row_commit_version``, the
+        version that last wrote it. Variants are structs of their binary `value` and `metadata`, or
+        with ``variant="json"`` their JSON text.
 
         Raises:
             SchemaMismatchError: there is no such column.
             InvalidExpressionError: the predicate cannot be parsed, or does not fit the schema.
+            InvalidOptionError: row ids are asked for, and the table does not track rows, or
+                `variant` is another word.
+            UnsupportedFeatureError: a column is of a type that adelta does not read.
         """
+        if variant not in ("binary", "json"):
+            raise InvalidOptionError(f"variant is 'binary' or 'json', not {variant!r}")
+        row_ids = self._configuration.row_id_columns if with_row_ids else None
+        if with_row_ids and row_ids is None:
+            raise InvalidOptionError(
+                f"{self._state.root} does not track rows, so they have no ids; set "
+                "delta.enableRowTracking to true, or scan without row ids"
+            )
         plan = plan_columns(
             self.delta_schema,
             columns=columns,
             where=to_predicate(where),
             partition_columns=self.partition_columns,
             mapping_mode=self._configuration.column_mapping_mode,
+            row_ids=row_ids,
+            variants_as_json=variant == "json",
         )
         return Scan(self._state, self._roots, plan, limit=limit)
+
+
+def _file_columns(columns: Sequence[str] | None) -> Sequence[str] | None:
+    for name in columns or ():
+        if name not in ADD_SCHEMA.names:
+            raise SchemaMismatchError(
+                f"the list of files has no column {name!r}; it has {', '.join(ADD_SCHEMA.names)}"
+            )
+    return columns

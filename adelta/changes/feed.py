@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyroaring import BitMap64
@@ -55,7 +55,7 @@ COMMIT_TIMESTAMP = "_commit_timestamp"
 _INSERT, _DELETE = "insert", "delete"
 _COMMITS_AHEAD = 16
 _BATCH_ROWS = 64 * 1024
-_EXTRA = (
+_EXTRA: tuple[pa.Field[Any], ...] = (
     pa.field(CHANGE_TYPE, pa.string()),
     pa.field(COMMIT_VERSION, pa.int64()),
     pa.field(COMMIT_TIMESTAMP, pa.timestamp("us", "UTC")),
@@ -173,15 +173,15 @@ class _Feed:
         change = piece.tag
         assert isinstance(change, _Change)
         rows = table.num_rows
-        kinds = table.column(CHANGE_TYPE)
+        kinds: Any = table.column(CHANGE_TYPE)
         if change.kind is not None:
             kinds = pa.repeat(pa.scalar(change.kind), rows)
         time = pa.scalar(change.timestamp_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
         version = pa.scalar(change.version, pa.int64())
         table = table.drop_columns([CHANGE_TYPE])
-        for field, values in zip(
-            _EXTRA, (kinds, pa.repeat(version, rows), pa.repeat(time, rows)), strict=True
-        ):
+        repeat: Any = pa.repeat  # the stubs do not know all scalars
+        columns = (kinds, repeat(version, rows), repeat(time, rows))
+        for field, values in zip(_EXTRA, columns, strict=True):
             table = table.append_column(field, values)
         return table
 

@@ -19,11 +19,13 @@ from adelta.kernel.table_features import (
     COLUMN_MAPPING,
     COLUMN_MAPPING_MODE,
     IN_COMMIT_TIMESTAMP,
+    ROW_TRACKING,
     check_readable,
     check_writable,
     in_commit_timestamp_enablement,
     is_active,
     is_supported,
+    row_id_columns,
 )
 from adelta.kernel.table_properties import TableProperties
 from adelta.kernel.table_state import TableState
@@ -177,6 +179,13 @@ class TableConfiguration:
     def change_data_feed_enabled(self) -> bool:
         """Whether row changes are kept."""
         return self.uses(CHANGE_DATA_FEED)
+
+    @property
+    def row_id_columns(self) -> tuple[str, str] | None:
+        """The hidden columns of files for row ids and their versions; None without tracking."""
+        if not self.supports(ROW_TRACKING):
+            return None
+        return row_id_columns(TableState(self.protocol, self.metadata))
 
     @property
     def in_commit_timestamps_enabled(self) -> bool:

@@ -197,6 +197,17 @@ class ParquetFile:
         """Whether the file has the column."""
         return bool(self._tree.find(column))
 
+    def physical_types(self, column: ColumnName) -> tuple[str, ...]:
+        """Parquet's own types of the leaves of a column, such as ``INT96``.
+
+        Raises:
+            SchemaMismatchError: the file has no such column.
+        """
+        (chain,) = self._select((column,))
+        leaves = range(chain[-1].first_leaf, chain[-1].end_leaf)
+        with reading(self.path):
+            return tuple(self.metadata.schema.column(leaf).physical_type for leaf in leaves)
+
     def column_bytes(self, columns: Sequence[ColumnName] | None, row_group: int) -> int:
         """Bytes that a read of the columns takes from the store for one row group.
 

@@ -12,13 +12,21 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from adelta._concurrency import ReadAhead, in_thread
+from adelta._concurrency import ReadAhead, in_thread, map_concurrent
 from adelta.errors import MissingDataFileError, ObjectNotFoundError
 from adelta.kernel.actions.file_actions import AddFile, decode_path
 from adelta.kernel.deletion_vector.mask import check_bounds, kept_rows, named_rows
-from adelta.kernel.scan_plan import ScanPlan, assemble, file_column_indices
+from adelta.kernel.scan_plan import (
+    ScanPlan,
+    assemble,
+    attach_row_ids,
+    file_column_indices,
+    row_id_columns,
+)
+from adelta.kernel.schema.calendar import LegacyCalendar, legacy_calendar, rebase
 from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.parquet.reader import ParquetFile
+from adelta.read.row_groups import RowGroupSkipping
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable
@@ -53,6 +61,8 @@ class _Opened:
     parquet: ParquetFile
     columns: list[tuple[str, ...]]
     deleted: BitMap64 | None
+    legacy: LegacyCalendar | None
+    row_groups: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,33 +130,23 @@ async def read_pieces(
         InvalidTableError: a file is damaged.
         SchemaMismatchError: a file's column cannot be converted to the table's type.
     """
-    root = roots.store.uri
-
-    async def open_piece(piece: Piece) -> _Opened:
-        file = piece.file
-        parquet = await open_data_file(roots, file)
-        found = file_column_indices(plan, parquet.schema)
-        columns = [(parquet.schema.field(index).name,) for _, index in found if index is not None]
-        deleted = None
-        if file.deletion_vector is not None and piece.only is None:
-            source = f"{root}: {file.path}"
-            deleted = await read_deletion_vector(roots, file.deletion_vector, source)
-            check_bounds(deleted, parquet.num_rows, file.deletion_vector.cardinality, source)
-        return _Opened(piece, parquet, columns, deleted)
+    limit = roots.store.concurrency
+    opener = _Opener(roots, plan)
 
     async def row_groups() -> AsyncIterator[_Unit]:
-        async with ReadAhead(open_piece, pieces, limit=min(_OPEN_AHEAD, limit)) as opened:
+        ahead = ReadAhead(opener.open, pieces, limit=min(_OPEN_AHEAD, limit))
+        async with ahead as opened:
             async for one in opened:
-                first_row = 0
+                first_row, kept = 0, set(one.row_groups)
                 for row_group in range(one.parquet.num_row_groups):
-                    yield _Unit(one, row_group, first_row)
+                    if row_group in kept:
+                        yield _Unit(one, row_group, first_row)
                     first_row += one.parquet.metadata.row_group(row_group).num_rows
 
     async def read(unit: _Unit) -> tuple[Piece, pa.Table]:
         table = await unit.opened.parquet.read(unit.opened.columns, row_groups=(unit.row_group,))
-        return unit.opened.piece, await in_thread(_rows, plan, unit, table, root)
+        return unit.opened.piece, await in_thread(_rows, plan, unit, table, roots.store.uri)
 
-    limit = roots.store.concurrency
     async with ReadAhead(
         read, row_groups(), limit=limit, cost=lambda unit: unit.bytes, budget=read_ahead_bytes
     ) as tables:
@@ -154,16 +154,81 @@ async def read_pieces(
             yield tagged
 
 
+class _Opener:
+    """Opens pieces: footer and deletion vector at once, then which row groups are worth reading."""
+
+    def __init__(self, roots: StoreRoots, plan: ScanPlan) -> None:
+        self._roots = roots
+        self._plan = plan
+        self._skipping = RowGroupSkipping(plan)
+
+    async def open(self, piece: Piece) -> _Opened:
+        """The piece, opened."""
+        parquet: ParquetFile | None = None
+        deleted: BitMap64 | None = None
+
+        async def open_file() -> None:
+            nonlocal parquet
+            parquet = await open_data_file(self._roots, piece.file)
+
+        async def open_vector() -> None:
+            nonlocal deleted
+            deleted = await self._deleted(piece)
+
+        both = (open_file, open_vector)
+        await map_concurrent(lambda work: work(), both, limit=2)
+        assert parquet is not None
+        vector = piece.file.deletion_vector
+        if deleted is not None and vector is not None:
+            source = f"{self._roots.store.uri}: {piece.file.path}"
+            check_bounds(deleted, parquet.num_rows, vector.cardinality, source)
+        found = file_column_indices(self._plan, parquet.schema)
+        names = [parquet.schema.field(index).name for _, index in found if index is not None]
+        names += row_id_columns(self._plan, parquet.schema)
+        groups = list(range(parquet.num_row_groups))
+        if self._skipping.worthwhile and groups:
+            groups = await in_thread(self._skipping.kept, piece.file, parquet)
+        return _Opened(
+            piece,
+            parquet,
+            [(name,) for name in dict.fromkeys(names)],
+            deleted,
+            legacy_calendar(parquet.metadata.metadata),
+            groups,
+        )
+
+    async def _deleted(self, piece: Piece) -> BitMap64 | None:
+        vector = piece.file.deletion_vector
+        if vector is None or piece.only is not None:
+            return None
+        source = f"{self._roots.store.uri}: {piece.file.path}"
+        return await read_deletion_vector(self._roots, vector, source)
+
+
 def _rows(plan: ScanPlan, unit: _Unit, table: pa.Table, root: str) -> pa.Table:
-    piece, deleted = unit.opened.piece, unit.opened.deleted
-    if deleted is not None:
-        mask = kept_rows(deleted, unit.first_row, table.num_rows)
+    opened = unit.opened
+    piece, file = opened.piece, opened.piece.file
+    source = f"{root}: {file.path}"
+    if opened.legacy is not None:
+        table = _in_todays_calendar(table, opened.parquet, opened.legacy)
+    table = attach_row_ids(plan, table, file, unit.first_row, source)
+    if opened.deleted is not None:
+        mask = kept_rows(opened.deleted, unit.first_row, table.num_rows)
         table = table if mask is None else _filtered(table, mask)
     elif piece.only is not None:
         mask = named_rows(piece.only, unit.first_row, table.num_rows)
         table = table.slice(0, 0) if mask is None else _filtered(table, mask)
-    file = piece.file
-    return assemble(plan, table, file.partition_values, f"{root}: {file.path}")
+    return assemble(plan, table, file.partition_values, source)
+
+
+def _in_todays_calendar(table: pa.Table, parquet: ParquetFile, legacy: LegacyCalendar) -> pa.Table:
+    for index, name in enumerate(table.column_names):
+        int96 = [kind == "INT96" for kind in parquet.physical_types((name,))]
+        chunks = [rebase(chunk, legacy, iter(int96)) for chunk in table.column(index).chunks]
+        if chunks:
+            field = table.schema.field(index).with_type(chunks[0].type)
+            table = table.set_column(index, field, pa.chunked_array(chunks))
+    return table
 
 
 def _filtered(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from adelta.snapshot import Snapshot as _AsyncSnapshot
 from adelta.sync import _portal
 from adelta.sync._handle import Handle, Recipe
+from adelta.sync._iterate import iterate
 from adelta.sync.scan import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
+    from typing import Literal
 
     import pyarrow as pa
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.schema.types import StructType
+    from adelta.sync._iterate import BlockingIterator
 
 __all__ = ["Snapshot"]
 
@@ -69,34 +72,69 @@ class Snapshot(Handle[_AsyncSnapshot]):
         """The logical names of the columns that the table is partitioned by."""
         return self._async().partition_columns
 
-    def files(self, where: Where | None = None) -> pa.Table:
+    def files(self, where: Where = None, *, columns: Sequence[str] | None = None) -> pa.Table:
         """The live files that may hold rows for which `where` is true, a row a file.
 
-        Columns: ``path`` (percent-encoded, as the log has it), ``partition_values`` (texts by
-        physical name), ``size`` (bytes), ``modification_time`` (ms since the epoch),
-        ``data_change``, ``stats`` (JSON text), ``tags``, ``deletion_vector``, ``base_row_id``,
-        ``default_row_commit_version``, ``clustering_provider``.
+        Columns, of which `columns` names those that are wanted: ``path`` (percent-encoded, as the
+        log has it), ``partition_values`` (texts by physical name), ``size`` (bytes),
+        ``modification_time`` (ms since the epoch), ``data_change``, ``stats`` (JSON text),
+        ``tags``, ``deletion_vector``, ``base_row_id``, ``default_row_commit_version``,
+        ``clustering_provider``.
 
         Raises:
+            SchemaMismatchError: there is no such column.
             InvalidExpressionError: the predicate does not fit the schema.
             InvalidTableError: a checkpoint is damaged.
         """
-        return _portal.call(self._async().files, where)
+        return _portal.call(self._async().files, where, columns=columns)
+
+    def files_batches(
+        self, where: Where = None, *, columns: Sequence[str] | None = None
+    ) -> BlockingIterator[pa.RecordBatch]:
+        """What `files` gives, batch by batch, in the memory of a few row groups of a checkpoint.
+
+        Raises:
+            SchemaMismatchError: there is no such column.
+            InvalidExpressionError: the predicate does not fit the schema.
+            InvalidTableError: a checkpoint is damaged.
+        """
+        return iterate((self,), self._async().files_batches, where, columns=columns)
+
+    def verify(self) -> bool:
+        """Hold the version to its checksum file: True where they agree, False where it has none.
+
+        All live files are read for it.
+
+        Raises:
+            ChecksumMismatchError: they do not agree; the message says where.
+            InvalidTableError: the checksum file, or a checkpoint, is damaged.
+        """
+        return _portal.call(self._async().verify)
 
     def scan(
         self,
         columns: Sequence[str] | None = None,
         where: Where | None = None,
         limit: int | None = None,
+        with_row_ids: bool = False,
+        variant: Literal["binary", "json"] = "binary",
     ) -> Scan:
         """A scan of the rows for which `where` is true, with the named columns, at most `limit`.
 
         `where` is Spark SQL text, or tuples as pyarrow has them: ``[("a", ">", 1), ...]`` for all
-        of several conditions, a list of such lists for any of them.
+        of several conditions, a list of such lists for any of them. `with_row_ids` adds the columns
+        ``_row_id``, which a row keeps through updates and moves, and ``_row_commit_version``, the
+        version that last wrote it. Variants are structs of their binary `value` and `metadata`, or
+        with ``variant="json"`` their JSON text.
 
         Raises:
             SchemaMismatchError: there is no such column.
             InvalidExpressionError: the predicate cannot be parsed, or does not fit the schema.
+            InvalidOptionError: row ids are asked for, and the table does not track rows, or
+                `variant` is another word.
+            UnsupportedFeatureError: a column is of a type that adelta does not read.
         """
-        live = _portal.run(self._async().scan, columns, where, limit)
-        return Scan._wrap(live, self, Recipe.of("scan", columns, where, limit))
+        live = _portal.run(self._async().scan, columns, where, limit, with_row_ids, variant)
+        return Scan._wrap(
+            live, self, Recipe.of("scan", columns, where, limit, with_row_ids, variant)
+        )

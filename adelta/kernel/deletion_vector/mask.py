@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
@@ -9,6 +11,8 @@ from pyroaring import BitMap64
 from adelta.errors import InvalidTableError
 
 __all__ = ["check_bounds", "kept_rows", "named_rows"]
+
+arrow: Any = pa  # the stubs do not know `arange`
 
 
 def check_bounds(rows: BitMap64, num_rows: int, cardinality: int, source: str) -> None:
@@ -37,8 +41,9 @@ def named_rows(rows: BitMap64, start: int, count: int) -> pa.BooleanArray | None
         return None
     named = window.to_array()
     values = pa.Array.from_buffers(pa.uint64(), len(named), [None, pa.py_buffer(named)])
-    candidates = pa.arange(start, start + count).cast(pa.uint64())
-    return pc.is_in(candidates, value_set=values)
+    candidates = arrow.arange(start, start + count).cast(pa.uint64())
+    found: pa.BooleanArray = pc.is_in(candidates, value_set=values)
+    return found
 
 
 def kept_rows(rows: BitMap64, start: int, count: int) -> pa.BooleanArray | None:

@@ -23,8 +23,8 @@ _LACKING = "#"
 def decode(text: str) -> bytes:
     """The bytes that `text` stands for: four for every five characters.
 
-    Some writers do not pad: their last group begins with a ``#`` for every byte that it lacks, which
-    no whole group can, for it would be more than 32 bits.
+    Some writers do not pad: their last group begins with a ``#`` for every byte that it lacks,
+    which no whole group can, for it would be more than 32 bits.
 
     Raises:
         InvalidTableError: the text is not Z85.

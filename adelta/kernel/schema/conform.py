@@ -6,7 +6,7 @@ Every function here takes and returns Arrow data; what cannot be converted witho
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,11 +25,16 @@ __all__ = ["ColumnMappingMode", "conform", "find_field"]
 ColumnMappingMode = str
 """How files name columns: ``none``, ``name`` or ``id`` (PROTOCOL.md, "Column Mapping")."""
 
+Values: TypeAlias = Any
+"""A pa.Array, of a type that is known at run time only."""
+
 _FIELD_ID = b"PARQUET:field_id"
+
+arrow: Any = pa  # the stubs know neither `arange` nor types chosen at run time
 
 
 def find_field(
-    fields: Sequence[pa.Field], wanted: t.StructField, mode: ColumnMappingMode
+    fields: Sequence[pa.Field[Any]], wanted: t.StructField, mode: ColumnMappingMode
 ) -> int | None:
     """Which of a file's fields holds the logical field `wanted`; None where the file lacks it.
 
@@ -53,7 +58,7 @@ def find_field(
     return None
 
 
-def conform(values: pa.Array, target: t.DataType, mode: ColumnMappingMode, column: str) -> pa.Array:
+def conform(values: Values, target: t.DataType, mode: ColumnMappingMode, column: str) -> Values:
     """`values` in the Arrow type of `target`; `column` names it in messages.
 
     Raises:
@@ -73,8 +78,8 @@ def conform(values: pa.Array, target: t.DataType, mode: ColumnMappingMode, colum
             case t.MapType(key, value):
                 return _map(values, key, value, kind, mode, column)
             case t.VARIANT:
-                return _variant(values)
-        return _primitive(values, kind)
+                return _variant(values, column)
+        return _primitive(values, target, kind)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise SchemaMismatchError(
             f"column {column} is {values.type} in the file and {target} in the table: {error}"
@@ -82,28 +87,28 @@ def conform(values: pa.Array, target: t.DataType, mode: ColumnMappingMode, colum
 
 
 def _struct(
-    values: pa.Array, target: t.StructType, kind: pa.DataType, mode: ColumnMappingMode, column: str
-) -> pa.Array:
+    values: Values, target: t.StructType, kind: Any, mode: ColumnMappingMode, column: str
+) -> Values:
     if not pa.types.is_struct(values.type):
         raise pa.ArrowInvalid("the file has no struct here")
-    struct = cast("pa.StructArray", values)
+    struct = values
     fields = [struct.type.field(i) for i in range(struct.type.num_fields)]
     children = []
     for wanted in target:
         index = find_field(fields, wanted, mode)
         if index is None:
-            children.append(pa.nulls(len(struct), to_arrow_type(wanted.type)))
+            children.append(arrow.nulls(len(struct), to_arrow_type(wanted.type)))
         else:
             child = pc.struct_field(struct, [index])
             children.append(conform(child, wanted.type, mode, f"{column}.{wanted.name}"))
     mask = struct.is_null() if struct.null_count else None
     # fields that the schema calls required may be null where the struct itself is
-    return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)  # type: ignore[arg-type]
+    return arrow.StructArray.from_arrays(children, fields=list(kind), mask=mask)
 
 
 def _list(
-    values: pa.Array, element: t.DataType, kind: pa.DataType, mode: ColumnMappingMode, column: str
-) -> pa.Array:
+    values: Values, element: t.DataType, kind: Any, mode: ColumnMappingMode, column: str
+) -> Values:
     if pa.types.is_large_list(values.type) or pa.types.is_fixed_size_list(values.type):
         values = values.cast(pa.list_(values.type.value_type))
     if not pa.types.is_list(values.type):
@@ -111,61 +116,92 @@ def _list(
     values = _unsliced(values)
     inner = conform(values.values, element, mode, f"{column}.element")
     mask = values.is_null() if values.null_count else None
-    return pa.ListArray.from_arrays(values.offsets, inner, type=kind, mask=mask)
+    return arrow.ListArray.from_arrays(values.offsets, inner, type=kind, mask=mask)
 
 
-def _unsliced(values: pa.Array) -> pa.Array:
+def _unsliced(values: Values) -> Values:
     """The same values from offset 0: Arrow builds nested arrays with a mask from such alone."""
-    return values.take(pa.arange(0, len(values))) if values.offset else values
+    return values.take(arrow.arange(0, len(values))) if values.offset else values
 
 
 def _map(
-    values: pa.Array,
+    values: Values,
     key: t.DataType,
     value: t.DataType,
     kind: pa.DataType,
     mode: ColumnMappingMode,
     column: str,
-) -> pa.Array:
+) -> Values:
     if not pa.types.is_map(values.type):
         raise pa.ArrowInvalid("the file has no map here")
-    pairs = cast("pa.MapArray", _unsliced(values))
+    pairs = _unsliced(values)
     keys = conform(pairs.keys, key, mode, f"{column}.key")
     items = conform(pairs.items, value, mode, f"{column}.value")
     mask = pairs.is_null() if pairs.null_count else None
-    return pa.MapArray.from_arrays(pairs.offsets, keys, items, type=kind, mask=mask)
+    return arrow.MapArray.from_arrays(pairs.offsets, keys, items, type=kind, mask=mask)
 
 
-def _variant(values: pa.Array) -> pa.Array:
+def _variant(values: Values, column: str) -> Values:
     if not pa.types.is_struct(values.type):
         raise pa.ArrowInvalid("the file has no variant here")
-    return unshred(cast("pa.StructArray", values))
+    try:
+        return unshred(values)
+    except SchemaMismatchError as error:
+        raise SchemaMismatchError(f"column {column}: {error}") from error
 
 
-def _primitive(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    if pa.types.is_null(kind):
-        return pa.nulls(len(values), kind)
+def _primitive(values: Values, target: t.DataType, kind: pa.DataType) -> Values:
     have = values.type
-    if pa.types.is_timestamp(kind):
-        if pa.types.is_timestamp(have):
-            return _timestamp(values, have, kind)
-        if not pa.types.is_date(have):
-            raise pa.ArrowInvalid("the file has no timestamp here")
-    if pa.types.is_string(kind) and not (
-        pa.types.is_binary(have)
-        or pa.types.is_large_binary(have)
-        or pa.types.is_string(have)
-        or pa.types.is_large_string(have)
-        or pa.types.is_string_view(have)
-        or pa.types.is_null(have)
-    ):
-        raise pa.ArrowInvalid("the file has no text here")
+    if pa.types.is_null(kind) or pa.types.is_null(have):
+        return arrow.nulls(len(values), kind)
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(have):
+        return _timestamp(values, have, kind)
+    if not _fits(have, target, kind):
+        raise pa.ArrowInvalid("no values of the one type are values of the other")
     return values.cast(kind)
 
 
-def _timestamp(values: pa.Array, have: pa.TimestampType, kind: pa.TimestampType) -> pa.Array:
+def _fits(have: pa.DataType, target: t.DataType, kind: pa.DataType) -> bool:
+    """Whether values of a file's type may be cast to `kind`, the Arrow type of `target`.
+
+    Integers of any width go into each other, for what a writer called a short may be stored as an
+    integer; that each value fits is the cast's to check. Everything else only ever widens.
+    """
+    if pa.types.is_integer(kind):
+        return pa.types.is_integer(have)
+    if pa.types.is_decimal(kind):
+        return pa.types.is_integer(have) or pa.types.is_decimal(have)
+    if pa.types.is_floating(kind):
+        wider = pa.types.is_floating(have) and have.bit_width <= kind.bit_width
+        return wider or (target == t.DOUBLE and pa.types.is_integer(have) and have.bit_width <= 32)
+    if pa.types.is_date(kind):
+        return pa.types.is_date(have)
+    if pa.types.is_timestamp(kind):
+        return target == t.TIMESTAMP_NTZ and pa.types.is_date(have)
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        # old writers do not mark text as such
+        return _is_bytes(have)
+    return False
+
+
+def _is_bytes(have: pa.DataType) -> bool:
+    return (
+        pa.types.is_binary(have)
+        or pa.types.is_large_binary(have)
+        or pa.types.is_binary_view(have)
+        or pa.types.is_fixed_size_binary(have)
+        or pa.types.is_string(have)
+        or pa.types.is_large_string(have)
+        or pa.types.is_string_view(have)
+    )
+
+
+def _timestamp(values: Values, have: Any, kind: Any) -> Values:
     """Any timestamp in microseconds, taken as UTC where one side has no zone."""
+    if have.unit == "ns":
+        # finer digits are cut, towards the past, as every engine with microseconds cuts them
+        values = pc.floor_temporal(values.view(pa.timestamp("ns")), 1, unit="microsecond")
+        return values.cast(pa.timestamp("us")).view(kind)
     if have.unit != "us":
-        # finer digits are cut, as every engine with microseconds cuts them
-        values = values.cast(pa.timestamp("us", have.tz), safe=have.unit != "ns")
+        values = values.cast(pa.timestamp("us", have.tz))
     return values.view(kind)

@@ -71,7 +71,7 @@ def data_type_from_json(raw: object, _depth: int = 0) -> t.DataType:
     kind = raw.get("type")
     try:
         if kind == "struct":
-            return t.StructType(tuple(_field(f, _depth) for f in raw["fields"]))
+            return t.StructType(_distinct(tuple(_field(f, _depth) for f in raw["fields"])))
         if kind == "array":
             element = data_type_from_json(raw["elementType"], _depth + 1)
             return t.ArrayType(element, bool(raw.get("containsNull", True)))
@@ -81,7 +81,7 @@ def data_type_from_json(raw: object, _depth: int = 0) -> t.DataType:
                 data_type_from_json(raw["valueType"], _depth + 1),
                 bool(raw.get("valueContainsNull", True)),
             )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidTableError(f"the table's schema has an incomplete {kind}: {error}") from error
     if kind == "udt" and "sqlType" in raw:
         return data_type_from_json(raw["sqlType"], _depth + 1)
@@ -102,7 +102,23 @@ def _primitive(name: str) -> t.DataType:
     if _WORDS.fullmatch(name):
         # Newer types are kept by name: whoever wants such a column's values is told so then.
         return t.PrimitiveType(name)
-    raise InvalidTableError(f"the table's schema has {name[:80]!r} where the name of a type belongs")
+    raise InvalidTableError(
+        f"the table's schema has {name[:80]!r} where the name of a type belongs"
+    )
+
+
+def _distinct(fields: tuple[t.StructField, ...]) -> tuple[t.StructField, ...]:
+    """The fields of a struct, whose names must differ in more than case."""
+    seen: dict[str, str] = {}
+    for f in fields:
+        folded = f.name.lower()
+        if folded in seen:
+            raise InvalidTableError(
+                f"the table's schema has two columns {seen[folded][:80]!r} and {f.name[:80]!r}, "
+                "which Delta cannot tell apart; restore the table to an earlier version"
+            )
+        seen[folded] = f.name
+    return fields
 
 
 def _field(raw: dict[str, Any], depth: int) -> t.StructField:

@@ -39,6 +39,7 @@ from adelta.kernel.table_features.in_commit_timestamp import (
     IN_COMMIT_TIMESTAMPS_ENABLED,
     in_commit_timestamp_enablement,
 )
+from adelta.kernel.table_features.row_tracking import ROW_TRACKING, row_id_columns
 from adelta.kernel.table_features.v2_checkpoint import V2_CHECKPOINT
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "IN_COMMIT_TIMESTAMPS_ENABLED",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION",
+    "ROW_TRACKING",
     "V2_CHECKPOINT",
     "FeatureKind",
     "TableFeature",
@@ -66,6 +68,7 @@ __all__ = [
     "is_supported",
     "protocol_for_new_table",
     "protocol_of",
+    "row_id_columns",
     "stored_properties",
     "supported_names",
     "validate_properties",

@@ -11,7 +11,7 @@ from adelta.kernel.table_properties import Property, parse_boolean, parse_text
 if TYPE_CHECKING:
     from adelta.kernel.table_state import TableState
 
-__all__ = ["ROW_TRACKING"]
+__all__ = ["ROW_TRACKING", "row_id_columns"]
 
 _ENABLED = Property("delta.enableRowTracking", parse_boolean, False)
 _SUSPENDED = Property("delta.rowTrackingSuspended", parse_boolean, False)
@@ -40,3 +40,14 @@ ROW_TRACKING = TableFeature(
     wanted=_wanted,
     active=_active,
 )
+
+
+def row_id_columns(state: TableState) -> tuple[str, str] | None:
+    """The names under which files hold ids and versions of moved rows; None where none are kept.
+
+    A table that supports the feature has to switch it on before every row has its id.
+    """
+    configuration = state.configuration
+    if not _ENABLED.read(configuration):
+        return None
+    return _ROW_ID_COLUMN.read(configuration), _ROW_COMMIT_VERSION_COLUMN.read(configuration)

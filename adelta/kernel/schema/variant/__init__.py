@@ -1,1 +1,1 @@
-"""Variants: their binary form, their shredded columns, and their text (Parquet's VariantEncoding.md)."""
+"""Variants: their binary form, their shredded columns, and their text."""

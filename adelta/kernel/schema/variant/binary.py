@@ -9,6 +9,7 @@ charged for the bytes that it takes, and values that lie over each other run out
 
 from __future__ import annotations
 
+import itertools
 import struct
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,19 +22,20 @@ from adelta.errors import InvalidTableError
 
 __all__ = [
     "EMPTY_METADATA",
+    "MAX_DEPTH",
     "NULL",
+    "WIDTHS",
     "Metadata",
     "Number",
     "NumberKind",
     "Variant",
     "array_items",
+    "damaged",
     "decode",
-    "encode",
-    "encode_array",
-    "encode_object",
-    "encode_text",
     "is_object",
+    "little_endian",
     "object_fields",
+    "width_of",
 ]
 
 NULL = b"\x00"
@@ -81,14 +83,13 @@ class Number:
     value: int
 
 
-Variant: TypeAlias = (
-    "None | bool | int | float | Decimal | str | bytes | uuid.UUID | Number"
-    " | Sequence[Variant] | Mapping[str, Variant]"
-)
+_Leaf: TypeAlias = bool | int | float | Decimal | str | bytes | uuid.UUID | Number | None
+Variant: TypeAlias = _Leaf | Sequence["Variant"] | Mapping[str, "Variant"]
 """A decoded value."""
 
 
-def _damaged(what: str) -> InvalidTableError:
+def damaged(what: str) -> InvalidTableError:
+    """The error of a variant about which `what` is wrong."""
     return InvalidTableError(
         f"a variant is damaged: {what}; restore the data file, or the table to an earlier version"
     )
@@ -111,34 +112,37 @@ class Metadata:
             InvalidTableError: they hold none.
         """
         if not data or data[0] & 15 != _VERSION:
-            raise _damaged(f"its dictionary has the version {data[0] & 15 if data else None}")
+            raise damaged(f"its dictionary has the version {data[0] & 15 if data else None}")
         width = (data[0] >> 6) + 1
         count = int.from_bytes(data[1 : 1 + width], "little")
         texts = 1 + width * (count + 2)
         if len(data) < texts:
-            raise _damaged(f"{count} names in a dictionary of {len(data)} bytes")
+            raise damaged(f"{count} names in a dictionary of {len(data)} bytes")
         ends = list(_numbers(data, 1 + width, width, count + 1))
         if ends[0] != 0 or texts + ends[-1] > len(data) or ends != sorted(ends):
-            raise _damaged("the names of its dictionary lie outside of it")
+            raise damaged("the names of its dictionary lie outside of it")
         try:
             names = [
                 data[texts + ends[i] : texts + ends[i + 1]].decode("utf-8") for i in range(count)
             ]
         except UnicodeDecodeError as error:
-            raise _damaged(f"a name of its dictionary is not UTF-8 ({error})") from error
+            raise damaged(f"a name of its dictionary is not UTF-8 ({error})") from error
         return cls(names)
 
     def encode(self) -> bytes:
         """The bytes of the dictionary."""
         texts = [name.encode("utf-8") for name in self.names]
         total = sum(map(len, texts))
-        width = _width(max(total, len(texts)))
-        ordered = all(a < b for a, b in zip(texts, texts[1:], strict=False))
-        parts = [bytes([_VERSION | ordered << 4 | (width - 1) << 6]), _le(len(texts), width)]
+        width = width_of(max(total, len(texts)))
+        ordered = all(a < b for a, b in itertools.pairwise(texts))
+        parts = [
+            bytes([_VERSION | ordered << 4 | (width - 1) << 6]),
+            little_endian(len(texts), width),
+        ]
         at = 0
         for text in (b"", *texts):
             at += len(text)
-            parts.append(_le(at, width))
+            parts.append(little_endian(at, width))
         return b"".join((*parts, *texts))
 
     def name(self, number: int) -> str:
@@ -148,7 +152,7 @@ class Metadata:
             InvalidTableError: there is none.
         """
         if number >= len(self.names):
-            raise _damaged(f"it uses name {number} of a dictionary of {len(self.names)}")
+            raise damaged(f"it uses name {number} of a dictionary of {len(self.names)}")
         return self.names[number]
 
     def number(self, name: str) -> int:
@@ -163,7 +167,7 @@ class Metadata:
                 self._numbers.setdefault(known, number)
         found = self._numbers.get(name)
         if found is None:
-            raise _damaged(f"its dictionary lacks the name {name[:60]!r} of a shredded field")
+            raise damaged(f"its dictionary lacks the name {name[:60]!r} of a shredded field")
         return found
 
 
@@ -192,7 +196,7 @@ def object_fields(metadata: Metadata, value: bytes) -> dict[str, bytes]:
     """
     decoder = _Decoder(metadata, value)
     if not is_object(value):
-        raise _damaged("it has shredded fields, and a value beside them that is no object")
+        raise damaged("it has shredded fields, and a value beside them that is no object")
     spans = decoder.fields(0, len(value))
     return {name: value[start : decoder.end(start, end)] for name, start, end in spans}
 
@@ -205,7 +209,7 @@ def array_items(metadata: Metadata, value: bytes) -> list[bytes]:
     """
     decoder = _Decoder(metadata, value)
     if not value or value[0] & 3 != _ARRAY:
-        raise _damaged("it has an array's items, and no array")
+        raise damaged("it has an array's items, and no array")
     return [value[start : decoder.end(start, end)] for start, end in decoder.items(0, len(value))]
 
 
@@ -222,7 +226,7 @@ class _Decoder:
     def value(self, at: int, end: int, depth: int) -> Variant:
         """The value from `at` on, which ends no later than `end`."""
         if at >= end:
-            raise _damaged("a value has no bytes")
+            raise damaged("a value has no bytes")
         head = self.data[at]
         basic = head & 3
         if basic == _PRIMITIVE:
@@ -230,7 +234,7 @@ class _Decoder:
         if basic == _SHORT_TEXT:
             return self._text(at + 1, head >> 2, end)
         if depth == 0:
-            raise _damaged(f"it nests deeper than {MAX_DEPTH} levels")
+            raise damaged(f"it nests deeper than {MAX_DEPTH} levels")
         if basic == _OBJECT:
             return {
                 name: self.value(start, stop, depth - 1)
@@ -241,7 +245,7 @@ class _Decoder:
     def end(self, at: int, end: int) -> int:
         """Where the value from `at` on ends."""
         if at >= end:
-            raise _damaged("a value has no bytes")
+            raise damaged("a value has no bytes")
         head = self.data[at]
         basic, kind = head & 3, head >> 2
         if basic == _SHORT_TEXT:
@@ -252,7 +256,7 @@ class _Decoder:
             _, _, first, total = self._layout(at, end)
             length = first + total - at
         if at + length > end:
-            raise _damaged("a value ends beyond the object or array that holds it")
+            raise damaged("a value ends beyond the object or array that holds it")
         return at + length
 
     def fields(self, at: int, end: int) -> Iterator[tuple[str, int, int]]:
@@ -270,7 +274,7 @@ class _Decoder:
         ):
             name = self.metadata.name(number)
             if name in seen:
-                raise _damaged(f"an object has the field {name[:60]!r} twice")
+                raise damaged(f"an object has the field {name[:60]!r} twice")
             seen.add(name)
             yield name, first + offset, first + total
 
@@ -282,7 +286,7 @@ class _Decoder:
             yield first + offset, first + total
 
     def _layout(self, at: int, end: int) -> tuple[int, int, int, int]:
-        """Of an object or array: how many values, where offsets and values start, bytes of values."""
+        """Of an object or array: number of values, start of offsets and values, bytes of values."""
         head = self.data[at]
         width = (head >> 2 & 3) + 1
         is_object = head & 3 == _OBJECT
@@ -321,7 +325,7 @@ class _Decoder:
             return float(struct.unpack("<f", raw)[0])
         if kind in _DECIMALS:
             if raw[0] > _MAX_SCALE:
-                raise _damaged(f"a decimal has the scale {raw[0]}")
+                raise damaged(f"a decimal has the scale {raw[0]}")
             unscaled = int.from_bytes(raw[1:], "little", signed=True)
             return Decimal((int(unscaled < 0), _digits(unscaled), -raw[0]))
         if kind == _UUID:
@@ -330,11 +334,11 @@ class _Decoder:
 
     def _width_of(self, kind: int, at: int, end: int) -> int:
         """Bytes of a primitive after its first one."""
-        fixed = _WIDTHS.get(kind)
+        fixed = WIDTHS.get(kind)
         if fixed is not None:
             return fixed
         if kind not in (_BINARY, _TEXT):
-            raise _damaged(f"it has a value of the unknown type {kind}")
+            raise damaged(f"it has a value of the unknown type {kind}")
         self._within(at, 4, end)
         length = 4 + int.from_bytes(self.data[at : at + 4], "little")
         self._within(at, length, end)
@@ -349,19 +353,19 @@ class _Decoder:
         try:
             return self._raw(at, length).decode("utf-8")
         except UnicodeDecodeError as error:
-            raise _damaged(f"a text is not UTF-8 ({error})") from error
+            raise damaged(f"a text is not UTF-8 ({error})") from error
 
     def _within(self, at: int, length: int, end: int) -> None:
         if at + length > end:
-            raise _damaged(f"{length} bytes are asked for where {max(0, end - at)} are left")
+            raise damaged(f"{length} bytes are asked for where {max(0, end - at)} are left")
 
     def _charge(self, length: int) -> None:
         self.left -= length
         if self.left < 0:
-            raise _damaged("its values lie over each other")
+            raise damaged("its values lie over each other")
 
 
-_WIDTHS = {
+WIDTHS: dict[int, int] = {
     0: 0,
     _TRUE: 0,
     _FALSE: 0,
@@ -384,117 +388,11 @@ def _digits(unscaled: int) -> tuple[int, ...]:
     return tuple(map(int, str(abs(unscaled))))
 
 
-# -------------------------------------------------------------------------------------- encoding
-
-
-def encode(value: Variant) -> tuple[bytes, bytes]:
-    """The dictionary and the bytes of a value, in the shortest form.
-
-    Raises:
-        InvalidTableError: it nests too deep, or a number has no place in the encoding.
-    """
-    metadata = Metadata(sorted(_names(value, MAX_DEPTH), key=lambda name: name.encode("utf-8")))
-    return metadata.encode(), _encode(metadata, value)
-
-
-def _names(value: Variant, depth: int) -> set[str]:
-    if depth < 0:
-        raise _damaged(f"it nests deeper than {MAX_DEPTH} levels")
-    if isinstance(value, Mapping):
-        return set(value).union(*(_names(item, depth - 1) for item in value.values()))
-    if isinstance(value, list | tuple):
-        found: set[str] = set()
-        return found.union(*(_names(item, depth - 1) for item in value))
-    return set()
-
-
-def _encode(metadata: Metadata, value: Variant) -> bytes:
-    match value:
-        case None:
-            return NULL
-        case bool():
-            return bytes([(_TRUE if value else _FALSE) << 2])
-        case int():
-            return _integer(value)
-        case float():
-            return bytes([_DOUBLE << 2]) + struct.pack("<d", value)
-        case Decimal():
-            return _decimal(value)
-        case str():
-            return encode_text(value.encode("utf-8"))
-        case bytes():
-            return bytes([_BINARY << 2]) + _le(len(value), 4) + value
-        case uuid.UUID():
-            return bytes([_UUID << 2]) + value.bytes
-        case Number(kind, number):
-            return bytes([kind << 2]) + number.to_bytes(_WIDTHS[kind], "little", signed=True)
-        case Mapping():
-            return encode_object(metadata, {k: _encode(metadata, v) for k, v in value.items()})
-    return encode_array([_encode(metadata, item) for item in value])
-
-
-def encode_text(text: bytes) -> bytes:
-    """The bytes of a text given in UTF-8."""
-    if len(text) <= _LONGEST_SHORT_TEXT:
-        return bytes([len(text) << 2 | _SHORT_TEXT]) + text
-    return bytes([_TEXT << 2]) + _le(len(text), 4) + text
-
-
-def encode_object(metadata: Metadata, fields: Mapping[str, bytes]) -> bytes:
-    """The bytes of an object with these encoded fields.
-
-    Raises:
-        InvalidTableError: the dictionary lacks a name.
-    """
-    ordered = sorted(fields, key=lambda name: name.encode("utf-8"))
-    numbers = [metadata.number(name) for name in ordered]
-    values = [fields[name] for name in ordered]
-    ids = _width(max(numbers, default=0))
-    large, sized, width, offsets = _offsets(values)
-    head = bytes([_OBJECT | width - 1 << 2 | ids - 1 << 4 | large << 6])
-    return b"".join((head, sized, *(_le(n, ids) for n in numbers), offsets, *values))
-
-
-def encode_array(items: Sequence[bytes]) -> bytes:
-    """The bytes of an array of these encoded items."""
-    large, sized, width, offsets = _offsets(items)
-    return b"".join((bytes([_ARRAY | width - 1 << 2 | large << 4]), sized, offsets, *items))
-
-
-def _offsets(values: Sequence[bytes]) -> tuple[int, bytes, int, bytes]:
-    """Whether there are many values, their number, and the width and bytes of their offsets."""
-    large = len(values) > 0xFF
-    width = _width(sum(map(len, values)))
-    parts, at = [_le(0, width)], 0
-    for value in values:
-        at += len(value)
-        parts.append(_le(at, width))
-    return int(large), _le(len(values), 4 if large else 1), width, b"".join(parts)
-
-
-def _integer(value: int) -> bytes:
-    for kind, width in _INTEGERS.items():
-        if -(1 << 8 * width - 1) <= value < 1 << 8 * width - 1:
-            return bytes([kind << 2]) + value.to_bytes(width, "little", signed=True)
-    return _decimal(Decimal(value))
-
-
-def _decimal(value: Decimal) -> bytes:
-    sign, digits, exponent = value.as_tuple()
-    if not isinstance(exponent, int):
-        raise _damaged(f"a variant has no decimal {value}")
-    unscaled, scale = int("".join(map(str, digits)) or "0"), max(0, -exponent)
-    unscaled *= 10 ** max(0, exponent) * (-1 if sign else 1)
-    figures = len(str(abs(unscaled)))
-    for kind, width, most in ((8, 4, 9), (9, 8, 18), (10, 16, 38)):
-        if figures <= most and scale <= _MAX_SCALE:
-            return bytes([kind << 2, scale]) + unscaled.to_bytes(width, "little", signed=True)
-    raise _damaged(f"a variant has no decimal of {figures} digits, {scale} after the point")
-
-
-def _width(greatest: int) -> int:
+def width_of(greatest: int) -> int:
+    """The bytes that unsigned numbers up to `greatest` take."""
     return max(1, (greatest.bit_length() + 7) // 8)
 
 
-def _le(number: int, width: int) -> bytes:
+def little_endian(number: int, width: int) -> bytes:
+    """The bytes of an unsigned number."""
     return number.to_bytes(width, "little")

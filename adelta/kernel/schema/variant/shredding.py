@@ -18,11 +18,9 @@ from adelta.kernel.schema.variant.binary import (
     EMPTY_METADATA,
     NULL,
     Metadata,
-    encode_array,
-    encode_object,
-    encode_text,
     object_fields,
 )
+from adelta.kernel.schema.variant.encoding import encode_array, encode_object, encode_text
 
 __all__ = ["METADATA", "TYPED_VALUE", "VALUE", "Dictionaries", "bytes_by_row", "unshred"]
 
@@ -103,15 +101,16 @@ def _rebuilt(group: Arrow, metadata: Arrow, values: Arrow) -> Arrow:
         return values
     read = _reader(group)
     names, dictionaries = bytes_by_row(metadata), Dictionaries()
-    built: list[bytes | None] = []
-    for row in memoryview(rows.buffers()[1]).cast("Q")[: len(rows)]:  # type: ignore[arg-type]
-        built.append(read(row, dictionaries.of(names(row) or EMPTY_METADATA)))
+    built = [
+        read(row, dictionaries.of(names(row) or EMPTY_METADATA))
+        for row in memoryview(rows.buffers()[1]).cast("Q")[: len(rows)]
+    ]
     return pc.replace_with_mask(values, typed.is_valid(), pa.array(built, pa.binary()))
 
 
 def _reader(group: Arrow) -> _Read:
     """How to read a struct of `value` and `typed_value`, either of which may not be there."""
-    value = _nothing
+    value: Callable[[int], bytes | None] = _nothing
     if group.type.get_field_index(VALUE) >= 0:
         value = bytes_by_row(pc.struct_field(group, VALUE))
     if group.type.get_field_index(TYPED_VALUE) < 0:

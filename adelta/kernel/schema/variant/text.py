@@ -1,7 +1,7 @@
 """Variants as JSON text, in the words that Spark's `to_json` has for them.
 
-Dates and times are texts (``2024-02-29``, ``2024-02-29 12:00:00+00:00``), bytes are Base64, decimals
-are written out, and numbers that JSON lacks (NaN, Infinity) are texts.
+Dates and times are texts (``2024-02-29``, ``2024-02-29 12:00:00+00:00``), bytes are Base64,
+decimals are written out, and numbers that JSON lacks (NaN, Infinity) are texts.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ __all__ = ["to_json", "variants_as_text", "with_text"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
+arrow: Any = pa  # likewise of `arange`
+
 _NANOS = (NumberKind.TIMESTAMP_NANOS, NumberKind.TIMESTAMP_NTZ_NANOS)
 _UTC = (NumberKind.TIMESTAMP, NumberKind.TIMESTAMP_NANOS)
 _DAY_SECONDS = 86_400
@@ -37,7 +39,9 @@ def with_text(data_type: t.DataType) -> t.DataType:
     match data_type:
         case t.StructType(fields):
             return t.StructType(
-                tuple(t.StructField(f.name, with_text(f.type), f.nullable, f.metadata) for f in fields)
+                tuple(
+                    t.StructField(f.name, with_text(f.type), f.nullable, f.metadata) for f in fields
+                )
             )
         case t.ArrayType(element, contains_null):
             return t.ArrayType(with_text(element), contains_null)
@@ -46,7 +50,7 @@ def with_text(data_type: t.DataType) -> t.DataType:
     return t.STRING if data_type == t.VARIANT else data_type
 
 
-def variants_as_text(values: pa.Array[Any], data_type: t.DataType, kind: pa.DataType) -> Any:
+def variants_as_text(values: pa.Array[Any], data_type: t.DataType, kind: Any) -> Any:
     """`values` of `data_type` as `kind`, the Arrow type of `with_text(data_type)`.
 
     Raises:
@@ -62,21 +66,22 @@ def variants_as_text(values: pa.Array[Any], data_type: t.DataType, kind: pa.Data
                 variants_as_text(pc.struct_field(nested, [i]), f.type, kind.field(i).type)
                 for i, f in enumerate(fields)
             ]
-            return pa.StructArray.from_arrays(children, fields=list(kind), mask=mask)  # type: ignore[arg-type, call-overload]  # a struct type iterates over its fields
+            return arrow.StructArray.from_arrays(children, fields=list(kind), mask=mask)
         case t.ArrayType(element):
             nested = _from_zero(nested)
-            items = variants_as_text(nested.values, element, kind.value_type)  # type: ignore[attr-defined]
-            return pa.ListArray.from_arrays(nested.offsets, items, type=kind, mask=mask)  # type: ignore[arg-type]
+            items = variants_as_text(nested.values, element, kind.value_type)
+            return arrow.ListArray.from_arrays(nested.offsets, items, type=kind, mask=mask)
         case t.MapType(_, value):
             nested = _from_zero(nested)
-            items = variants_as_text(nested.items, value, kind.item_type)  # type: ignore[attr-defined]
-            made: Any = pa.MapArray
-            return made.from_arrays(nested.offsets, nested.keys, items, type=kind, mask=mask)
+            items = variants_as_text(nested.items, value, kind.item_type)
+            return arrow.MapArray.from_arrays(
+                nested.offsets, nested.keys, items, type=kind, mask=mask
+            )
     return _texts(nested)
 
 
 def _from_zero(values: Any) -> Any:
-    return values.take(pa.arange(0, len(values))) if values.offset else values
+    return values.take(arrow.arange(0, len(values))) if values.offset else values
 
 
 def _texts(variants: Any) -> pa.Array[Any]:

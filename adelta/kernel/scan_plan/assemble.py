@@ -1,0 +1,116 @@
+"""What was read of a file → rows of the table.
+
+Columns are matched and converted, partition values and row ids attached, rows filtered.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from adelta.errors import InvalidTableError, SchemaMismatchError
+from adelta.kernel.expressions.compute import filter_mask
+from adelta.kernel.partition import parse_partition_values
+from adelta.kernel.scan_plan.plan import ROW_COMMIT_VERSION, ROW_ID, ScanPlan
+from adelta.kernel.scan_plan.row_ids import attached
+from adelta.kernel.schema.arrow import to_arrow_schema, to_arrow_type
+from adelta.kernel.schema.conform import conform, find_field
+from adelta.kernel.schema.names import physical_name
+from adelta.kernel.schema.variant.text import variants_as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adelta.kernel.schema.types import StructField
+
+__all__ = ["assemble", "file_column_indices"]
+
+arrow: Any = pa  # the stubs do not know types chosen at run time
+
+
+def file_column_indices(
+    plan: ScanPlan, file_schema: pa.Schema
+) -> list[tuple[StructField, int | None]]:
+    """For every column to look for, which of the file's columns holds it; None where none does."""
+    fields = list(file_schema)
+    return [(f, find_field(fields, f, plan.mapping_mode)) for f in plan.file_columns]
+
+
+def assemble(
+    plan: ScanPlan,
+    table: pa.Table,
+    partition_values: Mapping[str, str | None],
+    source: str,
+) -> pa.Table:
+    """The rows that `plan` yields of what was read of one file.
+
+    Row ids have to be attached to `table` where the plan has them.
+
+    Raises:
+        SchemaMismatchError: a column of the file cannot be converted; the message names `source`.
+        InvalidTableError: a partition value cannot be parsed.
+    """
+    columns = _columns(plan, table, source)
+    for field in plan.partition_fields:
+        text = partition_values.get(physical_name(field, plan.mapping_mode))
+        texts = pa.array([text], pa.string())
+        try:
+            value = parse_partition_values(texts, field.type, column=field.name)
+        except InvalidTableError as error:
+            raise InvalidTableError(f"{source}: {error}") from error
+        columns[field.name] = pa.chunked_array([pa.repeat(value[0], table.num_rows)], value.type)
+    names = list(plan.output.names)
+    rows, mask = None, None
+    if plan.where is not None and plan.read.fields:
+        read = pa.table([columns[f.name] for f in plan.read], schema=to_arrow_schema(plan.read))
+        mask = filter_mask(plan.where, read)
+        rows = read.select(names)
+    elif plan.where is not None:
+        mask = filter_mask(plan.where, table.select([]))
+    if rows is None:
+        rows = table.select([])
+        if names:
+            rows = pa.table([columns[n] for n in names], schema=to_arrow_schema(plan.output))
+    if plan.row_ids is not None:
+        ids = zip((ROW_ID, ROW_COMMIT_VERSION), attached(table), strict=True)
+        for name, values in ids:
+            rows = rows.append_column(pa.field(name, pa.int64()), values)
+    if mask is not None:
+        rows = _kept(rows, mask)
+    return _with_text(plan, rows) if plan.variants_as_json else rows
+
+
+def _columns(plan: ScanPlan, table: pa.Table, source: str) -> dict[str, pa.ChunkedArray[Any]]:
+    columns: dict[str, pa.ChunkedArray[Any]] = {}
+    for field, index in file_column_indices(plan, table.schema):
+        kind = to_arrow_type(field.type)
+        if index is None:
+            columns[field.name] = pa.chunked_array([arrow.nulls(table.num_rows, kind)])
+            continue
+        try:
+            chunks = [
+                conform(chunk, field.type, plan.mapping_mode, field.name)
+                for chunk in table.column(index).chunks
+            ]
+        except SchemaMismatchError as error:
+            raise SchemaMismatchError(f"{source}: {error}") from error
+        columns[field.name] = arrow.chunked_array(chunks, kind)
+    return columns
+
+
+def _kept(rows: pa.Table, mask: Any) -> pa.Table:
+    if rows.num_columns:
+        return rows.filter(mask)
+    return pa.table({"": arrow.nulls(mask.true_count)}).select([])
+
+
+def _with_text(plan: ScanPlan, rows: pa.Table) -> pa.Table:
+    schema = plan.arrow_schema
+    for index, field in enumerate(plan.output):
+        kind = schema.field(index).type
+        if rows.schema.field(index).type.equals(kind):
+            continue
+        chunks = [variants_as_text(c, field.type, kind) for c in rows.column(index).chunks]
+        rows = rows.set_column(index, schema.field(index), pa.chunked_array(chunks, kind))
+    return rows

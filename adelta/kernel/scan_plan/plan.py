@@ -1,0 +1,143 @@
+"""ScanPlan: which files and columns a scan reads, as a plain value that can be pickled to a worker.
+
+The plan is made from a snapshot; carrying it out is `adelta.read`'s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adelta.errors import SchemaMismatchError
+from adelta.kernel.expressions.nodes import Node, columns_of
+from adelta.kernel.expressions.resolve import bind_predicate
+from adelta.kernel.schema.arrow import to_arrow_schema
+from adelta.kernel.schema.types import LONG, StructField, StructType
+from adelta.kernel.schema.variant.text import with_text
+from adelta.kernel.schema.widening import check_type_changes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from adelta.kernel.schema.conform import ColumnMappingMode
+
+__all__ = [
+    "ROW_COMMIT_VERSION",
+    "ROW_ID",
+    "ScanPlan",
+    "plan_columns",
+    "project",
+]
+
+ROW_ID = "_row_id"
+"""The column of row ids that a scan adds on request."""
+
+ROW_COMMIT_VERSION = "_row_commit_version"
+"""The column beside it: the version that last wrote the row."""
+
+_ROW_IDS = (StructField(ROW_ID, LONG), StructField(ROW_COMMIT_VERSION, LONG))
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """What to read of every file, and what to make of it.
+
+    `schema` is the whole table's, `output` the columns that the scan yields, in order, and `read`
+    the ones that a file must give: `output`, and what `where` needs beside it. `row_ids` are the
+    names of the hidden columns of files that hold row ids and row commit versions, where these are
+    asked for. With `variants_as_json`, variants come out as JSON text.
+    """
+
+    schema: StructType
+    output: StructType
+    read: StructType
+    partition_columns: tuple[str, ...]
+    mapping_mode: ColumnMappingMode
+    where: Node | None = None
+    row_ids: tuple[str, str] | None = None
+    variants_as_json: bool = False
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of the batches that the scan yields."""
+        output = with_text(self.output) if self.variants_as_json else self.output
+        assert isinstance(output, StructType)
+        extra = _ROW_IDS if self.row_ids is not None else ()
+        return to_arrow_schema(StructType((*output.fields, *extra)))
+
+    @property
+    def file_columns(self) -> tuple[StructField, ...]:
+        """The columns to look for in a file."""
+        folded = {name.lower() for name in self.partition_columns}
+        return tuple(f for f in self.read if f.name.lower() not in folded)
+
+    @property
+    def partition_fields(self) -> tuple[StructField, ...]:
+        """The partition columns among `read`."""
+        folded = {name.lower() for name in self.partition_columns}
+        return tuple(f for f in self.read if f.name.lower() in folded)
+
+
+def project(schema: StructType, columns: Sequence[str] | None) -> StructType:
+    """The named columns of `schema`, in the order named; all of them for None.
+
+    Raises:
+        SchemaMismatchError: there is no such column.
+    """
+    if columns is None:
+        return schema
+    chosen = []
+    for name in columns:
+        field = schema.field(name)
+        if field is None:
+            raise SchemaMismatchError(
+                f"the table has no column {name!r}; it has {', '.join(schema.names)}"
+            )
+        chosen.append(field)
+    return StructType(tuple(chosen))
+
+
+def plan_columns(
+    schema: StructType,
+    *,
+    columns: Sequence[str] | None,
+    where: Node | None,
+    partition_columns: Sequence[str],
+    mapping_mode: ColumnMappingMode,
+    row_ids: tuple[str, str] | None = None,
+    variants_as_json: bool = False,
+) -> ScanPlan:
+    """The plan of a scan that yields `columns` where `where` is true.
+
+    Raises:
+        SchemaMismatchError: there is no such column, or the row ids would hide one.
+        InvalidExpressionError: the predicate does not fit the schema.
+        UnsupportedFeatureError: a column had its type changed in a way that adelta does not know.
+    """
+    output = project(schema, columns)
+    read = list(output)
+    if where is not None:
+        where = bind_predicate(where, schema)
+        names = {f.name for f in read}
+        needed = {path[0] for path in columns_of(where)}
+        read += [f for f in schema if f.name in needed - names]
+    check_type_changes(read)
+    if row_ids is not None:
+        taken = next((f.name for f in _ROW_IDS if schema.field(f.name) is not None), None)
+        if taken is not None:
+            raise SchemaMismatchError(
+                f"the table has a column {taken!r} of its own, which row ids would hide; rename "
+                "it, or scan without row ids"
+            )
+    return ScanPlan(
+        schema,
+        output,
+        StructType(tuple(read)),
+        tuple(partition_columns),
+        mapping_mode,
+        where,
+        row_ids,
+        variants_as_json,
+    )

@@ -1,0 +1,94 @@
+"""Which types columns may have been widened to (PROTOCOL.md, "Type Widening").
+
+Files written before a change hold the narrower type; `conform` converts their values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta.errors import InvalidTableError, UnsupportedFeatureError
+from adelta.kernel.schema import types as t
+from adelta.kernel.schema.arrow import to_arrow_type
+from adelta.kernel.schema.json import data_type_from_json
+from adelta.kernel.schema.names import walk_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["TYPE_CHANGES_KEY", "can_widen", "check_type_changes"]
+
+TYPE_CHANGES_KEY = "delta.typeChanges"
+"""Field metadata: the changes of its type, each with `fromType`, `toType` and maybe `fieldPath`."""
+
+_INTEGERS = (t.BYTE, t.SHORT, t.INTEGER, t.LONG)
+_DIGITS = {t.BYTE: 10, t.SHORT: 10, t.INTEGER: 10, t.LONG: 20}
+
+
+def can_widen(before: t.DataType, after: t.DataType) -> bool:
+    """Whether the protocol lets a column of the one type become one of the other.
+
+    Example: ``integer`` may become ``double``, and ``long`` may not.
+    """
+    if before == after:
+        return True
+    if isinstance(after, t.DecimalType):
+        whole = after.precision - after.scale
+        if isinstance(before, t.DecimalType):
+            return after.scale >= before.scale and whole >= before.precision - before.scale
+        return isinstance(before, t.PrimitiveType) and whole >= _DIGITS.get(before, 99)
+    if before in _INTEGERS:
+        if after in _INTEGERS:
+            return _INTEGERS.index(after) > _INTEGERS.index(before)
+        return after == t.DOUBLE and before != t.LONG
+    return (before, after) in ((t.FLOAT, t.DOUBLE), (t.DATE, t.TIMESTAMP_NTZ))
+
+
+def check_type_changes(fields: Iterable[t.StructField]) -> None:
+    """Refuse columns whose type was once changed in a way that adelta cannot follow.
+
+    Columns that are of an unknown type today are for whoever wants their Arrow type to refuse.
+
+    Raises:
+        UnsupportedFeatureError: there is such a column.
+        InvalidTableError: the metadata that tells of changes is damaged.
+    """
+    for path, field in walk_fields(t.StructType(tuple(fields))):
+        changes = field.metadata.get(TYPE_CHANGES_KEY)
+        if changes is None:
+            continue
+        if not isinstance(changes, list):
+            raise _damaged(path, changes)
+        for change in changes:
+            _check(path, change)
+
+
+def _check(path: tuple[str, ...], change: object) -> None:
+    if not isinstance(change, dict) or not {"fromType", "toType"} <= change.keys():
+        raise _damaged(path, change)
+    before, after = (data_type_from_json(change[key]) for key in ("fromType", "toType"))
+    if not _is_known(after):
+        # The column is of a known type now, so no file of it needs this change: either a later one
+        # leads away from the unknown type, and is refused, or this one never took place.
+        return
+    if not can_widen(before, after):
+        raise UnsupportedFeatureError(
+            f"column {'.'.join(path)} was changed from {before} to {after}, a change of type that "
+            "this adelta cannot read; leave the column out, upgrade adelta, or rewrite the table "
+            "with the engine that made the change"
+        )
+
+
+def _is_known(data_type: t.DataType) -> bool:
+    try:
+        to_arrow_type(data_type)
+    except UnsupportedFeatureError:
+        return False
+    return True
+
+
+def _damaged(path: tuple[str, ...], change: object) -> InvalidTableError:
+    return InvalidTableError(
+        f"column {'.'.join(path)} has the {TYPE_CHANGES_KEY} {str(change)[:100]}, which says no "
+        "change of type; the table's metadata is damaged: restore an earlier version"
+    )
