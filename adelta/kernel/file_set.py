@@ -7,11 +7,12 @@ Reconciliation"); `file_keys` makes it, once, as a column of text.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import (
     ADD_SCHEMA,
     REMOVE_SCHEMA,
@@ -148,7 +149,7 @@ class FileSet:
 
 def add_files(table: pa.Table) -> Iterator[AddFile]:
     """Rows of a table with the columns of `ADD_SCHEMA`."""
-    for row in table.select(ADD_SCHEMA.names).to_pylist():
+    for row in _rows(table.select(ADD_SCHEMA.names)):
         row["partition_values"] = dict(row["partition_values"] or ())
         row["tags"] = None if row["tags"] is None else dict(row["tags"])
         row["deletion_vector"] = _vector(row["deletion_vector"])
@@ -160,12 +161,22 @@ def add_files(table: pa.Table) -> Iterator[AddFile]:
 
 def remove_files(table: pa.Table) -> Iterator[RemoveFile]:
     """Rows of a table with the columns of `REMOVE_SCHEMA`."""
-    for row in table.select(REMOVE_SCHEMA.names).to_pylist():
+    for row in _rows(table.select(REMOVE_SCHEMA.names)):
         for name in ("partition_values", "tags"):
             row[name] = None if row[name] is None else dict(row[name])
         row["deletion_vector"] = _vector(row["deletion_vector"])
         row["data_change"] = bool(row["data_change"])
         yield RemoveFile(**row)
+
+
+def _rows(table: pa.Table) -> list[dict[str, Any]]:
+    try:
+        return table.to_pylist()
+    except UnicodeDecodeError as error:
+        raise InvalidTableError(
+            f"the log names files by bytes that are not UTF-8 ({error}); a checkpoint is damaged: "
+            "delete it, and the log is read without it"
+        ) from error
 
 
 def _vector(raw: dict[str, object] | None) -> DeletionVectorDescriptor | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeGuard
 
 __all__ = ["CommitInfo", "is_time"]
 
@@ -91,7 +91,7 @@ def _fits(name: str, value: object) -> bool:
     return isinstance(value, str)
 
 
-def is_time(value: object) -> bool:
+def is_time(value: object) -> TypeGuard[int]:
     """Whether a decoded value is a time in ms since the Unix epoch, within Python's calendar."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     return whole and isinstance(value, int) and _YEAR_1 <= value <= _YEAR_9999

@@ -63,7 +63,8 @@ class Metadata:
             schema_string = _NO_COLUMNS  # as Spark reads it
         if not isinstance(schema_string, str):
             raise InvalidTableError(
-                f"the metaData action has the schemaString {schema_string!r}; it is damaged"
+                f"the metaData action has the schemaString {str(schema_string)[:100]!r}; it is "
+                "damaged"
             )
         columns = raw.get("partitionColumns") or ()
         if not isinstance(columns, (list, tuple)) or not all(isinstance(c, str) for c in columns):
@@ -71,12 +72,10 @@ class Metadata:
                 f"the metaData action lists its partition columns as {str(columns)[:100]!r}; it is "
                 "damaged"
             )
-        storage_format = raw.get("format") or {}
+        storage_format = _mapping(raw.get("format"), "format")
         created = raw.get("createdTime")
-        configuration = raw.get("configuration") or {}
-        if isinstance(configuration, (list, tuple)):  # a Parquet map arrives as key-value pairs
-            configuration = dict(configuration)
-        options = storage_format.get("options") or {}
+        configuration = _mapping(raw.get("configuration"), "configuration")
+        options = _mapping(storage_format.get("options"), "format.options")
         return cls(
             id=str(raw.get("id") or ""),
             schema_string=schema_string,
@@ -103,6 +102,17 @@ class Metadata:
             body["createdTime"] = self.created_time
         body["configuration"] = dict(self.configuration)
         return body
+
+
+def _mapping(value: object, name: str) -> Mapping[str, Any]:
+    """A decoded object; a Parquet map arrives as key-value pairs."""
+    if isinstance(value, (list, tuple)) and all(isinstance(pair, tuple) for pair in value):
+        return dict(value)
+    if value is not None and not isinstance(value, dict):
+        raise InvalidTableError(
+            f"the metaData action has the {name} {str(value)[:100]!r}; it is damaged"
+        )
+    return value or {}
 
 
 def _text(value: object) -> str | None:

@@ -43,7 +43,7 @@ class Protocol:
         for version in versions:
             if not isinstance(version, int) or isinstance(version, bool) or version < 1:
                 raise InvalidTableError(
-                    f"the protocol action asks for versions {versions}; "
+                    f"the protocol action asks for versions {str(versions)[:100]}; "
                     "both must be whole numbers from 1 up"
                 )
         reader, writer = int(versions[0] or 0), int(versions[1] or 0)
@@ -71,5 +71,5 @@ def _names(raw: object, expected: bool) -> tuple[str, ...] | None:
     if raw is None:
         return () if expected else None
     if not isinstance(raw, (list, tuple)) or not all(isinstance(name, str) for name in raw):
-        raise InvalidTableError(f"the protocol action lists its features as {raw!r}")
+        raise InvalidTableError(f"the protocol action lists its features as {str(raw)[:100]!r}")
     return tuple(sorted(set(raw))) if expected else None

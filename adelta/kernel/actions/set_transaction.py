@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from adelta.errors import InvalidTableError
 from adelta.kernel.actions.commit_info import is_time
 
 if TYPE_CHECKING:
@@ -23,9 +24,19 @@ class SetTransaction:
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> SetTransaction:
-        """The value of a decoded `txn` action."""
+        """The value of a decoded `txn` action.
+
+        Raises:
+            InvalidTableError: it names no application, or no version.
+        """
+        app_id, version = raw.get("appId"), raw.get("version")
+        if not isinstance(app_id, str) or type(version) is not int:
+            raise InvalidTableError(
+                f"a txn action sets {str(app_id)[:100]!r} to {str(version)[:100]!r}; it must set "
+                "the name of an application to a whole number"
+            )
         updated = raw.get("lastUpdated")
-        return cls(str(raw["appId"]), int(raw["version"]), updated if is_time(updated) else None)
+        return cls(app_id, version, updated if is_time(updated) else None)
 
     def to_json(self) -> dict[str, Any]:
         """The action's body as the log writes it."""
