@@ -21,7 +21,15 @@ import ctypes
 import os
 import queue
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Iterator,
+)
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -54,6 +62,11 @@ _CLEANUP_SECONDS: Final = 5.0
 _SLICE_SECONDS: Final = 0.5
 """How long a thread sleeps at most before it looks for signals: one that comes just before it falls
 asleep does not wake it, and on Windows none does."""
+
+_EXITING: Final = (
+    "adelta.sync cannot be used any more, because the interpreter is exiting; use it before, or in "
+    "an exit handler that is registered after its first use"
+)
 
 
 class Closable(Protocol):
@@ -198,7 +211,11 @@ class Portal:
         self._open: dict[int, Closable] = {}
         # A daemon, or the interpreter would wait for it before it runs exit handlers.
         self._thread = threading.Thread(target=self._main, name="adelta-loop", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # some Pythons start no thread any more when they exit
+            self.loop.close()
+            raise InvalidUseError(_EXITING) from error
 
     # In any thread.
 
@@ -221,10 +238,7 @@ class Portal:
             InvalidUseError: the loop has ended.
         """
         if not self.post(step):
-            raise InvalidUseError(
-                "adelta.sync has shut down, because the interpreter is exiting; an exit handler "
-                "that uses it must be registered after adelta.sync is imported"
-            )
+            raise InvalidUseError(_EXITING)
 
     def post(self, step: Callable[[], object]) -> bool:
         """Have the loop run `step`; whether the loop is still there. Never blocks, never raises."""
@@ -250,7 +264,7 @@ class Portal:
         """Cancel all work, close what is open, end the loop and its thread."""
         self.stopping = True
         self.post(self._exit.set)
-        self._thread.join(3 * _CLEANUP_SECONDS)
+        self._thread.join(4 * _CLEANUP_SECONDS)
 
     # On the loop's thread.
 
@@ -281,19 +295,30 @@ class Portal:
             self.report(f"closing {resource!r} failed", error)
 
     def _main(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
-            runner.run(self._stay())
+        # Not asyncio.run: that joins the loop's executor in a new thread, which an interpreter that
+        # is exiting refuses to start. The executor's threads end by an exit handler of their own.
+        try:
+            self.loop.run_until_complete(self._stay())
+        finally:
+            self.loop.close()
 
     async def _stay(self) -> None:
         await self._exit.wait()
-        for task in self._tasks:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=_CLEANUP_SECONDS)
+        await self._cancel(self._tasks)
         for resource in list(self._open.values()):
             self._release(resource)
         if self._closing:
             await asyncio.wait(self._closing, timeout=_CLEANUP_SECONDS)
+        await self._cancel(asyncio.all_tasks() - {asyncio.current_task()})
+        await self.loop.shutdown_asyncgens()
+
+    @staticmethod
+    async def _cancel(tasks: Collection[asyncio.Task[Any] | None]) -> None:
+        running = [task for task in tasks if task is not None]
+        for task in running:
+            task.cancel()
+        if running:
+            await asyncio.wait(running, timeout=_CLEANUP_SECONDS)
 
 
 _portal: Portal | None = None
@@ -312,10 +337,7 @@ def current() -> Portal:
     if _portal is None:
         with _starting:
             if _exiting:
-                raise InvalidUseError(
-                    "adelta.sync cannot start, because the interpreter is exiting; use it before, "
-                    "or in an exit handler that is registered after adelta.sync is imported"
-                )
+                raise InvalidUseError(_EXITING)
             if _portal is None:
                 _portal = Portal()
     return _portal

