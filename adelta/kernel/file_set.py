@@ -35,10 +35,13 @@ __all__ = [
     "remove_files",
 ]
 
+_pa: Any = pa  # the stubs know these functions for fewer types than Arrow does
+_pc: Any = pc
+_IDENTITY = ["path", "deletion_vector"]
 _SEPARATOR = "\x00"  # cannot stand in a path
 
 
-def canonical_paths(paths: pa.ChunkedArray, root: str | None = None) -> pa.ChunkedArray:
+def canonical_paths(paths: pa.ChunkedArray[Any], root: str | None = None) -> pa.ChunkedArray[Any]:
     """Paths percent-decoded, and relative to `root`, the table's URI, where they lie below it.
 
     Example: ``a%20b`` becomes ``a b``; ``file:/t/a`` becomes ``a`` below the root ``file:///t``.
@@ -47,13 +50,13 @@ def canonical_paths(paths: pa.ChunkedArray, root: str | None = None) -> pa.Chunk
     for chunk in paths.chunks:
         odd = not_canonical(chunk)
         if pc.any(odd).as_py():
-            changed = [canonical_path(path, root) for path in chunk.filter(odd).to_pylist()]
+            changed = [canonical_path(str(path), root) for path in chunk.filter(odd).to_pylist()]
             chunk = pc.replace_with_mask(chunk, odd, pa.array(changed, pa.string()))
         chunks.append(chunk)
     return pa.chunked_array(chunks, pa.string())
 
 
-def not_canonical(paths: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+def not_canonical(paths: Any) -> Any:
     """Which paths of file actions may not be canonical as they stand."""
     return pc.match_substring_regex(paths, r"%|^/|^[A-Za-z][A-Za-z0-9+.-]*:")
 
@@ -77,23 +80,28 @@ def _bare(uri: str) -> str:
     return ("s3" if scheme in ("s3a", "s3n") else scheme) + ":" + rest
 
 
-def file_keys(files: pa.Table, root: str | None = None) -> pa.ChunkedArray:
+def file_keys(files: pa.Table, root: str | None = None) -> pa.ChunkedArray[Any]:
     """The identity of every file action in `files`, as text that is equal just for equal files."""
-    paths = canonical_paths(files.column("path"), root)
+    if files.column("deletion_vector").null_count == files.num_rows:
+        return canonical_paths(files.column("path"), root)
+    keys = [_keys(batch, root) for batch in files.select(_IDENTITY).to_batches()]
+    found: pa.ChunkedArray[Any] = _pa.chunked_array(keys, pa.string())
+    return found
+
+
+def _keys(files: pa.RecordBatch, root: str | None) -> pa.Array[Any]:
+    paths = canonical_paths(_pa.chunked_array([files.column("path")]), root).chunk(0)
     vectors = files.column("deletion_vector")
-    if vectors.null_count == len(vectors):
-        return paths
-    vectors = vectors.combine_chunks()
     offset = pc.struct_field(vectors, "offset").cast(pa.string())
-    unique = pc.binary_join_element_wise(
+    unique = _pc.binary_join_element_wise(
         pc.struct_field(vectors, "storageType"),
         pc.struct_field(vectors, "pathOrInlineDv"),
-        pc.coalesce(pc.binary_join_element_wise("@", offset, ""), ""),
+        _pc.coalesce(_pc.binary_join_element_wise("@", offset, ""), ""),
         "",
     )
-    combined = paths.combine_chunks() if isinstance(paths, pa.ChunkedArray) else paths
-    joined = pc.binary_join_element_wise(combined, unique, _SEPARATOR)
-    return pa.chunked_array([pc.if_else(vectors.is_valid(), joined, combined)])
+    joined = _pc.binary_join_element_wise(paths, unique, _SEPARATOR)
+    keys: pa.Array[Any] = _pc.if_else(vectors.is_valid(), joined, paths)
+    return keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +126,11 @@ class FileSet:
         """The summed size of the data files, in bytes."""
         return int(pc.sum(self.table.column("size")).as_py() or 0)
 
-    def filter(self, mask: pa.ChunkedArray | pa.Array) -> FileSet:
+    def filter(self, mask: pa.ChunkedArray[Any] | pa.Array[Any]) -> FileSet:
         """The files where `mask` is true."""
         return FileSet(self.table.filter(mask), self.root)
 
-    def without(self, keys: pa.Array) -> FileSet:
+    def without(self, keys: pa.Array[Any]) -> FileSet:
         """The files whose key is not among `keys`.
 
         Example: ``{a, b}.without(["a"])`` is ``{b}``.

@@ -35,7 +35,7 @@ __all__ = [
 
 
 STRING_MAP: pa.DataType = pa.map_(pa.string(), pa.string())
-DELETION_VECTOR: pa.DataType = pa.struct(
+DELETION_VECTOR: pa.StructType = pa.struct(
     [
         ("storageType", pa.string()),
         ("pathOrInlineDv", pa.string()),
@@ -44,36 +44,35 @@ DELETION_VECTOR: pa.DataType = pa.struct(
         ("cardinality", pa.int64()),
     ]
 )
-ADD_SCHEMA = pa.schema(
-    [
-        ("path", pa.string()),
-        ("partition_values", STRING_MAP),
-        ("size", pa.int64()),
-        ("modification_time", pa.int64()),
-        ("data_change", pa.bool_()),
-        ("stats", pa.string()),
-        ("tags", STRING_MAP),
-        ("deletion_vector", DELETION_VECTOR),
-        ("base_row_id", pa.int64()),
-        ("default_row_commit_version", pa.int64()),
-        ("clustering_provider", pa.string()),
-    ]
-)
-REMOVE_SCHEMA = pa.schema(
-    [
-        ("path", pa.string()),
-        ("deletion_timestamp", pa.int64()),
-        ("data_change", pa.bool_()),
-        ("extended_file_metadata", pa.bool_()),
-        ("partition_values", STRING_MAP),
-        ("size", pa.int64()),
-        ("stats", pa.string()),
-        ("tags", STRING_MAP),
-        ("deletion_vector", DELETION_VECTOR),
-        ("base_row_id", pa.int64()),
-        ("default_row_commit_version", pa.int64()),
-    ]
-)
+_Columns = list[tuple[str, pa.DataType]]
+_ADD: _Columns = [
+    ("path", pa.string()),
+    ("partition_values", STRING_MAP),
+    ("size", pa.int64()),
+    ("modification_time", pa.int64()),
+    ("data_change", pa.bool_()),
+    ("stats", pa.string()),
+    ("tags", STRING_MAP),
+    ("deletion_vector", DELETION_VECTOR),
+    ("base_row_id", pa.int64()),
+    ("default_row_commit_version", pa.int64()),
+    ("clustering_provider", pa.string()),
+]
+ADD_SCHEMA = pa.schema(_ADD)
+_REMOVE: _Columns = [
+    ("path", pa.string()),
+    ("deletion_timestamp", pa.int64()),
+    ("data_change", pa.bool_()),
+    ("extended_file_metadata", pa.bool_()),
+    ("partition_values", STRING_MAP),
+    ("size", pa.int64()),
+    ("stats", pa.string()),
+    ("tags", STRING_MAP),
+    ("deletion_vector", DELETION_VECTOR),
+    ("base_row_id", pa.int64()),
+    ("default_row_commit_version", pa.int64()),
+]
+REMOVE_SCHEMA = pa.schema(_REMOVE)
 
 _UNRESERVED = "/-_.~!$&'()*+,;=:@"
 
