@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import InvalidTableError
-from adelta.kernel.data_skipping.prune import exact_row_counts, prune_files
+from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts
 from adelta.kernel.file_set import FileSet
 from adelta.read.data_files import open_data_file, read_files
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.expressions.nodes import Node
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.storage.roots import StoreRoots
 
-__all__ = ["Scan", "prune", "read_files"]
+__all__ = ["Scan", "prune", "prune_batches", "read_files"]
 
 _BATCH_ROWS = 64 * 1024
 
@@ -129,9 +130,22 @@ class Scan:
         return total if self._limit is None else min(total, self._limit)
 
 
-async def prune(state: LogState, where: Node | None, plan: ScanPlan) -> FileSet:
-    """The live files of `state` that may hold rows for which `where` is true."""
-    files = await state.files()
-    if where is None or not files.num_files:
-        return files
-    return FileSet(await in_thread(prune_files, files.table, where, plan), files.root)
+async def prune(
+    state: LogState, where: Node | None, plan: ScanPlan, columns: Sequence[str] | None = None
+) -> FileSet:
+    """The live files of `state` that may hold rows for which `where` is true.
+
+    With `columns` only these columns of `ADD_SCHEMA`.
+    """
+    skipping = None if where is None else await in_thread(Skipping.for_plan, where, plan)
+    return await state.files_matching(skipping, columns)
+
+
+async def prune_batches(
+    state: LogState, where: Node | None, plan: ScanPlan, columns: Sequence[str] | None = None
+) -> AsyncGenerator[pa.Table, None]:
+    """What `prune` finds, piece by piece, in bounded memory."""
+    skipping = None if where is None else await in_thread(Skipping.for_plan, where, plan)
+    async with aclosing(state.file_batches(skipping, columns)) as tables:
+        async for table in tables:
+            yield table

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal
 
-from adelta.errors import InvalidOptionError
-from adelta.errors import SchemaMismatchError
+from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.kernel.history import from_ms
@@ -84,7 +84,7 @@ class Snapshot:
         return self._state.metadata.partition_columns
 
     async def files(
-        self, where: Where = None, *, columns: Sequence[str] | None = None
+        self, where: Where | None = None, *, columns: Sequence[str] | None = None
     ) -> pa.Table:
         """The live files that may hold rows for which `where` is true, a row a file.
 
@@ -103,7 +103,7 @@ class Snapshot:
         return (await prune(self._state, plan.where, plan, _file_columns(columns))).table
 
     async def files_batches(
-        self, where: Where = None, *, columns: Sequence[str] | None = None
+        self, where: Where | None = None, *, columns: Sequence[str] | None = None
     ) -> AsyncIterator[pa.RecordBatch]:
         """What `files` gives, batch by batch, in the memory of a few row groups of a checkpoint.
 

@@ -8,10 +8,10 @@ independently and in any order.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
+import pyarrow.compute
 
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.actions.json import VERSION_COLUMN, ActionBatch
@@ -20,7 +20,12 @@ from adelta.kernel.file_set import file_keys, not_canonical
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ReconciledTail", "reconcile", "survivors"]
+__all__ = ["ReconciledTail", "reconcile", "standing", "survivors"]
+
+pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
+arrow: Any = pa  # and know neither ranges nor tables of chunked arrays
+
+_BEFORE = -1  # the version that stands for all those before the first one of some batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,43 +37,50 @@ class ReconciledTail:
 
     adds: pa.Table
     tombstones: pa.Table
-    keys: pa.Array
-    paths: pa.Array
+    keys: pa.Array[Any]
+    paths: pa.Array[Any]
 
     @classmethod
     def nothing(cls) -> ReconciledTail:
         """What no commit leaves."""
-        none = pa.array([], pa.string())
+        none = arrow.array([], pa.string())
         return cls(ADD_SCHEMA.empty_table(), REMOVE_SCHEMA.empty_table(), none, none)
 
 
-def reconcile(batches: Sequence[ActionBatch], root: str | None = None) -> ReconciledTail:
-    """What the commits of `batches`, oldest first, leave.
+def reconcile(
+    batches: Sequence[ActionBatch],
+    root: str | None = None,
+    *,
+    onto: ReconciledTail | None = None,
+) -> ReconciledTail:
+    """What the commits of `batches`, oldest first, leave, after those that left `onto`.
 
     Example: commits that add a, remove a and add b leave the live file b and the tombstone a.
     """
-    adds = _stacked([b.adds for b in batches], ADD_SCHEMA)
-    removes = _stacked([b.removes for b in batches], REMOVE_SCHEMA)
+    adds = _stacked([b.adds for b in batches], onto.adds if onto else None, ADD_SCHEMA)
+    removes = _stacked(
+        [b.removes for b in batches], onto.tombstones if onto else None, REMOVE_SCHEMA
+    )
     if adds.num_rows + removes.num_rows == 0:
         return ReconciledTail.nothing()
     add_keys, remove_keys = file_keys(adds, root), file_keys(removes, root)
-    keys = pa.chunked_array([*add_keys.chunks, *remove_keys.chunks], pa.string())
-    versions = pa.chunked_array(
+    keys = arrow.chunked_array([*add_keys.chunks, *remove_keys.chunks], pa.string())
+    versions = arrow.chunked_array(
         [*adds.column(VERSION_COLUMN).chunks, *removes.column(VERSION_COLUMN).chunks], pa.int64()
     )
-    kind = pa.concat_arrays(
+    kind = arrow.concat_arrays(
         [
-            pa.repeat(pa.scalar(1, pa.int8()), adds.num_rows),
-            pa.repeat(pa.scalar(0, pa.int8()), removes.num_rows),
+            arrow.repeat(pa.scalar(1, pa.int8()), adds.num_rows),
+            arrow.repeat(pa.scalar(0, pa.int8()), removes.num_rows),
         ]
     )
-    index = pa.arange(0, len(keys))
+    index = arrow.arange(0, len(keys))
     order = pc.sort_indices(
-        pa.table({"v": versions, "k": kind, "i": index}),
+        arrow.table({"v": versions, "k": kind, "i": index}),
         sort_keys=[("v", "ascending"), ("k", "ascending"), ("i", "ascending")],
     )
     # the last row of each key, in ascending order of version, is the action that counts
-    ranked = pa.table({"key": keys.take(order), "rank": pa.arange(0, len(keys))})
+    ranked = arrow.table({"key": keys.take(order), "rank": arrow.arange(0, len(keys))})
     last = ranked.group_by("key", use_threads=False).aggregate([("rank", "max")])
     winners = pc.take(order, last.column("rank_max").combine_chunks()).cast(pa.int64())
     winners = winners.take(pc.sort_indices(winners))
@@ -80,15 +92,19 @@ def reconcile(batches: Sequence[ActionBatch], root: str | None = None) -> Reconc
     return ReconciledTail(live, gone.drop_columns([VERSION_COLUMN]), seen, paths)
 
 
-def _stacked(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
-    if not tables:
+def _stacked(tables: Sequence[pa.Table], before: pa.Table | None, schema: pa.Schema) -> pa.Table:
+    stack = [table for table in tables if table.num_rows]
+    if before is not None and before.num_rows:
+        versions = arrow.repeat(pa.scalar(_BEFORE, pa.int64()), before.num_rows)
+        stack.insert(0, before.append_column(pa.field(VERSION_COLUMN, pa.int64()), versions))
+    if not stack:
         return schema.append(pa.field(VERSION_COLUMN, pa.int64())).empty_table()
-    return pa.concat_tables(tables) if len(tables) > 1 else tables[0]
+    return pa.concat_tables(stack) if len(stack) > 1 else stack[0]
 
 
 def survivors(
     files: pa.Table, tail: ReconciledTail, root: str | None = None
-) -> pa.ChunkedArray | None:
+) -> pa.ChunkedArray[Any] | None:
     """Which rows of a checkpoint part the commits after it leave standing; None means all.
 
     `files` has the columns `path` and `deletion_vector`.
@@ -104,12 +120,24 @@ def survivors(
     dead = pc.is_in(file_keys(files.take(rows), root), value_set=tail.keys)
     if not pc.any(dead).as_py():
         return None
-    return pa.chunked_array(
-        [
-            pc.invert(
-                pc.is_in(
-                    pa.arange(0, files.num_rows).cast(pa.uint64()), value_set=rows.filter(dead)
-                )
-            )
-        ]
+    numbers = arrow.arange(0, files.num_rows).cast(pa.uint64())
+    mask: pa.ChunkedArray[Any] = arrow.chunked_array(
+        [pc.invert(pc.is_in(numbers, value_set=rows.filter(dead)))]
     )
+    return mask
+
+
+def standing(files: pa.Table, tail: ReconciledTail, root: str | None = None) -> pa.Table:
+    """The rows of `files` that the commits after it leave standing.
+
+    Only chunks that lose a row are copied: the answer shares the memory of the others.
+    """
+    mask = survivors(files, tail, root)
+    if mask is None:
+        return files
+    kept, start = [], 0
+    for batch in files.to_batches():
+        here = mask.slice(start, batch.num_rows)
+        start += batch.num_rows
+        kept.append(batch if pc.all(here).as_py() else batch.filter(here.combine_chunks()))
+    return pa.Table.from_batches(kept, files.schema)

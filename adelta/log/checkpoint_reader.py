@@ -1,8 +1,9 @@
-"""Checkpoints of every kind, read by column: file actions only when they are asked for.
+"""Checkpoints of every kind: singletons at once, the files of file actions when they are asked for.
 
-A checkpoint is a set of top-level files, classic, multi-part or V2, and perhaps sidecars that these
-name. `CheckpointReader.open` reads footers, and of the top-level files only what opening a table
-needs; `files` reads the columns asked for, every part at the same time.
+A checkpoint is a set of top-level files, classic, multi-part or V2, and perhaps sidecars that
+these name. `CheckpointReader.open` reads footers, and of the top-level files only what opening a
+table needs, in one read; what the footer's read brought along costs no other. `parts` gives the
+files that hold file actions, to be read row group by row group.
 """
 
 from __future__ import annotations
@@ -12,165 +13,49 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from adelta._concurrency import in_thread, map_concurrent
-from adelta.errors import (
-    InvalidTableError,
-    MissingCheckpointPartError,
-    ObjectNotFoundError,
-)
+from adelta._concurrency import ReadAhead, in_thread, map_concurrent
+from adelta.errors import InvalidTableError, MissingCheckpointPartError, ObjectNotFoundError
 from adelta.kernel.actions.domain_metadata import DomainMetadata
-from adelta.kernel.actions.file_actions import (
-    ADD_SCHEMA,
-    DELETION_VECTOR,
-    REMOVE_SCHEMA,
-    decode_path,
-)
-from adelta.kernel.actions.json import (
-    ADD_JSON_NAMES,
-    REMOVE_JSON_NAMES,
-    VERSION_COLUMN,
-    ActionBatch,
-    decode_actions,
-)
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.actions.json import ActionBatch, decode_actions
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.actions.sidecar import Sidecar
-from adelta.kernel.log_path import LogPath, sidecar_path
+from adelta.kernel.log_path import sidecar_path
+from adelta.log.file_groups import FilePart
 from adelta.parquet.reader import ParquetFile
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Mapping
+    from typing import TypeVar
 
+    from adelta.kernel.log_path import LogPath
     from adelta.kernel.log_segment import CheckpointFiles
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["CheckpointReader", "FilePart"]
+    T = TypeVar("T")
 
-STATS_PARSED = "stats_parsed"
-PARTITION_VALUES_PARSED = "partitionValues_parsed"
+__all__ = ["CheckpointReader", "open_file"]
 
-
-class FilePart:
-    """One file of a checkpoint that may hold file actions: a Parquet object, or decoded JSON."""
-
-    __slots__ = ("_batch", "_file")
-
-    def __init__(self, file: ParquetFile | None, batch: ActionBatch | None = None) -> None:
-        self._file = file
-        self._batch = batch
-
-    @property
-    def stats_parsed_type(self) -> pa.DataType | None:
-        """The type of `add.stats_parsed`, where the part has it."""
-        return self._extra_type(STATS_PARSED)
-
-    @property
-    def partition_values_parsed_type(self) -> pa.DataType | None:
-        """The type of `add.partitionValues_parsed`, where the part has it."""
-        return self._extra_type(PARTITION_VALUES_PARSED)
-
-    def _extra_type(self, name: str) -> pa.DataType | None:
-        if self._file is None or "add" not in self._file.schema.names:
-            return None
-        add = self._file.schema.field("add").type
-        index = add.get_field_index(name) if pa.types.is_struct(add) else -1
-        return None if index < 0 else add.field(index).type
-
-    async def adds(self, columns: Sequence[str]) -> pa.Table:
-        """The part's live files: the named columns of `ADD_SCHEMA`, absent ones null."""
-        if self._batch is not None:
-            return self._batch.adds.select(list(columns))
-        return await self._read("add", columns, ADD_SCHEMA, ADD_JSON_NAMES)
-
-    async def removes(self) -> pa.Table:
-        """The part's tombstones, with the columns of `REMOVE_SCHEMA`."""
-        if self._batch is not None:
-            return self._batch.removes.drop_columns([VERSION_COLUMN])
-        return await self._read("remove", REMOVE_SCHEMA.names, REMOVE_SCHEMA, REMOVE_JSON_NAMES)
-
-    async def extra(self, name: str, leaves: Sequence[tuple[str, ...]]) -> pa.ChunkedArray | None:
-        """Leaves of `add.stats_parsed` or `add.partitionValues_parsed`, a row per live file.
-
-        Only the leaves that the part has are there; None where it has none of them.
-        """
-        file = self._file
-        if file is None:
-            return None
-        wanted = [("add", name, *leaf) for leaf in leaves if file.has_column(("add", name, *leaf))]
-        if not wanted:
-            return None
-        table = await file.read([("add", "path"), *wanted])
-        adds = table.column("add")
-        live = adds.filter(pc.struct_field(adds, "path").is_valid())
-        return pc.struct_field(live, name)
-
-    async def _read(
-        self, action: str, columns: Sequence[str], schema: pa.Schema, names: Any
-    ) -> pa.Table:
-        file = self._file
-        target = pa.schema([schema.field(column) for column in columns])
-        if file is None or not file.has_column((action, "path")):
-            return target.empty_table()
-        wanted = list(dict.fromkeys(["path", *columns]))
-        present = [c for c in wanted if file.has_column((action, names[c]))]
-        groups = [g for g in range(file.num_row_groups) if not _all_null(file, g, (action, "path"))]
-        table = await file.read([(action, names[c]) for c in present], row_groups=groups)
-        return await in_thread(_flatten, table, action, target, names, file.path)
+_LEAST_TAIL = 64 * 1024
+_LARGEST_TAIL = 512 * 1024
+_SIDECARS_AHEAD = 8
+_SIDECARS_HELD = 64  # more footers than these are read again rather than kept
+_FOR_OPENING = {"protocol": "minReaderVersion", "metaData": "id", "sidecar": "path"}
 
 
-def _all_null(file: ParquetFile, group: int, leaf: tuple[str, ...]) -> bool:
-    found = file.statistics(group, leaf)
-    rows = file.metadata.row_group(group).num_rows
-    return rows == 0 or (found is not None and found.null_count == rows)
+async def open_file(store: ObjectStore, path: str, size: int | None) -> ParquetFile:
+    """A file of a checkpoint, opened by one request for nearly every size of its footer.
 
-
-def _flatten(table: pa.Table, action: str, target: pa.Schema, names: Any, source: str) -> pa.Table:
-    """The rows of `table` where the action is there, its fields as columns of `target`."""
-    actions = table.column(action)
-    paths = pc.struct_field(actions, "path")
-    if paths.null_count:
-        actions = actions.filter(paths.is_valid())
-    columns = []
-    present = {actions.type.field(i).name for i in range(actions.type.num_fields)}
-    for column in target:
-        name = names[column.name]
-        if name not in present:
-            columns.append(pa.nulls(len(actions), column.type))
-            continue
-        values = pc.struct_field(actions, name)
-        try:
-            columns.append(_conform(values, column.type))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise InvalidTableError(
-                f"{source}: {action}.{name} is {values.type}, where a {column.type} belongs; "
-                "the checkpoint is damaged: delete it, and the log is read without it"
-            ) from error
-    return pa.Table.from_arrays(columns, schema=target)
-
-
-def _conform(values: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
-    if values.type.equals(kind):
-        return values
-    if kind.equals(DELETION_VECTOR):
-        if pa.types.is_null(values.type):
-            return pa.chunked_array([pa.nulls(len(values), kind)])
-        return pa.chunked_array([_struct(chunk, kind) for chunk in values.chunks], kind)
-    return values.cast(kind)
-
-
-def _struct(chunk: pa.StructArray, kind: pa.StructType) -> pa.Array:
-    """A struct with the fields of `kind`, by name; nulls where the chunk lacks one."""
-    fields = []
-    for i in range(kind.num_fields):
-        field = kind.field(i)
-        at = chunk.type.get_field_index(field.name)
-        fields.append(
-            pa.nulls(len(chunk), field.type)
-            if at < 0
-            else pc.struct_field(chunk, [at]).cast(field.type)
-        )
-    return pa.StructArray.from_arrays(fields, fields=list(kind), mask=chunk.is_null())
+    Raises:
+        InvalidTableError: the file is damaged.
+        ObjectNotFoundError: there is no such file.
+    """
+    tail = _LARGEST_TAIL // 2 if size is None else size // 32
+    return await ParquetFile.open(
+        store, path, size=size, tail=min(max(tail, _LEAST_TAIL), _LARGEST_TAIL)
+    )
 
 
 class CheckpointReader:
@@ -182,14 +67,28 @@ class CheckpointReader:
         checkpoint: CheckpointFiles,
         files: list[ParquetFile],
         batch: ActionBatch | None,
-        sidecars: tuple[Sidecar, ...],
+        rows: Mapping[str, list[dict[str, Any]]],
     ) -> None:
         self._store = store
         self._checkpoint = checkpoint
         self._files = files
         self._batch = batch
-        self._sidecars = sidecars
-        self._parts: list[FilePart] | None = None
+        protocols = [Protocol.from_json(row) for row in rows.get("protocol", ())]
+        metadata = [Metadata.from_json(_metadata(row)) for row in rows.get("metaData", ())]
+        if batch is not None:
+            protocols = [one for _, one in batch.protocols]
+            metadata = [one for _, one in batch.metadata]
+            self._sidecars = batch.sidecars
+        else:
+            self._sidecars = tuple(
+                Sidecar.from_json({k: _plain(v) for k, v in row.items()})
+                for row in rows.get("sidecar", ())
+            )
+        self.protocol = protocols[-1] if protocols else None
+        """The checkpoint's protocol."""
+        self.metadata = metadata[-1] if metadata else None
+        """The checkpoint's metadata."""
+        self._held: dict[str, FilePart] = {}
 
     @property
     def version(self) -> int:
@@ -202,8 +101,13 @@ class CheckpointReader:
         return self._sidecars
 
     @classmethod
-    async def open(cls, store: ObjectStore, checkpoint: CheckpointFiles) -> CheckpointReader:
-        """Read the footers, and the names of the sidecars where there are any.
+    async def open(
+        cls,
+        store: ObjectStore,
+        checkpoint: CheckpointFiles,
+        opened: Mapping[str, ParquetFile] | None = None,
+    ) -> CheckpointReader:
+        """Read the footers, unless `opened` has them by path, and what opening a table needs.
 
         Raises:
             MissingCheckpointPartError: a file of the checkpoint is gone.
@@ -213,97 +117,118 @@ class CheckpointReader:
         if first.path.endswith(".json"):
             data = await _present(store.get(first.path), first.path)
             batch = await in_thread(decode_actions, data, checkpoint.version, first.path)
-            return cls(store, checkpoint, [], batch, batch.sidecars)
+            return cls(store, checkpoint, [], batch, {})
 
         async def open_one(part: LogPath) -> ParquetFile:
-            return await _present(ParquetFile.open(store, part.path, size=part.size), part.path)
+            file = opened.get(part.path) if opened else None
+            if file is not None and file.size == part.size:
+                return file
+            return await _present(open_file(store, part.path, part.size), part.path)
 
         files = await map_concurrent(open_one, checkpoint.files, limit=store.concurrency)
-        reader = cls(store, checkpoint, files, None, ())
-        reader._sidecars = tuple(
-            Sidecar.from_json({k: _plain(v) for k, v in row.items()})
-            for row in await reader._singletons("sidecar", "path")
-        )
-        return reader
-
-    async def protocol_and_metadata(self) -> tuple[Protocol | None, Metadata | None]:
-        """The checkpoint's protocol and metadata."""
-        if self._batch is not None:
-            protocols, metadata = self._batch.protocols, self._batch.metadata
-            return (
-                protocols[-1][1] if protocols else None,
-                metadata[-1][1] if metadata else None,
-            )
-        rows = await self._singletons_of({"protocol": "minReaderVersion", "metaData": "id"})
-        protocol = [Protocol.from_json(row) for row in rows["protocol"]]
-        metadata_rows = [Metadata.from_json(_metadata(row)) for row in rows["metaData"]]
-        return (
-            protocol[-1] if protocol else None,
-            metadata_rows[-1] if metadata_rows else None,
-        )
+        rows = await _singletons(store, files, _FOR_OPENING)
+        try:
+            return cls(store, checkpoint, files, None, rows)
+        except InvalidTableError as error:
+            raise InvalidTableError(
+                f"{first.path}: {error}; delete the checkpoint, and the log is read without it"
+            ) from error
 
     async def set_transactions(self) -> list[SetTransaction]:
-        """The checkpoint's application transactions."""
+        """The checkpoint's application transactions.
+
+        Raises:
+            InvalidTableError: a file is damaged.
+        """
         if self._batch is not None:
             return [txn for _, txn in self._batch.set_transactions]
-        return [SetTransaction.from_json(row) for row in await self._singletons("txn", "appId")]
+        rows = await _singletons(self._store, self._files, {"txn": "appId"})
+        return [SetTransaction.from_json(row) for row in rows["txn"]]
 
     async def domain_metadata(self) -> list[DomainMetadata]:
-        """The checkpoint's domains."""
+        """The checkpoint's domains.
+
+        Raises:
+            InvalidTableError: a file is damaged.
+        """
         if self._batch is not None:
             return [domain for _, domain in self._batch.domain_metadata]
-        rows = await self._singletons("domainMetadata", "domain")
-        return [DomainMetadata.from_json(row) for row in rows]
+        rows = await _singletons(self._store, self._files, {"domainMetadata": "domain"})
+        return [DomainMetadata.from_json(row) for row in rows["domainMetadata"]]
 
-    async def parts(self) -> list[FilePart]:
-        """Every file that may hold file actions: sidecars, opened now, and top-level ones."""
-        if self._parts is None:
+    async def parts(self) -> AsyncGenerator[FilePart, None]:
+        """Every file that may hold file actions: the top-level ones, then the sidecars.
 
-            async def open_sidecar(sidecar: Sidecar) -> FilePart:
-                path = sidecar_path(decode_path(sidecar.path))
-                size = sidecar.size_in_bytes or None
-                return FilePart(
-                    await _present(ParquetFile.open(self._store, path, size=size), path)
-                )
+        Sidecars are opened a few ahead, and kept open unless there are very many of them.
 
-            opened = await map_concurrent(
-                open_sidecar, self._sidecars, limit=self._store.concurrency
-            )
-            top = [FilePart(file) for file in self._files]
-            if self._batch is not None:
-                top = [FilePart(None, self._batch)]
-            self._parts = top + opened
-        return self._parts
+        Raises:
+            MissingCheckpointPartError: a sidecar is gone.
+            InvalidTableError: a sidecar is damaged.
+        """
+        if self._batch is not None:
+            yield FilePart(None, self._batch)
+        for file in self._files:
+            yield FilePart(file)
+        async with ReadAhead(self._sidecar, self._sidecars, limit=_SIDECARS_AHEAD) as sidecars:
+            async for part in sidecars:
+                yield part
 
-    async def _singletons(self, action: str, required: str) -> list[dict[str, Any]]:
-        return (await self._singletons_of({action: required}))[action]
+    async def _sidecar(self, sidecar: Sidecar) -> FilePart:
+        part = self._held.get(sidecar.path)
+        if part is None:
+            path = sidecar_path(decode_path(sidecar.path))
+            size = sidecar.size_in_bytes or None
+            part = FilePart(await _present(open_file(self._store, path, size), path))
+            if len(self._sidecars) <= _SIDECARS_HELD:
+                self._held[sidecar.path] = part
+        return part
 
-    async def _singletons_of(self, required: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
-        """Rows of the named actions over all top-level files, by action."""
 
-        async def read(file: ParquetFile) -> dict[str, list[dict[str, Any]]]:
-            present = {a: leaf for a, leaf in required.items() if file.has_column((a, leaf))}
-            groups = [
-                g
-                for g in range(file.num_row_groups)
-                if not all(_all_null(file, g, (a, leaf)) for a, leaf in present.items())
-            ]
-            if not present or not groups:
-                return {}
-            table = await file.read(list(present), row_groups=groups)
+async def _singletons(
+    store: ObjectStore, files: list[ParquetFile], required: Mapping[str, str]
+) -> dict[str, list[dict[str, Any]]]:
+    """Rows of the named actions over all files, by action; each has a leaf that is never null."""
+
+    def plan(file: ParquetFile) -> tuple[dict[str, str], list[int]]:
+        present = {a: leaf for a, leaf in required.items() if file.has_column((a, leaf))}
+        leaves = list(present.items())
+        groups = [
+            group
+            for group in range(file.num_row_groups)
+            if not all(_all_null(file, group, leaf) for leaf in leaves)
+        ]
+        return present, groups
+
+    async def read(file: ParquetFile) -> dict[str, list[dict[str, Any]]]:
+        present, groups = await in_thread(plan, file)
+        if not present or not groups:
+            return {}
+        table = await file.read(list(present), row_groups=groups)
+        try:
             return await in_thread(_rows, table, present)
+        except UnicodeDecodeError as error:
+            raise InvalidTableError(
+                f"{file.path}: holds bytes that are not UTF-8 ({error}) where a text belongs; "
+                "delete the checkpoint, and the log is read without it"
+            ) from error
 
-        found: dict[str, list[dict[str, Any]]] = {action: [] for action in required}
-        for one in await map_concurrent(read, self._files, limit=self._store.concurrency):
-            for action, rows in one.items():
-                found[action] += rows
-        return found
+    found: dict[str, list[dict[str, Any]]] = {action: [] for action in required}
+    for one in await map_concurrent(read, files, limit=store.concurrency):
+        for action, rows in one.items():
+            found[action] += rows
+    return found
 
 
-def _rows(table: pa.Table, required: dict[str, str]) -> dict[str, list[dict[str, Any]]]:
+def _all_null(file: ParquetFile, group: int, leaf: tuple[str, ...]) -> bool:
+    found = file.statistics(group, leaf)
+    rows = file.metadata.row_group(group).num_rows
+    return rows == 0 or (found is not None and found.null_count == rows)
+
+
+def _rows(table: pa.Table, required: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
     for action, leaf in required.items():
-        column = table.column(action)
+        column: Any = table.column(action)
         found[action] = column.filter(pc.struct_field(column, leaf).is_valid()).to_pylist()
     return found
 
@@ -323,7 +248,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-async def _present(fetch: Any, path: str) -> Any:
+async def _present(fetch: Awaitable[T], path: str) -> T:
     try:
         return await fetch
     except ObjectNotFoundError as error:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import MissingCommitError, ObjectNotFoundError
-from adelta.kernel.actions.json import VERSION_COLUMN, ActionBatch, decode_commits
-from adelta.kernel.log_path import commit_path
+from adelta.kernel.actions.json import VERSION_COLUMN, ActionBatch, decode_actions, decode_commits
+from adelta.kernel.log_path import LogFileKind, LogPath, commit_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -82,7 +83,8 @@ async def read_commit(
         ObjectNotFoundError: there is no such commit.
         InvalidTableError: its file is damaged.
     """
-    data = await store.get(commit_path(version))
+    data, meta = await store.get_with_meta(commit_path(version))
+    timestamp_ms = meta.last_modified_ms if timestamp_ms is None else timestamp_ms
     if len(data) < _INLINE_BYTES:
         return decode_commit(version, data, timestamp_ms)
     return await in_thread(decode_commit, version, data, timestamp_ms)
@@ -96,52 +98,65 @@ async def read_commits(store: ObjectStore, versions: Sequence[int]) -> list[Deco
         InvalidTableError: a file is damaged.
     """
 
-    async def read(chunk: list[int]) -> list[DecodedCommit]:
-        pairs = list(zip(chunk, await _fetch(store, chunk), strict=True))
-        return await in_thread(lambda: [decode_commit(*pair) for pair in pairs])
+    async def read(chunk: list[LogPath]) -> list[DecodedCommit]:
+        data = await _fetch(store, chunk)
+        pairs = list(zip(chunk, data, strict=True))
+        return await in_thread(lambda: [decode_commit(file.version, body) for file, body in pairs])
 
-    chunks = _chunks(versions, [0] * len(versions))
+    files = [LogPath(commit_path(v), LogFileKind.COMMIT, v) for v in versions]
+    chunks = _chunks(files)
     return [c for commits in await map_concurrent(read, chunks, limit=_BATCHES) for c in commits]
 
 
-async def read_action_batches(
-    store: ObjectStore, commits: Sequence[tuple[int, int]]
-) -> list[ActionBatch]:
-    """The commits, given as (version, size in bytes) in ascending order, as few large batches.
+async def read_action_batches(store: ObjectStore, files: Sequence[LogPath]) -> list[ActionBatch]:
+    """Commits and log compactions, in ascending order of version, as few large batches.
 
     Raises:
         MissingCommitError: one of them is not there.
         InvalidTableError: a file is damaged.
     """
 
-    async def read(chunk: list[int]) -> ActionBatch:
-        pairs = list(zip(chunk, await _fetch(store, chunk), strict=True))
-        if sum(len(data) for _, data in pairs) < _INLINE_BYTES:
-            return decode_commits(pairs)
-        return await in_thread(decode_commits, pairs)
+    async def read(chunk: list[LogPath]) -> list[ActionBatch]:
+        data = await _fetch(store, chunk)
+        if sum(map(len, data)) < _INLINE_BYTES:
+            return _decode(chunk, data)
+        return await in_thread(_decode, chunk, data)
 
-    chunks = _chunks([version for version, _ in commits], [size for _, size in commits])
-    return await map_concurrent(read, chunks, limit=_BATCHES)
+    batches = await map_concurrent(read, _chunks(files), limit=_BATCHES)
+    return [batch for several in batches for batch in several]
 
 
-async def _fetch(store: ObjectStore, versions: Sequence[int]) -> list[bytes]:
+def _decode(files: Sequence[LogPath], data: Sequence[bytes]) -> list[ActionBatch]:
+    """Runs of commits as one batch each, every compaction as one of its own."""
+    batches = []
+    pairs = zip(files, data, strict=True)
+    for kind, run in groupby(pairs, key=lambda pair: pair[0].kind):
+        if kind is LogFileKind.COMMIT:
+            batches.append(decode_commits([(file.version, body) for file, body in run]))
+        else:
+            batches += [decode_actions(body, file.version, file.path) for file, body in run]
+    return batches
+
+
+async def _fetch(store: ObjectStore, files: Sequence[LogPath]) -> list[bytes]:
     try:
-        return await store.get_many([commit_path(version) for version in versions])
+        return await store.get_many([file.path for file in files])
     except ObjectNotFoundError as error:
         raise MissingCommitError(
-            f"a commit of the versions {versions[0]} to {versions[-1]} was listed and is gone "
-            f"({error}); if the log was cleaned up meanwhile, open the table again"
+            f"{store.uri}: a commit of the versions {files[0].version} to {files[-1].version} was "
+            f"listed and is gone ({error}); if the log was cleaned up meanwhile, open the table "
+            "again"
         ) from error
 
 
-def _chunks(versions: Sequence[int], sizes: Sequence[int]) -> Iterator[list[int]]:
-    chunk: list[int] = []
+def _chunks(files: Sequence[LogPath]) -> Iterator[list[LogPath]]:
+    chunk: list[LogPath] = []
     held = 0
-    for version, size in zip(versions, sizes, strict=True):
-        if chunk and (len(chunk) >= _BATCH_COMMITS or held + size > _BATCH_BYTES):
+    for file in files:
+        if chunk and (len(chunk) >= _BATCH_COMMITS or held + file.size > _BATCH_BYTES):
             yield chunk
             chunk, held = [], 0
-        chunk.append(version)
-        held += size
+        chunk.append(file)
+        held += file.size
     if chunk:
         yield chunk

@@ -37,9 +37,12 @@ class LatestState:
             TableNotFoundError: there is no table.
             InvalidTableError: the log is damaged.
         """
-        if self._state is None or self._clock.now_ms() - self._seen_ms > _FRESH_MS:
+        if self._state is None or not self._is_recent():
             return await self.latest_state()
         return self._state
+
+    def _is_recent(self) -> bool:
+        return self._clock.now_ms() - self._seen_ms <= _FRESH_MS
 
     async def latest_state(self) -> LogState:
         """The latest state. Of concurrent callers each reads what is new, one after the other.
@@ -52,7 +55,7 @@ class LatestState:
             if self._state is None:
                 state = await load_state(self._store)
             else:
-                state = await refresh_state(self._state)
+                state = await refresh_state(self._state, recent=self._is_recent())
             self.publish_state(state)
             return state
 

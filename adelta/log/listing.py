@@ -1,43 +1,63 @@
 """Listing the log: from the `_last_checkpoint` hint on, with the hint's read overlapped.
 
-The first page of the whole log is asked for together with the hint. Where the hint points past that
-page, the listing starts again at the hinted version; otherwise the page is the start of the answer.
-Whatever is wrong with a hint costs a listing and is never an error.
+The first page of the whole log is asked for together with the hint. Where the hint points past
+that page, the listing starts again at the hinted version, and the footers of the hinted checkpoint
+are read meanwhile; otherwise the page is the start of the answer. Whatever is wrong with a hint
+costs a listing and is never an error.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import map_concurrent
-from adelta.errors import ObjectNotFoundError
+from adelta.errors import (
+    InvalidTableError,
+    ObjectNotFoundError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 from adelta.kernel import last_checkpoint
 from adelta.kernel.log_path import (
     LAST_CHECKPOINT_PATH,
     LOG_DIR,
+    LogFileKind,
     LogPath,
+    checkpoint_part_path,
+    checkpoint_path,
     parse_log_path,
     version_prefix,
 )
 from adelta.kernel.log_segment import complete_checkpoints
+from adelta.log.checkpoint_reader import open_file
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from adelta.kernel.last_checkpoint import LastCheckpoint
+    from adelta.parquet.reader import ParquetFile
     from adelta.storage.object_store import ObjectMeta, ObjectStore
 
-__all__ = ["LogListing", "list_log", "list_log_from_hint", "read_hint"]
+__all__ = ["LogListing", "list_log", "list_log_back", "list_log_from_hint", "read_hint"]
+
+_STEPS_BACK = (99, 999)  # versions; checkpoints are mostly some ten or a hundred of them apart
+_OPENED_AHEAD = 64
 
 
 @dataclass(frozen=True, slots=True)
 class LogListing:
-    """The log's files from `start` on, in the order of their names; `hint` is what started it."""
+    """The log's files from `start` on, in the order of their names; `hint` is what started it.
+
+    `opened` are files of the hinted checkpoint, by path, that were opened while the log was listed.
+    """
 
     files: tuple[LogPath, ...]
     start: int = 0
     hint: LastCheckpoint | None = None
+    opened: Mapping[str, ParquetFile] = field(default_factory=dict, hash=False)
 
 
 async def read_hint(store: ObjectStore) -> LastCheckpoint | None:
@@ -53,6 +73,25 @@ async def list_log(
 ) -> tuple[LogPath, ...]:
     """The log's files of the versions `start` to `end` (to the last one by default), in order."""
     return await _collect(_pages(store, start), end)
+
+
+async def list_log_back(store: ObjectStore, version: int) -> tuple[LogPath, ...]:
+    """The log's files up to `version`, back to a complete checkpoint where there is one.
+
+    The listing goes back step by step, so that it costs what lies between the two. Where `version`
+    is not there at all, it is the whole log, for its range to be told.
+    """
+    for back in _STEPS_BACK:
+        start = version - back
+        if start <= 0:
+            break
+        files = await list_log(store, start, end=version)
+        if complete_checkpoints(files) and files[-1].version >= version:
+            return files
+    files = await list_log(store, end=version)
+    if any(f.version == version and f.kind is LogFileKind.COMMIT for f in files):
+        return files
+    return await list_log(store)
 
 
 async def list_log_from_hint(store: ObjectStore) -> LogListing:
@@ -72,10 +111,40 @@ async def list_log_from_hint(store: ObjectStore) -> LogListing:
     if found is None or not page or page[-1].path >= version_prefix(found.version):
         return LogListing(await _collect(pages, None, page), 0, found)
     await pages.aclose()  # type: ignore[attr-defined]  # the adapters' listings are generators
-    files = await list_log(store, found.version)
+    files: tuple[LogPath, ...] = ()
+    opened: dict[str, ParquetFile] = {}
+
+    async def list_on() -> None:
+        nonlocal files
+        files = await list_log(store, found.version)
+
+    async def open_hinted(path: str) -> None:
+        # Before the listing proves that it is there: whatever fails here is for the opener to say.
+        with suppress(InvalidTableError, StorageError, UnsupportedFeatureError):
+            opened[path] = await open_file(store, path, size)
+
+    paths, size = _hinted_files(found)
+    work: list[Callable[[], Awaitable[None]]] = [list_on]
+    work += [partial(open_hinted, path) for path in paths]
+    await map_concurrent(_call, work, limit=store.concurrency)
     if complete_checkpoints(files):
-        return LogListing(files, found.version, found)
+        return LogListing(files, found.version, found, opened)
     return LogListing(await list_log(store), 0, None)
+
+
+def _hinted_files(hint: LastCheckpoint) -> tuple[list[str], int | None]:
+    """Where the Parquet files of the checkpoint should be, and about how many bytes each has."""
+    if hint.v2_path is not None:
+        path = LOG_DIR + hint.v2_path.rpartition("/")[2]
+        parsed = parse_log_path(path)
+        right = parsed is not None and parsed.is_checkpoint and path.endswith(".parquet")
+        return ([path] if right else []), None
+    parts = hint.parts or 1
+    size = hint.size_in_bytes // parts if hint.size_in_bytes else None
+    if hint.parts is None:
+        return [checkpoint_path(hint.version)], size
+    ahead = range(1, min(parts, _OPENED_AHEAD) + 1)
+    return [checkpoint_part_path(hint.version, part, parts) for part in ahead], size
 
 
 async def _call(fetch: Callable[[], Awaitable[None]]) -> None:

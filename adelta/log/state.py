@@ -1,37 +1,42 @@
-"""LogState: one version of a table; the heavy parts are read when first asked for.
+"""LogState: one version of a table, as its log says it; the heavy parts are read when asked for.
 
-Opening reads the hint, one listing, the commits after the checkpoint, and of the checkpoint the
-protocol and metadata alone. A later state is made from an earlier one by `advance`, without reading
-again what has not changed.
+Opening reads the hint, a listing, and then the version's checksum, where a checkpoint would have to
+be read otherwise; without one the commits after the checkpoint, and of the checkpoint the protocol
+and metadata alone. A later state is made from an earlier one by `advance`, without reading again
+what has not changed. Files are read row group by row group; a predicate reads just the columns that
+it needs.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import aclosing
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import anyio
 import pyarrow as pa
 
-from adelta._concurrency import in_thread, map_concurrent
+from adelta._concurrency import ReadAhead, in_thread, map_concurrent
 from adelta.errors import (
+    ChecksumMismatchError,
     InvalidTableError,
     MissingCommitError,
+    ObjectNotFoundError,
     TableNotFoundError,
-    VersionNotFoundError,
 )
-from adelta.kernel.actions.file_actions import ADD_SCHEMA
+from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
+from adelta.kernel.data_skipping.prune import skip_files
 from adelta.kernel.file_set import FileSet
-from adelta.kernel.log_path import LogFileKind, LogPath, commit_path
-from adelta.kernel.log_segment import CheckpointFiles, LogSegment, plan_log_segment
-from adelta.kernel.replay import ReconciledTail, reconcile, survivors
+from adelta.kernel.log_path import LogFileKind, checksum_path
+from adelta.kernel.replay import standing
 from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED
-from adelta.log.checkpoint_reader import CheckpointReader, FilePart
-from adelta.log.commit_reader import DecodedCommit, decode_commit, read_action_batches, read_commit
-from adelta.log.listing import LogListing, list_log, list_log_from_hint
+from adelta.log.checksum_io import usable_checksum
+from adelta.log.commit_reader import decode_commit, read_commit
+from adelta.log.listing import LogListing, list_log, list_log_back, list_log_from_hint
+from adelta.log.log_base import LogBase, OpenedSegment, open_version, plan_version, reconciled
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
 
     from adelta.kernel.actions.commit_info import CommitInfo
     from adelta.kernel.actions.domain_metadata import DomainMetadata
@@ -39,22 +44,23 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.actions.set_transaction import SetTransaction
+    from adelta.kernel.checksum import VersionChecksum
+    from adelta.kernel.data_skipping.prune import Skipping
+    from adelta.kernel.log_segment import LogSegment
+    from adelta.kernel.replay import ReconciledTail
+    from adelta.log.checkpoint_reader import CheckpointReader
+    from adelta.log.commit_reader import DecodedCommit
+    from adelta.log.file_groups import FileGroup, FilePart
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["LogState", "load_state", "refresh_state"]
 
 _MAX_TAIL = 1000  # commits carried along before a newer checkpoint is taken instead
-
-
-@dataclass(slots=True)
-class _Loaded:
-    """What has been read so far; every field is written once, under the lock."""
-
-    lock: anyio.Lock = field(default_factory=anyio.Lock)
-    reader: CheckpointReader | None = None
-    files: FileSet | None = None
-    transactions: dict[str, SetTransaction] | None = None
-    domains: dict[str, DomainMetadata] | None = None
+_KEPT_WHOLE = 16 << 20  # a smaller checkpoint is read at once, and its files are kept
+_GROUPS_AHEAD = 8
+_BYTES_AHEAD = 64 << 20
+_SPECULATIVE = 2  # commits asked for at once: one more than there mostly is
+_FEW_COMMITS = 8  # as fast to read as a checksum, and wanted later in any case
 
 
 class LogState:
@@ -62,7 +68,7 @@ class LogState:
 
     Attributes:
         store: the store of the table's root.
-        segment: the files of the log that make the version.
+        version: the version.
         protocol: the protocol at the version.
         metadata: the metadata at the version.
         timestamp_ms: when the version was committed: its in-commit timestamp where the table has
@@ -77,22 +83,30 @@ class LogState:
         metadata: Metadata,
         *,
         timestamp_ms: int,
-        batches: tuple[ActionBatch, ...],
+        batches: tuple[ActionBatch, ...] | None = None,
         reader: CheckpointReader | None = None,
     ) -> None:
+        """A state of what has been read; without `batches` the log is read when it is needed."""
+        opened = None
+        if batches is not None:
+            opened = OpenedSegment(segment, reader, batches, protocol, metadata)
         self.store = store
-        self.segment = segment
+        self.version = segment.version
         self.protocol = protocol
         self.metadata = metadata
         self.timestamp_ms = timestamp_ms
-        self._batches = batches
-        self._loaded = _Loaded(reader=reader)
-        self._carried: tuple[FileSet, int] | None = None  # live files after so many batches
+        self._base = LogBase(store, segment, opened)
+        self._stated = (protocol, metadata) if opened is None else None  # to be held to the log
+        self._newer: tuple[ActionBatch, ...] = ()
+        self._lock = anyio.Lock()
+        self._tail: ReconciledTail | None = None
+        self._files: FileSet | None = None
+        self._carried: tuple[FileSet, int] | None = None  # live files after so many newer batches
 
     @property
-    def version(self) -> int:
-        """The version."""
-        return self.segment.version
+    def segment(self) -> LogSegment:
+        """The files of the log that the state is read from; later commits are not among them."""
+        return self._base.segment
 
     @property
     def root(self) -> str:
@@ -100,59 +114,151 @@ class LogState:
         return self.store.uri
 
     @property
-    def commit_info(self) -> CommitInfo | None:
-        """The provenance of this version, where its commit has been read."""
-        return self._batches[-1].commit_infos.get(self.version) if self._batches else None
-
-    @property
     def files_loaded(self) -> bool:
         """Whether `files` answers without reading."""
-        return self._loaded.files is not None or self._carried is not None
+        return self._files is not None or self._carried is not None
 
-    async def files(self) -> FileSet:
-        """The live files, with every column of `ADD_SCHEMA`.
+    @property
+    def tail_length(self) -> int:
+        """How many commits are read beside the checkpoint."""
+        return len(self._base.segment.commits) + len(self._newer)
+
+    async def _opened(self) -> OpenedSegment:
+        """The log that the state is made of, held to what a checksum said of it.
 
         Raises:
-            InvalidTableError: a checkpoint is damaged.
+            ChecksumMismatchError: the checksum that the table was opened by disagrees with the log.
         """
-        async with self._loaded.lock:
-            if self._loaded.files is None:
-                self._loaded.files = await self._load_files()
-            return self._loaded.files
+        opened = await self._base.opened()
+        if self._stated is not None:
+            protocol, metadata = self._stated
+            if protocol != opened.protocol or _essence(metadata) != _essence(opened.metadata):
+                raise ChecksumMismatchError(
+                    f"{self.root}/{checksum_path(opened.segment.version)} states another protocol "
+                    "or schema than the log; delete it, and open the table again"
+                )
+            self._stated = None
+        return opened
+
+    async def logged(self) -> tuple[Protocol, Metadata]:
+        """Protocol and metadata as the log has them, whatever a checksum says.
+
+        Raises:
+            ChecksumMismatchError: the checksum that the table was opened by disagrees with the log.
+            InvalidTableError: the log is damaged.
+        """
+        opened = await self._opened()
+        protocol, metadata = opened.protocol, opened.metadata
+        for batch in self._newer:
+            protocol = batch.protocols[-1][1] if batch.protocols else protocol
+            metadata = batch.metadata[-1][1] if batch.metadata else metadata
+        return protocol, metadata
+
+    async def _reconciled(self) -> ReconciledTail:
+        if self._tail is None:
+            await self._opened()
+            tail = await self._base.reconciled()
+            self._tail = await reconciled(self._newer, self.root, tail)
+        return self._tail
+
+    async def files(self) -> FileSet:
+        """All live files, with every column of `ADD_SCHEMA`; kept for the next call.
+
+        Raises:
+            InvalidTableError: a checkpoint is damaged, and no earlier one helps.
+        """
+        async with self._lock:
+            if self._files is None:
+                self._files = await self._load_files()
+            return self._files
 
     async def _load_files(self) -> FileSet:
         if self._carried is not None:
             files, applied = self._carried
-            tail = await self._reconciled(self._batches[applied:])
+            tail = await reconciled(self._newer[applied:], self.root)
             if len(tail.keys) == 0:
                 return files
-            mask = await in_thread(survivors, files.table, tail, self.root)
-            kept = files if mask is None else FileSet(files.table.filter(mask), self.root)
-            return kept.union(FileSet(tail.adds, self.root))
-        tail = await self._reconciled(self._batches)
-        tables = [tail.adds]
-        if self.segment.checkpoint is not None:
-            parts = await (await self._checkpoint_reader()).parts()
+            kept = await in_thread(standing, files.table, tail, self.root)
+            return FileSet(kept, self.root).union(FileSet(tail.adds, self.root))
+        return FileSet(await self._gather(None, ADD_SCHEMA.names), self.root)
 
-            async def read(part: FilePart) -> pa.Table:
-                table = await part.adds(ADD_SCHEMA.names)
-                mask = await in_thread(survivors, table, tail, self.root)
-                return table if mask is None else table.filter(mask)
+    async def _gather(self, skipping: Skipping | None, columns: Sequence[str]) -> pa.Table:
+        while True:
+            tables = [pa.schema([ADD_SCHEMA.field(c) for c in columns]).empty_table()]
+            try:
+                async with aclosing(self.file_batches(skipping, columns)) as batches:
+                    tables += [table async for table in batches]
+            except ChecksumMismatchError:
+                raise
+            except InvalidTableError as error:
+                await self._base.give_up_checkpoint(error)
+                self._tail = None
+            else:
+                return pa.concat_tables(tables[1:] or tables)
 
-            tables += await map_concurrent(read, parts, limit=self.store.concurrency)
-        return FileSet(pa.concat_tables([t for t in tables if t.num_rows] or tables[:1]), self.root)
+    async def files_matching(
+        self, skipping: Skipping | None = None, columns: Sequence[str] | None = None
+    ) -> FileSet:
+        """The live files that `skipping` keeps, with the named columns of `ADD_SCHEMA`.
 
-    async def _reconciled(self, batches: Sequence[ActionBatch]) -> ReconciledTail:
-        if not any(batch.adds.num_rows or batch.removes.num_rows for batch in batches):
-            return ReconciledTail.nothing()
-        return await in_thread(reconcile, batches, self.root)
+        Where all files are at hand, or soon are, they are used; else no more is read than needed.
 
-    async def _checkpoint_reader(self) -> CheckpointReader:
-        if self._loaded.reader is None:
-            if self.segment.checkpoint is None:
-                raise InvalidTableError(f"{self.root}: version {self.version} has no checkpoint")
-            self._loaded.reader = await CheckpointReader.open(self.store, self.segment.checkpoint)
-        return self._loaded.reader
+        Raises:
+            InvalidTableError: a checkpoint is damaged, and no earlier one helps.
+        """
+        names = ADD_SCHEMA.names if columns is None else list(columns)
+        whole = skipping is None and set(names) == set(ADD_SCHEMA.names)
+        if not whole and not self.files_loaded and await self._size() > _KEPT_WHOLE:
+            return FileSet(await self._gather(skipping, names), self.root)
+        table = (await self.files()).table
+        if skipping is not None and table.num_rows:
+            table = await in_thread(skip_files, table, skipping)
+        return FileSet(table.select(names), self.root)
+
+    async def _size(self) -> int:
+        """Bytes in the files of the checkpoint."""
+        opened = await self._opened()
+        if opened.segment.checkpoint is None or opened.reader is None:
+            return 0
+        sidecars = sum(sidecar.size_in_bytes or 0 for sidecar in opened.reader.sidecars)
+        return sidecars + sum(file.size for file in opened.segment.checkpoint.files)
+
+    async def file_batches(
+        self, skipping: Skipping | None = None, columns: Sequence[str] | None = None
+    ) -> AsyncGenerator[pa.Table, None]:
+        """The live files that `skipping` keeps, piece by piece, in the memory of a few row groups.
+
+        Raises:
+            InvalidTableError: a checkpoint is damaged.
+        """
+        names = ADD_SCHEMA.names if columns is None else list(columns)
+        tail = await self._reconciled()
+        if tail.adds.num_rows:
+            adds = tail.adds
+            if skipping is not None:
+                adds = await in_thread(skip_files, adds, skipping)
+            if adds.num_rows:
+                yield adds.select(names)
+        reader = (await self._base.opened()).reader
+        if reader is None:
+            return
+        needed = list(
+            dict.fromkeys([*names, "path", "deletion_vector"] if len(tail.keys) else names)
+        )
+
+        async def read(group: FileGroup) -> pa.Table:
+            table = await group.adds(needed, skipping)
+            if len(tail.keys) and table.num_rows:
+                table = await in_thread(standing, table, tail, self.root)
+            return table.select(names)
+
+        groups = _groups(reader, skipping)
+        async with ReadAhead(
+            read, groups, limit=_GROUPS_AHEAD, cost=_group_size, budget=_BYTES_AHEAD
+        ) as tables:
+            async for table in tables:
+                if table.num_rows:
+                    yield table
 
     async def tombstones(self) -> pa.Table:
         """The removed files that the log still names, with the columns of `REMOVE_SCHEMA`.
@@ -160,19 +266,21 @@ class LogState:
         Raises:
             InvalidTableError: a checkpoint is damaged.
         """
-        async with self._loaded.lock:
-            tail = await self._reconciled(self._batches)
+        async with self._lock:
+            tail = await self._reconciled()
             tables = [tail.tombstones]
-            if self.segment.checkpoint is not None:
-                parts = await (await self._checkpoint_reader()).parts()
+            reader = (await self._base.opened()).reader
+            if reader is not None:
 
                 async def read(part: FilePart) -> pa.Table:
                     table = await part.removes()
-                    mask = await in_thread(survivors, table, tail, self.root)
-                    return table if mask is None else table.filter(mask)
+                    return await in_thread(standing, table, tail, self.root)
 
-                tables += await map_concurrent(read, parts, limit=self.store.concurrency)
-            return pa.concat_tables(tables)
+                parts = [part async for part in reader.parts()]
+                tables += await map_concurrent(read, parts, limit=_GROUPS_AHEAD)
+            return pa.concat_tables(
+                [t for t in tables if t.num_rows] or [REMOVE_SCHEMA.empty_table()]
+            )
 
     async def set_transactions(self) -> Mapping[str, SetTransaction]:
         """The latest `txn` of every application.
@@ -180,16 +288,10 @@ class LogState:
         Raises:
             InvalidTableError: a checkpoint is damaged.
         """
-        async with self._loaded.lock:
-            if self._loaded.transactions is None:
-                found: dict[str, SetTransaction] = {}
-                if self.segment.checkpoint is not None:
-                    reader = await self._checkpoint_reader()
-                    found = {txn.app_id: txn for txn in await reader.set_transactions()}
-                for batch in self._batches:
-                    found.update({txn.app_id: txn for _, txn in batch.set_transactions})
-                self._loaded.transactions = found
-            return self._loaded.transactions
+        found = dict(await self._base.set_transactions())
+        for batch in self._newer:
+            found.update({txn.app_id: txn for _, txn in batch.set_transactions})
+        return found
 
     async def domain_metadata(self) -> Mapping[str, DomainMetadata]:
         """The configuration of every domain that is not removed.
@@ -197,16 +299,10 @@ class LogState:
         Raises:
             InvalidTableError: a checkpoint is damaged.
         """
-        async with self._loaded.lock:
-            if self._loaded.domains is None:
-                found: dict[str, DomainMetadata] = {}
-                if self.segment.checkpoint is not None:
-                    reader = await self._checkpoint_reader()
-                    found = {domain.domain: domain for domain in await reader.domain_metadata()}
-                for batch in self._batches:
-                    found.update({domain.domain: domain for _, domain in batch.domain_metadata})
-                self._loaded.domains = {k: v for k, v in found.items() if not v.removed}
-            return self._loaded.domains
+        found = dict(await self._base.domain_metadata())
+        for batch in self._newer:
+            found.update({domain.domain: domain for _, domain in batch.domain_metadata})
+        return {name: domain for name, domain in found.items() if not domain.removed}
 
     def advance(self, commits: Sequence[DecodedCommit]) -> LogState:
         """The state after newer commits, which follow this version without a gap. No I/O.
@@ -216,38 +312,49 @@ class LogState:
         """
         if not commits:
             return self
-        protocol, metadata, timestamp = self.protocol, self.metadata, self.timestamp_ms
+        later = LogState.__new__(LogState)
+        later.store = self.store
+        later.version = self.version
+        later.protocol, later.metadata = self.protocol, self.metadata
+        later.timestamp_ms = self.timestamp_ms
         for commit in commits:
-            protocol = commit.protocol or protocol
-            metadata = commit.metadata or metadata
-            timestamp = _commit_timestamp(commit.commit_info, commit.timestamp_ms or timestamp)
-        paths = [LogPath(commit_path(c.version), LogFileKind.COMMIT, c.version) for c in commits]
-        segment = LogSegment(
-            commits[-1].version,
-            self.segment.checkpoint,
-            (*self.segment.commits, *paths),
-            last_commit=paths[-1],
-        )
-        later = LogState(
-            self.store,
-            segment,
-            protocol,
-            metadata,
-            timestamp_ms=timestamp,
-            batches=(*self._batches, *(c.batch for c in commits)),
-            reader=self._loaded.reader,
-        )
-        loaded = self._loaded
+            if commit.version != later.version + 1:
+                raise MissingCommitError(
+                    f"{self.root}: the commit of version {later.version + 1} is missing: the log "
+                    f"goes on with version {commit.version}; restore the file from a backup"
+                )
+            later.version = commit.version
+            later.protocol = commit.protocol or later.protocol
+            later.metadata = commit.metadata or later.metadata
+            modified = commit.timestamp_ms or later.timestamp_ms
+            later.timestamp_ms = _commit_timestamp(commit.commit_info, modified)
+        later._base = self._base
+        later._stated = self._stated
+        later._newer = (*self._newer, *(commit.batch for commit in commits))
+        later._lock = anyio.Lock()
+        later._tail = later._files = None
         later._carried = self._carried
-        if loaded.files is not None:
-            later._carried = (loaded.files, len(self._batches))
-        if loaded.transactions is not None:
-            newer = {txn.app_id: txn for c in commits for txn in c.set_transactions}
-            later._loaded.transactions = loaded.transactions | newer
-        if loaded.domains is not None:
-            domains = loaded.domains | {d.domain: d for c in commits for d in c.domain_metadata}
-            later._loaded.domains = {k: v for k, v in domains.items() if not v.removed}
+        if self._files is not None:
+            later._carried = (self._files, len(self._newer))
         return later
+
+
+def _essence(metadata: Metadata) -> tuple[object, ...]:
+    """What of the metadata decides how a table is read."""
+    return metadata.schema, metadata.partition_columns, dict(metadata.configuration)
+
+
+def _group_size(group: FileGroup) -> int:
+    return group.size
+
+
+async def _groups(
+    reader: CheckpointReader, skipping: Skipping | None
+) -> AsyncGenerator[FileGroup, None]:
+    async with aclosing(reader.parts()) as parts:
+        async for part in parts:
+            for group in await part.groups(skipping):
+                yield group
 
 
 def _commit_timestamp(info: CommitInfo | None, modified_ms: int) -> int:
@@ -266,130 +373,106 @@ async def load_state(store: ObjectStore, *, version: int | None = None) -> LogSt
         VersionNotFoundError: the version does not exist, or is no longer kept.
         InvalidTableError: the log is damaged and no earlier checkpoint helps.
     """
-    listing = await list_log_from_hint(store)
-    if version is not None and version < listing.start:
-        listing = LogListing(await list_log(store, end=version))
+    if version is None:
+        listing = await list_log_from_hint(store)
+    else:
+        listing = LogListing(await list_log_back(store, version))
     if not any(f.kind is LogFileKind.COMMIT or f.is_checkpoint for f in listing.files):
         raise TableNotFoundError(
             f"there is no Delta table at {store.uri}: its _delta_log has no commit; check the "
             "address, or create the table"
         )
-    unusable: frozenset[str] = frozenset()
-    first_failure: InvalidTableError | None = None
-    while True:
-        try:
-            segment = plan_log_segment(listing.files, version=version, unusable=unusable)
-        except (MissingCommitError, VersionNotFoundError) as error:
-            raise first_failure or _named(error, store) from error
-        try:
-            return await _read_state(store, segment)
-        except _CheckpointDamaged as error:
-            first_failure = first_failure or error.cause
-            unusable |= error.paths
-            if listing.start > 0:
-                listing = LogListing(await list_log(store, end=version))
-
-
-def _named(error: InvalidTableError | VersionNotFoundError, store: ObjectStore) -> Exception:
-    return type(error)(f"{store.uri}: {error}")
-
-
-class _CheckpointDamaged(Exception):
-    """A checkpoint could not be used; an earlier one may."""
-
-    def __init__(self, checkpoint: CheckpointFiles, cause: InvalidTableError) -> None:
-        super().__init__(str(cause))
-        self.paths = frozenset(file.path for file in checkpoint.files)
-        self.cause = cause
-
-
-async def _read_state(store: ObjectStore, segment: LogSegment) -> LogState:
-    reader: CheckpointReader | None = None
-    based: tuple[Protocol | None, Metadata | None] = (None, None)
-    batches: list[ActionBatch] = []
-
-    async def read_checkpoint() -> None:
-        nonlocal reader, based
-        if segment.checkpoint is None:
-            return
-        try:
-            reader = await CheckpointReader.open(store, segment.checkpoint)
-            based = await reader.protocol_and_metadata()
-        except InvalidTableError as error:
-            raise _CheckpointDamaged(segment.checkpoint, error) from error
-
-    async def read_tail() -> None:
-        batches.extend(
-            await read_action_batches(store, [(c.version, c.size) for c in segment.commits])
-        )
-
-    await map_concurrent(_call, (read_checkpoint, read_tail), limit=2)
-    protocol, metadata = based
-    for batch in batches:
-        protocol = batch.protocols[-1][1] if batch.protocols else protocol
-        metadata = batch.metadata[-1][1] if batch.metadata else metadata
-    if protocol is None or metadata is None:
-        what = "protocol" if protocol is None else "metaData"
-        failure = InvalidTableError(
-            f"{store.uri}: no {what} action up to version {segment.version}; the log is damaged"
-        )
-        if segment.checkpoint is not None:
-            raise _CheckpointDamaged(segment.checkpoint, failure)
-        raise failure
-    timestamp = await _timestamp(store, segment, batches, metadata)
+    segment = await plan_version(store, listing.files, version)
+    if segment.checksum is not None and (
+        segment.checkpoint is not None or len(segment.commits) > _FEW_COMMITS
+    ):
+        stated = await usable_checksum(store, segment.version)
+        if stated is not None:
+            return await _state_by_checksum(store, segment, stated)
+    opened = await open_version(store, segment, listing.opened)
+    timestamp = await _timestamp(store, opened.segment, opened.info, opened.metadata)
     return LogState(
         store,
-        segment,
-        protocol,
-        metadata,
+        opened.segment,
+        opened.protocol,
+        opened.metadata,
         timestamp_ms=timestamp,
-        batches=tuple(batches),
-        reader=reader,
+        batches=opened.batches,
+        reader=opened.reader,
     )
 
 
+async def _state_by_checksum(
+    store: ObjectStore, segment: LogSegment, stated: VersionChecksum
+) -> LogState:
+    """The state that a checksum states; commits and checkpoint are left for later."""
+    timestamp = stated.in_commit_timestamp
+    if timestamp is None or not IN_COMMIT_TIMESTAMPS_ENABLED.read(stated.metadata.configuration):
+        timestamp = await _timestamp(store, segment, None, stated.metadata)
+    return LogState(store, segment, stated.protocol, stated.metadata, timestamp_ms=timestamp)
+
+
 async def _timestamp(
-    store: ObjectStore, segment: LogSegment, batches: Sequence[ActionBatch], metadata: Metadata
+    store: ObjectStore, segment: LogSegment, info: CommitInfo | None, metadata: Metadata
 ) -> int:
     """When the version was committed; its commit is read where only that can tell."""
     commit = segment.last_commit
     if commit is None:
         assert segment.checkpoint is not None
         return segment.checkpoint.files[0].last_modified_ms
-    if segment.commits:
-        info = batches[-1].commit_infos.get(segment.version)
-    elif IN_COMMIT_TIMESTAMPS_ENABLED.read(metadata.configuration):
+    if info is None and IN_COMMIT_TIMESTAMPS_ENABLED.read(metadata.configuration):
         info = (await read_commit(store, segment.version)).commit_info
-    else:
-        info = None
     return _commit_timestamp(info, commit.last_modified_ms)
 
 
-async def _call(fetch: Callable[[], Awaitable[None]]) -> None:
-    await fetch()
+async def refresh_state(state: LogState, *, recent: bool = False) -> LogState:
+    """The latest state, by reading only the commits after `state`; itself where there are none.
 
-
-async def refresh_state(state: LogState) -> LogState:
-    """The latest state, reading only commits after `state`, which it is if there are none.
+    A `recent` state was the latest a short while ago. Then the next commits are asked for by name,
+    without a listing: an answer takes the time of one request. That a commit is not there would
+    not tell an old state whether the log has been cleaned up.
 
     Raises:
         InvalidTableError: a new commit is damaged or missing.
         TableNotFoundError: the table is gone.
     """
     store = state.store
-    files = await list_log(store, state.version + 1)
-    commits = [f for f in files if f.kind is LogFileKind.COMMIT]
+    found: list[DecodedCommit] = []
+    if recent and state.tail_length < _MAX_TAIL:
+        found = await _next_commits(store, state.version + 1)
+        if len(found) < _SPECULATIVE:
+            return state.advance(found)
+    after = state.version + len(found)
+    # With a long tail, a checkpoint of this very version is worth a fresh start too.
+    start = after + 1 if state.tail_length < _MAX_TAIL else after
+    files = await list_log(store, start)
+    commits = [f for f in files if f.kind is LogFileKind.COMMIT and f.version > after]
     newest = max((f.version for f in files if f.is_checkpoint), default=-1)
+    carried = state.tail_length + len(found) + len(commits)
+    if newest >= start and (not commits or carried > _MAX_TAIL):
+        return await load_state(store)
     if not commits:
-        return state if newest <= state.version else await load_state(store)
-    carried = len(state.segment.commits) + len(commits)
-    if commits[0].version != state.version + 1 or (carried > _MAX_TAIL and newest > state.version):
+        return state.advance(found)
+    if commits[0].version != after + 1:
         return await load_state(store)
     data = await store.get_many([f.path for f in commits])
-    decoded = await in_thread(
-        lambda: [
-            decode_commit(f.version, body, f.last_modified_ms)
-            for f, body in zip(commits, data, strict=True)
-        ]
-    )
-    return state.advance(decoded)
+
+    def decode() -> list[DecodedCommit]:
+        pairs = zip(commits, data, strict=True)
+        return [decode_commit(f.version, body, f.last_modified_ms) for f, body in pairs]
+
+    return state.advance([*found, *await in_thread(decode)])
+
+
+async def _next_commits(store: ObjectStore, first: int) -> list[DecodedCommit]:
+    """The commits from `first` on that are there, of the few that are asked for at once."""
+
+    async def read(version: int) -> DecodedCommit | None:
+        try:
+            return await read_commit(store, version)
+        except ObjectNotFoundError:
+            return None
+
+    versions = range(first, first + _SPECULATIVE)
+    asked = await map_concurrent(read, versions, limit=_SPECULATIVE)
+    return [commit for commit in takewhile(lambda each: each is not None, asked) if commit]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from adelta.kernel.actions.json import ActionBatch, decode_commits
 from adelta.kernel.file_set import FileSet, file_keys
-from adelta.kernel.replay import reconcile, survivors
+from adelta.kernel.replay import reconcile, standing, survivors
 
 Line = dict[str, Any]
 
@@ -125,3 +125,28 @@ def test_reconciliation_equals_replaying_one_action_after_the_other(
     assert set(file_keys(tail.adds).to_pylist()) == keys("add")
     assert set(file_keys(tail.tombstones).to_pylist()) == keys("remove")
     assert pa.types.is_string(tail.keys.type)
+
+
+@given(st.lists(st.lists(actions, max_size=4, unique_by=lambda a: a[1:]), max_size=6), st.data())
+def test_reconciling_onto_what_was_reconciled_equals_reconciling_all(
+    history: list[list[tuple[str, str, str | None]]], data: st.DataObject
+) -> None:
+    make = {"add": add, "remove": remove}
+    commits = [[make[kind](path, vector) for kind, path, vector in one] for one in history]
+    cut = data.draw(st.integers(0, len(commits)))
+    early, late = batch(*commits[:cut]), batch(*commits[cut:], start=cut)
+    whole = reconcile([early, late])
+    stepwise = reconcile([late], onto=reconcile([early]))
+    for one, other in ((whole.adds, stepwise.adds), (whole.tombstones, stepwise.tombstones)):
+        assert set(file_keys(one).to_pylist()) == set(file_keys(other).to_pylist())
+    assert set(whole.keys.to_pylist()) == set(stepwise.keys.to_pylist())
+
+
+def test_only_chunks_that_lose_a_file_are_copied() -> None:
+    first, second = (reconcile([batch([add(n) for n in names])]).adds for names in ("ab", "cd"))
+    files = pa.concat_tables([first, second])
+    kept = standing(files, reconcile([batch([remove("c")], start=1)]))
+    assert kept.column("path").to_pylist() == ["a", "b", "d"]
+    shared, copied = kept.column("path").chunks
+    assert shared.buffers()[2].address == first.column("path").chunk(0).buffers()[2].address
+    assert len(copied) == 1

@@ -157,9 +157,7 @@ class Skipping:
         parsed = files.column(_STATS_PARSED) if _STATS_PARSED in files.column_names else None
         statistics = self.read_statistics(files.column("stats"), parsed)
         fine = self.statistics_mask(statistics, values, files.num_rows)
-        kept = coarse.to_numpy(zero_copy_only=False)  # a copy
-        kept[kept] = fine.to_numpy(zero_copy_only=False)
-        return cast("pa.BooleanArray", pa.array(kept))
+        return cast("pa.BooleanArray", pc.replace_with_mask(coarse, coarse, fine))
 
     def partition_values(
         self, values: pa.Array[Any] | pa.ChunkedArray[Any], *, zone: str = "UTC"
@@ -172,7 +170,7 @@ class Skipping:
         found: dict[tuple[str, ...], pa.Array[Any]] = {}
         for field in self.partition_fields:
             key = physical_name(field, self.mode)
-            texts = pc.map_lookup(values, pa.scalar(key), "first")
+            texts = _looked_up(values, key)
             typed = parse_partition_values(texts, field.type, zone=zone, column=field.name)
             found[(PARTITION_VALUES, field.name)] = typed
         return found
@@ -217,6 +215,26 @@ class Skipping:
         for path, values in parse_stats(without, self.statistics).items():
             columns[path] = pc.coalesce(columns[path], values)
         return columns
+
+
+def _looked_up(maps: Values, key: str) -> Values:
+    """What every map has under `key`; without a search where that is all that they have."""
+    chunks = maps.chunks if isinstance(maps, pa.ChunkedArray) else [maps]
+    found = [_only_values(chunk, key) for chunk in chunks]
+    if any(chunk is None for chunk in found):
+        return pc.map_lookup(maps, pa.scalar(key), "first")
+    return arrow.chunked_array(found, pa.string())
+
+
+def _only_values(maps: Values, key: str) -> Values | None:
+    if maps.null_count or not len(maps):
+        return None
+    offsets, rows = maps.offsets, len(maps)
+    start = offsets[0].as_py()
+    single = offsets.equals(arrow.arange(start, start + rows + 1).cast(offsets.type))
+    if not single or not pc.all(pc.equal(maps.keys.slice(start, rows), key)).as_py():
+        return None
+    return maps.items.slice(start, rows)
 
 
 def _leaf(parsed: Values, statistic: Statistic) -> Values:

@@ -1,0 +1,44 @@
+"""Log compactions: which files to read instead of a run of commits (PROTOCOL.md, "Log Compaction").
+
+A compaction `<x>.<y>.compacted.json` holds what the commits x to y leave: live files, tombstones,
+removed domains, the last of every singleton, and neither `commitInfo` nor `cdc`. It stands for
+these commits only as a whole. The commits themselves still have to be there: `LogSegment` proves
+that.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adelta.kernel.log_path import LogPath
+
+__all__ = ["files_to_read"]
+
+
+def files_to_read(
+    commits: Sequence[LogPath], compactions: Sequence[LogPath]
+) -> tuple[LogPath, ...]:
+    """The fewest files, greedily, that say what `commits` do; in ascending order of version.
+
+    Example: for the commits 3 to 9 and compactions of 4 to 6 and 4 to 8: 3, 4 to 8, 9.
+    """
+    if not commits:
+        return ()
+    last = commits[-1].version
+    longest: dict[int, LogPath] = {}
+    for compaction in compactions:
+        start = compaction.start_version
+        if start is None or not start < compaction.version <= last:
+            continue
+        if start not in longest or longest[start].version < compaction.version:
+            longest[start] = compaction
+    chosen: list[LogPath] = []
+    reached = commits[0].version - 1
+    for commit in commits:
+        if commit.version > reached:
+            chosen.append(longest.get(commit.version, commit))
+            reached = chosen[-1].version
+    return tuple(chosen)

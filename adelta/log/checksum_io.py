@@ -1,0 +1,81 @@
+"""Reads version checksums: to open a table by one, and to hold a table to one when asked to.
+
+For opening, whatever is wrong with a checksum file means doing without it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta._concurrency import in_thread
+from adelta.errors import ChecksumMismatchError, InvalidTableError, ObjectNotFoundError
+from adelta.kernel import checksum
+from adelta.kernel.log_path import checksum_path
+from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED
+
+if TYPE_CHECKING:
+    from adelta.kernel.checksum import VersionChecksum
+    from adelta.log.state import LogState
+    from adelta.storage.object_store import ObjectStore
+
+__all__ = ["read_checksum", "usable_checksum", "verify_checksum"]
+
+_INLINE_BYTES = 64 * 1024  # decoding less than this costs less than a thread's hop
+
+
+async def read_checksum(store: ObjectStore, version: int) -> VersionChecksum | None:
+    """The checksum of `version`, or None where it has none.
+
+    Raises:
+        InvalidTableError: the file is damaged.
+    """
+    path = checksum_path(version)
+    try:
+        data = await store.get(path)
+    except ObjectNotFoundError:
+        return None
+    if len(data) < _INLINE_BYTES:
+        return checksum.decode(data, path)
+    return await in_thread(checksum.decode, data, path)
+
+
+async def usable_checksum(store: ObjectStore, version: int) -> VersionChecksum | None:
+    """The checksum of `version`, or None where there is none that can be read."""
+    try:
+        return await read_checksum(store, version)
+    except InvalidTableError:
+        return None
+
+
+async def verify_checksum(state: LogState) -> bool:
+    """Hold a state to the checksum of its version: whether there is one; they agree.
+
+    Raises:
+        ChecksumMismatchError: they do not agree.
+        InvalidTableError: the checksum, or a checkpoint, is damaged.
+    """
+    stated = await read_checksum(state.store, state.version)
+    if stated is None:
+        return False
+    files = (await state.files_matching(columns=("size", "deletion_vector"))).table
+    protocol, metadata = await state.logged()
+    transactions = (await state.set_transactions()).values()
+    domains = (await state.domain_metadata()).values()
+    in_commit = IN_COMMIT_TIMESTAMPS_ENABLED.read(state.metadata.configuration)
+    found = await in_thread(
+        checksum.summarize,
+        files,
+        protocol,
+        metadata,
+        set_transactions=transactions,
+        domain_metadata=domains,
+        in_commit_timestamp=state.timestamp_ms if in_commit else None,
+        size_boundaries=stated.file_sizes.boundaries if stated.file_sizes else (),
+    )
+    told = checksum.differences(stated, found)
+    if told:
+        raise ChecksumMismatchError(
+            f"{state.root}/{checksum_path(state.version)} does not agree with the log in "
+            f"{'; '.join(told)}. The log counts: delete the checksum, and look for what wrote it"
+        )
+    return True
