@@ -107,7 +107,7 @@ class Table:
         else:
             state = await self._source.state_at(version)
         configuration = TableConfiguration(state.protocol, state.metadata)
-        configuration.check_readable()
+        configuration.check_readable(self.uri)
         return Snapshot(state, self._roots, configuration)
 
     def transaction(

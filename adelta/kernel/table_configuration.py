@@ -61,10 +61,15 @@ class TableConfiguration:
         check_readable(self.protocol, self.metadata, table=table)
         if self.metadata.format_provider.lower() != "parquet":
             raise InvalidTableError(
-                f"{table} keeps its files as {self.metadata.format_provider}, but Delta tables "
+                f"{table} keeps its files as {self.metadata.format_provider[:80]}, but Delta tables "
                 "hold Parquet only; its metadata is damaged"
             )
-        _ = self.partition_fields
+        try:
+            _ = self.schema, self.partition_fields
+        except InvalidTableError as error:
+            raise InvalidTableError(
+                f"{table}: {error}; restore the table to an earlier version"
+            ) from error
 
     def check_writable(self, table: str = "the table") -> None:
         """Refuse a table that adelta would damage by writing to it; `table` is for the message.
@@ -121,7 +126,7 @@ class TableConfiguration:
             field = self.schema.field(name)
             if field is None:
                 raise InvalidTableError(
-                    f"the table is partitioned by {name!r}, which its schema does not have; its "
+                    f"the table is partitioned by {name[:80]!r}, which its schema does not have; its "
                     "metadata is damaged"
                 )
             found.append(field)

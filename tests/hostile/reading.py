@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import adelta
 from adelta.errors import AdeltaError, InvalidOptionError, InvalidUseError
+from adelta.kernel.deletion_vector import z85
+from adelta.kernel.deletion_vector.blob import encode_bitmap
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table, latest_state
 from tests.support import logs
@@ -20,10 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["DATA_FILE", "DV", "everything", "failure_of", "parquet", "table_with"]
 
 DATA_FILE = "a.parquet"
-DV = {
+_BITMAP = encode_bitmap([0, 3, 4, 7, 11, 39])
+DV: dict[str, Any] = {
     "storageType": "i",
-    "pathOrInlineDv": "wi5b=000010000siXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L",
-    "sizeInBytes": 40,
+    "pathOrInlineDv": z85.encode(_BITMAP),
+    "sizeInBytes": len(_BITMAP),
     "cardinality": 6,
 }
 

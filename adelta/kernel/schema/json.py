@@ -115,7 +115,7 @@ def _distinct(fields: tuple[t.StructField, ...]) -> tuple[t.StructField, ...]:
         if folded in seen:
             raise InvalidTableError(
                 f"the table's schema has two columns {seen[folded][:80]!r} and {f.name[:80]!r}, "
-                "which Delta cannot tell apart; restore the table to an earlier version"
+                "which Delta cannot tell apart"
             )
         seen[folded] = f.name
     return fields

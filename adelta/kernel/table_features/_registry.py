@@ -222,7 +222,8 @@ def _sentence(verb: str, protocol: Protocol, missing: set[str], table: str) -> s
             "upgrade adelta"
         )
     noun = "feature" if len(missing) == 1 else "features"
+    names = ", ".join(name[:80] for name in sorted(missing)[:20])
     return (
-        f"{table} cannot be {verb}: it uses the table {noun} {', '.join(sorted(missing))} "
+        f"{table} cannot be {verb}: it uses the table {noun} {names} "
         f"({versions}), which this adelta does not have; upgrade adelta"
     )
