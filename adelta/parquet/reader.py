@@ -13,7 +13,7 @@ INT96 timestamps arrive as microseconds, field ids as the Arrow field metadata `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["ChunkStatistics", "ParquetFile"]
+__all__ = ["ChunkStatistics", "FetchedColumns", "ParquetFile"]
 
 _JOINED = 8 * 1024 * 1024  # adjacent chunks are asked for as one range up to this size
 _ROW_GROUPS_DECODED = 4  # at once, in one read; the worker threads bound it further
@@ -53,6 +53,16 @@ class ChunkStatistics:
     max: Any
     null_count: int | None
     num_values: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedColumns:
+    """What `ParquetFile.fetch` has brought: the bytes of some leaves in some row groups."""
+
+    row_groups: tuple[int, ...]
+    leaves: tuple[int, ...]
+    order: list[int] | None
+    pieces: tuple[tuple[int, memoryview], ...] = field(repr=False)
 
 
 class ParquetFile:
@@ -158,27 +168,68 @@ class ParquetFile:
             InvalidUseError: the file has no such row group.
             ObjectNotFoundError: the object is no longer there.
         """
-        groups = self._groups(row_groups)
+        fetched = await self.fetch(columns, row_groups=row_groups)
+        if len(fetched.row_groups) <= 1 or not fetched.leaves:
+            return await in_thread(self.decode, fetched)
+        each = [replace(fetched, row_groups=(group,)) for group in fetched.row_groups]
+        tables = await map_concurrent(
+            lambda one: in_thread(self.decode, one), each, limit=_ROW_GROUPS_DECODED
+        )
+        return pa.concat_tables(tables)
+
+    async def fetch(
+        self,
+        columns: Sequence[ColumnName] | None = None,
+        *,
+        row_groups: Sequence[int] | None = None,
+    ) -> FetchedColumns:
+        """The bytes that `read` needs, for `decode` to make a table of.
+
+        Raises:
+            InvalidTableError: the object is damaged.
+            SchemaMismatchError: the file has no such column.
+            InvalidUseError: the file has no such row group.
+            ObjectNotFoundError: the object is no longer there.
+        """
+        groups = tuple(self._groups(row_groups))
         selection = self._select(columns)
-        leaves = self._tree.leaf_indices(selection)
-        if not leaves:
-            rows = sum(self.metadata.row_group(group).num_rows for group in groups)
-            return pa.table({"": pa.nulls(rows)}).select([])
+        leaves = tuple(self._tree.leaf_indices(selection))
         order = _top_level_order(selection)
-        found = await in_thread(self._chunk_ranges, leaves, groups)
+        if not leaves or not groups:
+            return FetchedColumns(groups, leaves, order, ())
+        if all((group, leaf) in self._ranges for group in groups for leaf in leaves):
+            found = self._chunk_ranges(leaves, groups)
+        else:
+            found = await in_thread(self._chunk_ranges, leaves, groups)
         held = [self._held] if len(self._held[1]) else []
         wanted = join_adjacent(found, limit=_JOINED)
         pieces = held + await self._fetch(subtract(wanted, _extents(held)))
+        return FetchedColumns(groups, leaves, order, tuple(pieces))
 
-        async def decode(row_groups: list[int]) -> pa.Table:
-            return await in_thread(self._decode, pieces, leaves, row_groups, order)
+    def decode(self, fetched: FetchedColumns) -> pa.Table:
+        """The rows of what was fetched. CPU-heavy: call it in a worker thread.
 
-        if len(groups) <= 1:
-            return await decode(groups)
-        tables = await map_concurrent(
-            decode, ([group] for group in groups), limit=_ROW_GROUPS_DECODED
+        Raises:
+            InvalidTableError: the object is damaged.
+            UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
+        """
+        if not fetched.leaves:
+            rows = sum(self.metadata.row_group(group).num_rows for group in fetched.row_groups)
+            return pa.table({"": pa.nulls(rows)}).select([])
+        leaves, groups = list(fetched.leaves), list(fetched.row_groups)
+        reader = _open_sparse(
+            SparseFile(self.path, self.size, fetched.pieces), self.path, self.metadata
         )
-        return pa.concat_tables(tables)
+        with reading(self.path):
+            try:
+                # On threads of Arrow's own, the last reference to our file could be dropped there
+                # after the answer, and end a process that is about to exit.
+                table = reader.read_row_groups(groups, column_indices=leaves, use_threads=False)
+            except pa.ArrowNotImplementedError as error:
+                if "chunked array" not in str(error):
+                    raise
+                table = read_in_batches(reader, groups, leaves)
+        return table if fetched.order is None else table.select(fetched.order)
 
     async def read_row_group(
         self, row_group: int, columns: Sequence[ColumnName] | None = None
@@ -323,25 +374,6 @@ class ParquetFile:
         return [
             (start, memoryview(answer)) for (start, _), answer in zip(ranges, answers, strict=True)
         ]
-
-    def _decode(
-        self,
-        pieces: Sequence[tuple[int, memoryview]],
-        leaves: list[int],
-        groups: list[int],
-        order: list[int] | None,
-    ) -> pa.Table:
-        reader = _open_sparse(SparseFile(self.path, self.size, pieces), self.path, self.metadata)
-        with reading(self.path):
-            try:
-                # On threads of Arrow's own, the last reference to our file could be dropped there
-                # after the answer, and end a process that is about to exit.
-                table = reader.read_row_groups(groups, column_indices=leaves, use_threads=False)
-            except pa.ArrowNotImplementedError as error:
-                if "chunked array" not in str(error):
-                    raise
-                table = read_in_batches(reader, groups, leaves)
-        return table if order is None else table.select(order)
 
 
 def _open_sparse(file: SparseFile, path: str, metadata: pq.FileMetaData) -> ParquetReader:

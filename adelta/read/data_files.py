@@ -25,7 +25,7 @@ from adelta.kernel.scan_plan import (
 )
 from adelta.kernel.schema.calendar import LegacyCalendar, legacy_calendar, rebase
 from adelta.log.deletion_vector_reader import read_deletion_vector
-from adelta.parquet.reader import ParquetFile
+from adelta.parquet.reader import FetchedColumns, ParquetFile
 from adelta.read.row_groups import RowGroupSkipping
 
 if TYPE_CHECKING:
@@ -38,9 +38,11 @@ if TYPE_CHECKING:
 __all__ = ["READ_AHEAD_BYTES", "Piece", "open_data_file", "read_files", "read_pieces"]
 
 READ_AHEAD_BYTES = 256 * 1024 * 1024
-"""Bytes, before compression, that are read ahead of the consumer."""
+"""Bytes that are held ahead of the consumer: half of them as files have them, half decoded."""
 
 _OPEN_AHEAD = 32  # footers read ahead of the row groups
+_DECODED_AHEAD = 2  # row groups decoded, or being decoded, ahead of the consumer
+_NEAR = ("file:", "memory:")  # stores that answer at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class _Opened:
     columns: list[tuple[str, ...]]
     deleted: BitMap64 | None
     legacy: LegacyCalendar | None
-    row_groups: list[int]
+    row_groups: dict[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +74,8 @@ class _Unit:
     opened: _Opened
     row_group: int
     first_row: int
-
-    @property
-    def bytes(self) -> int:
-        return self.opened.parquet.uncompressed_bytes(self.opened.columns, self.row_group)
+    bytes: int
+    decoded_bytes: int
 
 
 async def open_data_file(roots: StoreRoots, file: AddFile) -> ParquetFile:
@@ -131,25 +131,41 @@ async def read_pieces(
         SchemaMismatchError: a file's column cannot be converted to the table's type.
     """
     limit = roots.store.concurrency
+    half = max(1, read_ahead_bytes // 2)
+    near = roots.store.uri.startswith(_NEAR)
     opener = _Opener(roots, plan)
 
     async def row_groups() -> AsyncIterator[_Unit]:
         ahead = ReadAhead(opener.open, pieces, limit=min(_OPEN_AHEAD, limit))
         async with ahead as opened:
             async for one in opened:
-                first_row, kept = 0, set(one.row_groups)
+                first_row = 0
                 for row_group in range(one.parquet.num_row_groups):
-                    if row_group in kept:
-                        yield _Unit(one, row_group, first_row)
+                    if row_group in one.row_groups:
+                        yield _Unit(one, row_group, first_row, *one.row_groups[row_group])
                     first_row += one.parquet.metadata.row_group(row_group).num_rows
 
-    async def read(unit: _Unit) -> tuple[Piece, pa.Table]:
-        table = await unit.opened.parquet.read(unit.opened.columns, row_groups=(unit.row_group,))
-        return unit.opened.piece, await in_thread(_rows, plan, unit, table, roots.store.uri)
+    async def fetch(unit: _Unit) -> tuple[_Unit, FetchedColumns]:
+        opened = unit.opened
+        return unit, await opened.parquet.fetch(opened.columns, row_groups=(unit.row_group,))
 
-    async with ReadAhead(
-        read, row_groups(), limit=limit, cost=lambda unit: unit.bytes, budget=read_ahead_bytes
-    ) as tables:
+    async def decode(fetched: tuple[_Unit, FetchedColumns]) -> tuple[Piece, pa.Table]:
+        unit, columns = fetched
+        return unit.opened.piece, await in_thread(_rows, plan, unit, columns, roots.store.uri)
+
+    # Bytes are fetched far ahead where they come from afar. Rows are only decoded as fast as they
+    # are taken: memory that was just given back is a third cheaper than memory that is new.
+    fetching = ReadAhead(
+        fetch,
+        row_groups(),
+        limit=_DECODED_AHEAD if near else limit,
+        cost=lambda unit: unit.bytes,
+        budget=half,
+    )
+    decoding = ReadAhead(
+        decode, fetching, limit=_DECODED_AHEAD, cost=lambda one: one[0].decoded_bytes, budget=half
+    )
+    async with decoding as tables:
         async for tagged in tables:
             yield tagged
 
@@ -185,17 +201,22 @@ class _Opener:
         found = file_column_indices(self._plan, parquet.schema)
         names = [parquet.schema.field(index).name for _, index in found if index is not None]
         names += row_id_columns(self._plan, parquet.schema)
-        groups = list(range(parquet.num_row_groups))
-        if self._skipping.worthwhile and groups:
-            groups = await in_thread(self._skipping.kept, piece.file, parquet)
-        return _Opened(
-            piece,
-            parquet,
-            [(name,) for name in dict.fromkeys(names)],
-            deleted,
-            legacy_calendar(parquet.metadata.metadata),
-            groups,
-        )
+        columns: list[tuple[str, ...]] = [(name,) for name in dict.fromkeys(names)]
+        groups = await in_thread(self._row_groups, piece, parquet, columns)
+        legacy = legacy_calendar(parquet.metadata.metadata)
+        return _Opened(piece, parquet, columns, deleted, legacy, groups)
+
+    def _row_groups(
+        self, piece: Piece, parquet: ParquetFile, columns: list[tuple[str, ...]]
+    ) -> dict[int, tuple[int, int]]:
+        """The row groups worth reading: the bytes of their columns as they are, and decoded."""
+        return {
+            group: (
+                parquet.column_bytes(columns, group),
+                parquet.uncompressed_bytes(columns, group),
+            )
+            for group in self._skipping.kept(piece.file, parquet)
+        }
 
     async def _deleted(self, piece: Piece) -> BitMap64 | None:
         vector = piece.file.deletion_vector
@@ -205,8 +226,9 @@ class _Opener:
         return await read_deletion_vector(self._roots, vector, source)
 
 
-def _rows(plan: ScanPlan, unit: _Unit, table: pa.Table, root: str) -> pa.Table:
+def _rows(plan: ScanPlan, unit: _Unit, columns: FetchedColumns, root: str) -> pa.Table:
     opened = unit.opened
+    table = opened.parquet.decode(columns)
     piece, file = opened.piece, opened.piece.file
     source = f"{root}: {file.path}"
     if opened.legacy is not None:

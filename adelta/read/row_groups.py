@@ -30,21 +30,17 @@ class RowGroupSkipping:
 
     def __init__(self, plan: ScanPlan) -> None:
         self._plan = plan
-        self._skipping = None
+        self._skipping: Skipping | None = None
         if plan.where is not None:
-            self._skipping = Skipping.of(
+            made = Skipping.of(
                 plan.where, plan.schema, plan.partition_columns, mode=plan.mapping_mode
             )
-
-    @property
-    def worthwhile(self) -> bool:
-        """Whether statistics can say anything at all."""
-        return self._skipping is not None and self._skipping.by_statistics is not None
+            self._skipping = made if made.by_statistics is not None else None
 
     def kept(self, file: AddFile, parquet: ParquetFile) -> list[int]:
         """The row groups that may hold rows for which the predicate is true. CPU-heavy."""
         count = parquet.num_row_groups
-        if self._skipping is None or not self.worthwhile or not count:
+        if self._skipping is None or not count:
             return list(range(count))
         columns: dict[tuple[str, ...], pa.Array[Any]] = {}
         read: dict[tuple[str, ...], dict[str, list[Any]] | None] = {}
