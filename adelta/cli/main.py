@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import anyio
 
-from adelta.cli.commands import demo, detail, files, history, read, schema, show, tail
+from adelta.cli.commands import (
+    changes,
+    demo,
+    detail,
+    files,
+    fsck,
+    history,
+    read,
+    schema,
+    show,
+    tail,
+)
 from adelta.cli.render import Output
 from adelta.errors import AdeltaError, InvalidExpressionError, InvalidOptionError
 
@@ -38,7 +49,18 @@ class _Command(Protocol):
     async def run(self, arguments: argparse.Namespace, output: Output) -> None: ...
 
 
-_COMMANDS: tuple[ModuleType, ...] = (show, files, schema, detail, history, read, tail, demo)
+_COMMANDS: tuple[ModuleType, ...] = (
+    show,
+    files,
+    schema,
+    detail,
+    history,
+    read,
+    changes,
+    tail,
+    fsck,
+    demo,
+)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -33,7 +33,9 @@ def run_demo(folder: Path, lake: str, *arguments: str) -> str:
 
 def commits(out: str) -> dict[str, str]:
     """The commits of each table, by the summary."""
-    rows = [line.split() for line in out.splitlines() if line.startswith(("  bronze/", "  silver/"))]
+    rows = [
+        line.split() for line in out.splitlines() if line.startswith(("  bronze/", "  silver/"))
+    ]
     return {row[0]: row[-1] for row in rows}
 
 

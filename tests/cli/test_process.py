@@ -66,3 +66,17 @@ def test_nothing_but_the_demo_loads_pyspark() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "False\n"
+
+
+def test_the_demo_says_what_is_not_installed() -> None:
+    program = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "from adelta.cli.main import main; sys.exit(main(['demo', 'lake']))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "adelta: the demo needs pyspark, which is not installed: pip install 'adelta[demo]'\n"
+    )

@@ -10,6 +10,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from adelta.cli.arguments import add_storage
+from adelta.errors import InvalidUseError
 
 if TYPE_CHECKING:
     from adelta.cli.render import Output
@@ -53,6 +54,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Run the demo."""
-    from adelta.cli.demo.run import run_demo  # PySpark is loaded by those alone who ask for it
-
+    try:
+        from adelta.cli.demo.run import run_demo  # PySpark is loaded by those alone who ask for it
+    except ModuleNotFoundError as error:
+        missing = (error.name or "more").partition(".")[0]
+        raise InvalidUseError(
+            f"the demo needs {missing}, which is not installed: pip install 'adelta[demo]'"
+        ) from error
     await run_demo(arguments.lake, arguments.scale, dict(arguments.options), output)

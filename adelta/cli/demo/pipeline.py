@@ -7,16 +7,18 @@ told to stop ends its Spark jobs and raises at the next step.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 
 import adelta.spark
 from adelta.cli.demo import queries
-from adelta.errors import InvalidUseError
+from adelta.errors import AdeltaError, InvalidUseError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +39,16 @@ _CONFIGURATION = {
     "spark.sql.shuffle.partitions": "4",
 }
 
+_ERROR_LINE = re.compile(r"^\s*[\w.]+(?:Error|Exception): .+$", re.MULTILINE)
+
+
+def _cause(error: Exception) -> str:
+    """The line of Spark's message that says why: the end of a traceback, where it holds one."""
+    text = str(error) or type(error).__name__
+    if "Traceback" in text and (ends := _ERROR_LINE.findall(text)):
+        return str(ends[-1]).strip()
+    return text.splitlines()[0]
+
 
 class Pipeline:
     """The job over one lake; `run` it once."""
@@ -47,6 +59,7 @@ class Pipeline:
         self._report = report
         self._session: SparkSession | None = None
         self._stopped = Event()
+        self._at = ""
 
     @property
     def steps(self) -> int:
@@ -54,8 +67,18 @@ class Pipeline:
         return 2 * len(self._dataset.deliveries) + 4
 
     def run(self) -> pa.Table:
-        """Fill the lake; returns the gold query's answer over the raw files."""
-        self._report.step("start Spark")
+        """Fill the lake; returns the gold query's answer over the raw files.
+
+        Raises:
+            AdeltaError: Spark failed, or the pipeline was stopped.
+        """
+        try:
+            return self._run()
+        except (PySparkException, Py4JError) as error:
+            raise AdeltaError(f"Spark failed at the step {self._at!r}: {_cause(error)}") from error
+
+    def _run(self) -> pa.Table:
+        self._step("start Spark")
         spark = self._session = adelta.spark.get_session("adelta demo", conf=_CONFIGURATION)
         try:
             self._fill_bronze(spark)
@@ -118,6 +141,7 @@ class Pipeline:
     def _step(self, name: str) -> None:
         if self._stopped.is_set():
             raise InvalidUseError("the demo was stopped before its pipeline ended")
+        self._at = name
         self._report.step(name)
 
     def _view(self, spark: SparkSession, table: str, view: str, columns: Sequence[str]) -> None:

@@ -31,7 +31,9 @@ class Service:
 
     Attributes:
         snapshots: how many snapshots were awaited.
-        delays: seconds that the event loop was late for each beat of a pulse.
+        delays: seconds that the event loop was late for each beat of a pulse. A machine whose
+            cores are all busy with Spark lets it wait, too.
+        busiest: seconds of processor time that the loop's thread spent between two beats, at most.
     """
 
     def __init__(self, lake: Lake, report: Report) -> None:
@@ -40,6 +42,7 @@ class Service:
         self._stop = anyio.Event()
         self.snapshots = 0
         self.delays: list[float] = []
+        self.busiest = 0.0
 
     def stop(self) -> None:
         """Let `run` come to its end."""
@@ -81,6 +84,7 @@ class Service:
 
     async def _pulse(self) -> None:
         while not self._stop.is_set():
-            due = time.perf_counter() + _BEAT
+            due, spent = time.perf_counter() + _BEAT, time.thread_time()
             await anyio.sleep(_BEAT)
             self.delays.append(time.perf_counter() - due)
+            self.busiest = max(self.busiest, time.thread_time() - spent)
