@@ -55,7 +55,7 @@ from adelta.kernel.schema.arrow import to_arrow_type
 __all__ = ["bind", "bind_predicate", "columns_of", "type_of"]
 
 _MANY = 16
-_ONE_ROW = pa.RecordBatch.from_arrays([pa.array([True])], ["one"])
+_ONE_ROW = pa.RecordBatch.from_arrays([pa.nulls(1)], ["one"])  # pa.array() loads pandas
 
 
 def bind(node: Node, schema: t.StructType, *, zone: str = "UTC") -> Node:
