@@ -72,7 +72,9 @@ class Snapshot(Handle[_AsyncSnapshot]):
         """The logical names of the columns that the table is partitioned by."""
         return self._async().partition_columns
 
-    def files(self, where: Where = None, *, columns: Sequence[str] | None = None) -> pa.Table:
+    def files(
+        self, where: Where | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.Table:
         """The live files that may hold rows for which `where` is true, a row a file.
 
         Columns, of which `columns` names those that are wanted: ``path`` (percent-encoded, as the
@@ -89,7 +91,7 @@ class Snapshot(Handle[_AsyncSnapshot]):
         return _portal.call(self._async().files, where, columns=columns)
 
     def files_batches(
-        self, where: Where = None, *, columns: Sequence[str] | None = None
+        self, where: Where | None = None, *, columns: Sequence[str] | None = None
     ) -> BlockingIterator[pa.RecordBatch]:
         """What `files` gives, batch by batch, in the memory of a few row groups of a checkpoint.
 
