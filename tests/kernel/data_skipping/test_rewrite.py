@@ -65,6 +65,15 @@ SOME = "nullCount.id < numRecords"
         ("NOT (id = NULL)", "FALSE"),
         ("id + 1 > 5", SOME),
         ("coalesce(id, 5) = 5", None),
+        # What has a value where the column has none says nothing of the column.
+        ("(id IS NULL) = flag", "nullCount.flag < numRecords"),
+        ("(id <=> n) = flag", "nullCount.flag < numRecords"),
+        ("(id = 5 OR flag) = true", None),
+        (
+            "CAST(n AS DECIMAL(9,1)) = 1.5",
+            "CAST(minValues.n AS DECIMAL(9,1)) <= 1.5BD AND "
+            "1.5BD <= CAST(maxValues.n AS DECIMAL(9,1)) AND nullCount.n < numRecords",
+        ),
         ("flag", "nullCount.flag < numRecords"),
         ("NOT flag", "nullCount.flag < numRecords"),
         ("a.b = 1", "minValues.a.b <= 1 AND 1 <= maxValues.a.b AND nullCount.a.b < numRecords"),
