@@ -3,19 +3,28 @@
 A compaction `<x>.<y>.compacted.json` holds what the commits x to y leave: live files, tombstones,
 removed domains, the last of every singleton, and neither `commitInfo` nor `cdc`. It stands for
 these commits only as a whole. The commits themselves still have to be there: `LogSegment` proves
-that.
+that. There are files of that name that merely string commits together; what they leave depends on
+an order that nobody defined, so `is_reconciled` tells them apart.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from adelta.kernel.file_set import file_keys
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from adelta.kernel.actions.json import ActionBatch
     from adelta.kernel.log_path import LogPath
 
-__all__ = ["files_to_read"]
+__all__ = ["files_to_read", "is_reconciled"]
+
+pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 
 def files_to_read(
@@ -42,3 +51,17 @@ def files_to_read(
             chosen.append(longest.get(commit.version, commit))
             reached = chosen[-1].version
     return tuple(chosen)
+
+
+def is_reconciled(batch: ActionBatch, root: str | None = None) -> bool:
+    """Whether the actions of a compaction name every file and everything else once at most."""
+    keys = [*file_keys(batch.adds, root).chunks, *file_keys(batch.removes, root).chunks]
+    files = pa.chunked_array(keys, pa.string())
+    applications = [txn.app_id for _, txn in batch.set_transactions]
+    domains = [domain.domain for _, domain in batch.domain_metadata]
+    return (
+        pc.count_distinct(files).as_py() == len(files)
+        and max(len(batch.protocols), len(batch.metadata)) <= 1
+        and len(set(applications)) == len(applications)
+        and len(set(domains)) == len(domains)
+    )

@@ -6,6 +6,7 @@ read twice. A checkpoint that turns out to be missing or damaged is passed over 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,8 @@ import anyio
 
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import InvalidTableError, MissingCommitError, VersionNotFoundError
-from adelta.kernel.log_compaction import files_to_read
+from adelta.kernel.log_compaction import files_to_read, is_reconciled
+from adelta.kernel.log_path import LogFileKind
 from adelta.kernel.log_segment import CheckpointFiles, LogSegment, plan_log_segment
 from adelta.kernel.replay import ReconciledTail, reconcile
 from adelta.log.checkpoint_reader import CheckpointReader
@@ -260,9 +262,19 @@ async def _call(fetch: Callable[[], Awaitable[None]]) -> None:
 async def _read_tail(store: ObjectStore, segment: LogSegment) -> list[ActionBatch]:
     """The commits after the checkpoint, by compactions where these stand for several of them."""
     if segment.compactions:
-        chosen = files_to_read(segment.commits, segment.compactions)
-        try:
-            return await read_action_batches(store, chosen)
-        except InvalidTableError:
-            pass  # the commits say it too
+        with suppress(InvalidTableError):  # the commits say what a damaged compaction does not
+            return await _read_compacted(store, segment)
     return await read_action_batches(store, segment.commits)
+
+
+async def _read_compacted(store: ObjectStore, segment: LogSegment) -> list[ActionBatch]:
+    chosen = files_to_read(segment.commits, segment.compactions)
+    compacted = {f.version: f for f in chosen if f.kind is LogFileKind.COMPACTION}
+    batches = await read_action_batches(store, chosen)
+    for batch in batches:
+        for version in compacted.keys() & set(batch.versions):
+            if not await in_thread(is_reconciled, batch, store.uri):
+                raise InvalidTableError(
+                    f"{store.uri}/{compacted[version].path} names a file twice; it is no compaction"
+                )
+    return batches
