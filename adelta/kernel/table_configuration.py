@@ -61,8 +61,8 @@ class TableConfiguration:
         check_readable(self.protocol, self.metadata, table=table)
         if self.metadata.format_provider.lower() != "parquet":
             raise InvalidTableError(
-                f"{table} keeps its files as {self.metadata.format_provider[:80]}, but Delta tables "
-                "hold Parquet only; its metadata is damaged"
+                f"{table} keeps its files as {self.metadata.format_provider[:80]}, but Delta "
+                "tables hold Parquet only; its metadata is damaged"
             )
         try:
             _ = self.schema, self.partition_fields
@@ -126,8 +126,8 @@ class TableConfiguration:
             field = self.schema.field(name)
             if field is None:
                 raise InvalidTableError(
-                    f"the table is partitioned by {name[:80]!r}, which its schema does not have; its "
-                    "metadata is damaged"
+                    f"the table is partitioned by {name[:80]!r}, which its schema does not have; "
+                    "its metadata is damaged"
                 )
             found.append(field)
         return tuple(found)

@@ -83,7 +83,7 @@ def decode_bitmap(data: bytes, source: str) -> BitMap64:
             return BitMap64.deserialize(data[4:])
         if magic == _NATIVE_MAGIC:
             return _native(data[4:])
-    except (ValueError, struct.error, MemoryError, AssertionError) as error:
+    except (ValueError, IndexError, struct.error, MemoryError, AssertionError) as error:
         raise InvalidTableError(
             f"{source}: the deletion vector is damaged ({error}); restore the file, or the table "
             "to an earlier version"
@@ -95,18 +95,21 @@ def decode_bitmap(data: bytes, source: str) -> BitMap64:
 
 
 def _native(data: bytes) -> BitMap64:
-    """The older layout, which Spark still reads: bitmaps in a row, each with its size."""
+    """The older layout, which Spark still reads: bitmaps one after the other, each with its size.
+
+    Their bytes are those of the portable layout, so they are put together anew and never unfolded.
+    """
     (count,) = struct.unpack_from("<i", data)
-    found, at = BitMap64(), 4
+    parts, at = [], 4
     for high in range(count):
         (size,) = struct.unpack_from("<i", data, at)
         at += 4
         if size < 0 or at + size > len(data):
             raise ValueError("a bitmap is cut short")
-        low = BitMap.deserialize(data[at : at + size])
-        found |= BitMap64((high << 32) + row for row in low)
+        if BitMap.deserialize(data[at : at + size]):
+            parts.append(struct.pack("<i", high) + data[at : at + size])
         at += size
-    return found
+    return BitMap64.deserialize(struct.pack("<q", len(parts)) + b"".join(parts))
 
 
 def encode_bitmap(rows: Iterable[int]) -> bytes:
