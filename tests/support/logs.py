@@ -150,8 +150,20 @@ async def put_commit(store: ObjectStore, version: int, *lines: Line) -> None:
     await store.put_if_absent(commit_path(version), content)
 
 
-def checkpoint_bytes(lines: Iterable[Line], *, v2: bool = False, **options: Any) -> bytes:
+def checkpoint_bytes(
+    lines: Iterable[Line],
+    *,
+    v2: bool = False,
+    add_fields: Sequence[tuple[str, pa.DataType]] = (),
+    without: Sequence[str] = (),
+    **options: Any,
+) -> bytes:
+    """A file of a checkpoint; its `add` has `add_fields` too, and lacks the fields `without`."""
     schema = _ACTIONS
+    if add_fields or without:
+        at = schema.get_field_index("add")
+        kept = [field for field in schema.field(at).type if field.name not in without]
+        schema = schema.set(at, pa.field("add", pa.struct([*kept, *add_fields])))
     if v2:
         schema = schema.append(pa.field("sidecar", _SIDECAR)).append(
             pa.field("checkpointMetadata", _CHECKPOINT_METADATA)
