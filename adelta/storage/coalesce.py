@@ -50,17 +50,24 @@ class FetchPlan:
 def plan_fetches(ranges: Sequence[tuple[int, int]], *, gap: int, largest: int) -> FetchPlan:
     """How to fetch `ranges`: those no more than `gap` bytes apart as one, none above `largest`.
 
+    A range is cut in pieces only where it alone is larger: putting pieces together costs a copy.
+
     >>> plan_fetches([(0, 10), (12, 20), (90, 100)], gap=5, largest=50).fetches
     ((0, 20), (90, 100))
+    >>> plan_fetches([(0, 30), (30, 60)], gap=5, largest=50).fetches
+    ((0, 30), (30, 60))
     >>> plan_fetches([(0, 100)], gap=5, largest=50).fetches
     ((0, 50), (50, 100))
     """
     spans: list[list[int]] = []
     for start, end in sorted({(start, end) for start, end in ranges if start < end}):
-        if spans and start - spans[-1][1] <= gap:
-            spans[-1][1] = max(spans[-1][1], end)
-        else:
-            spans.append([start, end])
+        if spans:
+            last = spans[-1]
+            near = start - last[1] <= gap and end - last[0] <= largest
+            if near or start < last[1]:
+                last[1] = max(last[1], end)
+                continue
+        spans.append([start, end])
     fetches: list[tuple[int, int]] = []
     for start, end in spans:
         count = -(-(end - start) // largest)
