@@ -139,7 +139,7 @@ def _all_null(file: ParquetFile, group: int, leaf: tuple[str, ...]) -> bool:
 def _groups_mask(file: ParquetFile, groups: Sequence[int], skipping: Skipping) -> Values:
     """Which row groups may hold files to keep: the footer bounds the bounds of all their files."""
     bounds: dict[tuple[str, ...], Values] = {}
-    for statistic in skipping.statistics:
+    for statistic in skipping.bounds:
         kind = to_arrow_type(statistic.type)
         values = [_bound(file, group, statistic) for group in groups]
         try:
@@ -147,7 +147,7 @@ def _groups_mask(file: ParquetFile, groups: Sequence[int], skipping: Skipping) -
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             column = arrow.nulls(len(groups), kind)
         bounds[statistic.path] = widen(column, statistic)
-    return skipping.statistics_mask(bounds, {}, len(groups))
+    return skipping.bounds_mask(bounds, len(groups))
 
 
 def _bound(file: ParquetFile, group: int, statistic: Statistic) -> object:

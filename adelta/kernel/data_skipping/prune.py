@@ -81,7 +81,8 @@ class Skipping:
     """A predicate, ready to be asked which files may hold rows for which it is true.
 
     `by_partition` and `by_statistics` are what a file must not make false; None says nothing.
-    `text` is the predicate as SQL.
+    `by_bounds` is the same for several files at once, of which only bounds are known, `bounds`, and
+    no partition values. `text` is the predicate as SQL.
     """
 
     by_partition: Node | None
@@ -90,6 +91,8 @@ class Skipping:
     statistics: tuple[Statistic, ...]
     mode: str
     text: str
+    by_bounds: Node | None = None
+    bounds: tuple[Statistic, ...] = ()
 
     @classmethod
     def of(
@@ -110,6 +113,8 @@ class Skipping:
         coarse = rewrite(bound, schema, partition_columns, statistics=False, zone=zone)
         fine = rewrite(bound, schema, partition_columns, zone=zone)
         statistics = statistics_of(fine, schema, mode) if fine is not None else ()
+        # A partition value that is not known is not a partition value that is null.
+        rough = rewrite(bound, schema, (), zone=zone) if statistics else None
         fields = {
             f.name: f
             for node in (coarse, fine)
@@ -123,6 +128,8 @@ class Skipping:
             statistics=statistics,
             mode=mode,
             text=to_sql(bound),
+            by_bounds=rough,
+            bounds=statistics_of(rough, schema, mode) if rough is not None else (),
         )
 
     @classmethod
@@ -184,6 +191,10 @@ class Skipping:
     ) -> pa.BooleanArray:
         """Which files, or row groups, may match by statistics, given under their logical paths."""
         return _may_match(self.by_statistics, {**partition_values, **statistics}, rows)
+
+    def bounds_mask(self, bounds: Columns, rows: int) -> pa.BooleanArray:
+        """Which of several sets of files may have one that matches, by what bounds all of a set."""
+        return _may_match(self.by_bounds, bounds, rows)
 
     def read_statistics(
         self,
