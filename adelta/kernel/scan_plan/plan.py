@@ -125,10 +125,10 @@ def plan_columns(
         read += [f for f in schema if f.name in needed - names]
     check_type_changes(read)
     if row_ids is not None:
-        taken = next((f.name for f in _ROW_IDS if schema.field(f.name) is not None), None)
+        taken = next(filter(None, (schema.field(f.name) for f in _ROW_IDS)), None)
         if taken is not None:
             raise SchemaMismatchError(
-                f"the table has a column {taken!r} of its own, which row ids would hide; rename "
+                f"the table has a column {taken.name!r} of its own, which row ids would hide; rename "
                 "it, or scan without row ids"
             )
     return ScanPlan(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import struct
 import zlib
 
@@ -19,11 +20,7 @@ from adelta.kernel.deletion_vector.blob import (
 
 # The file of a table that Spark wrote (rows 0 and 9 of its data file are deleted).
 SPARK_FILE = bytes.fromhex(
-    "01"
-    "00000024"
-    "d1d33964010000000000000000000000"
-    "3a30000001000000000001001000000000000900"
-    "2a671846"
+    "0100000024d1d339640100000000000000000000003a300000010000000000010010000000000009002a671846"
 )
 
 
@@ -104,7 +101,5 @@ def test_bytes_that_are_no_bitmap_are_refused(data):
 
 @given(st.binary(max_size=80), st.sampled_from([1681511377, 1681511376]))
 def test_no_bytes_do_more_than_be_refused(data, magic):
-    try:
+    with contextlib.suppress(AdeltaError):
         decode_bitmap(struct.pack("<i", magic) + data, "f")
-    except AdeltaError:
-        pass
