@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Final
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_schema
-from adelta.kernel.schema.cast import cast_to_schema, relabel
+from adelta.kernel.schema.cast import relabel
 from adelta.kernel.schema.json import schema_from_string
 from adelta.kernel.schema.names import as_nullable, physical_schema
 from adelta.kernel.statistics import bounded_leaves, stats_json, stats_leaves
 from adelta.kernel.table_properties import TableProperties
 from adelta.parquet.options import WriterOptions
+from adelta.write.row_rules import RowRules
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,6 +53,7 @@ class FileLayout:
     options: WriterOptions
     suffix: str
     string_prefix_length: int
+    rules: RowRules
 
     @classmethod
     def of(cls, spec: WriteSpec) -> FileLayout:
@@ -60,6 +62,8 @@ class FileLayout:
         Raises:
             SchemaMismatchError: files of such a table could hold no column.
             InvalidPropertyError: a property that says how to write has a bad value.
+            InvalidExpressionError: an expression of the table is not one that adelta evaluates.
+            InvalidTableError: the metadata of a column that holds an expression is damaged.
         """
         schema = schema_from_string(spec.schema_string)
         physical = as_nullable(physical_schema(schema, spec.column_mapping_mode))
@@ -90,6 +94,13 @@ class FileLayout:
             ),
             suffix=_SUFFIXES[codec],
             string_prefix_length=properties.data_skipping_string_prefix_length,
+            rules=RowRules.of(
+                schema,
+                dict(spec.properties),
+                generates=spec.generates,
+                has_defaults=spec.has_defaults,
+                where=spec.where,
+            ),
         )
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -97,9 +108,11 @@ class FileLayout:
 
         Raises:
             SchemaMismatchError: a column is not the table's, or holds what it cannot hold.
-            InvariantViolationError: a column that must not be null holds a null.
+            InvariantViolationError: a column that must not be null holds a null, or a row does not
+                satisfy a constraint.
+            InvalidExpressionError: a value of a constraint or a computed column cannot be computed.
         """
-        rows = relabel(cast_to_schema(batch, self.table_schema), self.physical_schema)
+        rows = relabel(self.rules.apply(batch, self.table_schema), self.physical_schema)
         kept = {*self.file_schema.names, *(name for name, _ in self.partition_columns)}
         return rows.select([name for name in rows.schema.names if name in kept])
 

@@ -11,8 +11,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
+from adelta.kernel.table_features import ALLOW_COLUMN_DEFAULTS, GENERATED_COLUMNS
 
 if TYPE_CHECKING:
+    from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.table_configuration import TableConfiguration
 
 __all__ = ["ENGINE", "WriteSpec"]
@@ -42,6 +44,10 @@ class WriteSpec:
     `target_file_size` is the size in bytes from which a file is closed and another one begun.
     `memory_budget` bounds the bytes of rows, and of encoded files that are not sent off yet, that a
     writer holds over all partitions.
+
+    Columns are computed by the schema's generation expressions and defaults where the table
+    supports these (`generates`, `has_defaults`). `where` is a condition of the caller's own that
+    every row has to satisfy, beside the constraints of the table.
     """
 
     schema_string: str
@@ -50,6 +56,9 @@ class WriteSpec:
     column_mapping_mode: str = "none"
     target_file_size: int = _TARGET_FILE_SIZE
     memory_budget: int = _MEMORY_BUDGET
+    generates: bool = False
+    has_defaults: bool = False
+    where: Node | None = None
 
     def __post_init__(self) -> None:
         for name in ("target_file_size", "memory_budget"):
@@ -63,6 +72,7 @@ class WriteSpec:
         *,
         target_file_size: int | None = None,
         memory_budget: int = _MEMORY_BUDGET,
+        where: Node | None = None,
     ) -> WriteSpec:
         """How files of a table with this configuration are written."""
         metadata = configuration.metadata
@@ -73,4 +83,7 @@ class WriteSpec:
             configuration.column_mapping_mode,
             target_file_size or configuration.properties.target_file_size or _TARGET_FILE_SIZE,
             memory_budget,
+            configuration.supports(GENERATED_COLUMNS),
+            configuration.supports(ALLOW_COLUMN_DEFAULTS),
+            where,
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from adelta.errors import SchemaMismatchError
+from adelta.kernel.schema.json import type_to_json
 from adelta.kernel.schema.names import check_column_names
 from adelta.kernel.schema.types import (
     BYTE,
@@ -24,18 +25,22 @@ from adelta.kernel.schema.types import (
     StructField,
     StructType,
 )
+from adelta.kernel.schema.widening import TYPE_CHANGES_KEY, can_widen
 
 __all__ = ["check_evolution", "merge_schemas"]
 
 _WHOLE = (BYTE, SHORT, INTEGER, LONG)
 
 
-def merge_schemas(current: StructType, data: StructType, *, mapped: bool = False) -> StructType:
+def merge_schemas(
+    current: StructType, data: StructType, *, mapped: bool = False, widening: bool = False
+) -> StructType:
     """The schema of a table that takes in data of another schema, as ``mergeSchema`` has it.
 
     Columns and fields that only the data has come last and are nullable; the others stay as they
     are, and so do their order, their spelling and their metadata. Whole numbers that are narrower
-    in the data fit as they are. `mapped` is whether the table maps its columns.
+    in the data fit as they are. `mapped` is whether the table maps its columns. With `widening` a
+    column becomes as wide as the data's where that keeps its kind, and its metadata tells of it.
 
     Example: ``a long`` and ``b string, A integer`` is ``a long, b string``.
 
@@ -43,7 +48,7 @@ def merge_schemas(current: StructType, data: StructType, *, mapped: bool = False
         SchemaMismatchError: a column has a type that the table's column cannot take, or a new name
             is not allowed.
     """
-    merged = _merge_structs(current, data, "")
+    merged = _merge_structs(current, data, "", widening)
     if merged != current:
         check_column_names(merged, mapped=mapped)
     return merged
@@ -62,7 +67,7 @@ def check_evolution(before: StructType, after: StructType) -> None:
 # ------------------------------------------------------------------------------------------- merge
 
 
-def _merge_structs(current: StructType, data: StructType, path: str) -> StructType:
+def _merge_structs(current: StructType, data: StructType, path: str, widening: bool) -> StructType:
     incoming: dict[str, StructField] = {}
     for field in data:
         if field.name.lower() in incoming:
@@ -75,34 +80,59 @@ def _merge_structs(current: StructType, data: StructType, path: str) -> StructTy
     for field in current:
         other = incoming.pop(field.name.lower(), None)
         if other is not None:
-            merged = _merge(field.type, other.type, _join(path, field.name))
-            fields.append(replace(field, type=merged))
+            merge = _Merge(widening)
+            merged = merge.types(field.type, other.type, _join(path, field.name), ())
+            metadata = field.metadata
+            if merge.changes:
+                before = metadata.get(TYPE_CHANGES_KEY, [])
+                metadata = {**metadata, TYPE_CHANGES_KEY: [*before, *merge.changes]}
+            fields.append(replace(field, type=merged, metadata=metadata))
         else:
             fields.append(field)
     fields.extend(replace(f, nullable=True) for f in incoming.values())
     return StructType(tuple(fields))
 
 
-def _merge(current: DataType, data: DataType, path: str) -> DataType:
-    match current, data:
-        case StructType(), StructType():
-            return _merge_structs(current, data, path)
-        case ArrayType(element), ArrayType(other):
-            return replace(current, element_type=_merge(element, other, f"{path}.element"))
-        case MapType(key, value), MapType(other_key, other_value):
-            return replace(
-                current,
-                key_type=_merge(key, other_key, f"{path}.key"),
-                value_type=_merge(value, other_value, f"{path}.value"),
-            )
-    if data in (current, VOID) or _takes(current, data):
-        return current
-    if current == VOID:
-        return data
-    raise SchemaMismatchError(
-        f"column {path!r} is of type {current} in the table and {data} in the data; cast the "
-        "column to the table's type"
-    )
+class _Merge:
+    """The merge of one field's type, and the changes of type that its metadata has to tell of."""
+
+    def __init__(self, widening: bool) -> None:
+        self._widening = widening
+        self.changes: list[dict[str, object]] = []
+
+    def types(
+        self, current: DataType, data: DataType, path: str, inside: tuple[str, ...]
+    ) -> DataType:
+        """The merged type; `inside` are the steps from the field to here."""
+        match current, data:
+            case StructType(), StructType():
+                return _merge_structs(current, data, path, self._widening)
+            case ArrayType(element), ArrayType(other):
+                merged = self.types(element, other, f"{path}.element", (*inside, "element"))
+                return replace(current, element_type=merged)
+            case MapType(key, value), MapType(other_key, other_value):
+                return replace(
+                    current,
+                    key_type=self.types(key, other_key, f"{path}.key", (*inside, "key")),
+                    value_type=self.types(value, other_value, f"{path}.value", (*inside, "value")),
+                )
+        if data in (current, VOID) or _takes(current, data):
+            return current
+        if current == VOID:
+            return data
+        if self._widening and _keeps_kind(current, data) and can_widen(current, data):
+            change = {"fromType": type_to_json(current), "toType": type_to_json(data)}
+            self.changes.append({**change, "fieldPath": ".".join(inside)} if inside else change)
+            return data
+        raise SchemaMismatchError(
+            f"column {path!r} is of type {current} in the table and {data} in the data; cast the "
+            "column to the table's type"
+        )
+
+
+def _keeps_kind(current: DataType, data: DataType) -> bool:
+    """Not from whole numbers to others, which Delta does on explicit request only."""
+    return current not in _WHOLE or data in _WHOLE
 
 
 def _takes(current: DataType, data: DataType) -> bool:

@@ -23,6 +23,8 @@ from adelta.kernel.table_features._registry import (
     is_supported,
     supported_names,
 )
+from adelta.kernel.table_features._upgrade import upgraded_protocol
+from adelta.kernel.table_features.allow_column_defaults import ALLOW_COLUMN_DEFAULTS
 from adelta.kernel.table_features.append_only import APPEND_ONLY
 from adelta.kernel.table_features.change_data_feed import CHANGE_DATA_FEED
 from adelta.kernel.table_features.column_mapping import (
@@ -32,6 +34,7 @@ from adelta.kernel.table_features.column_mapping import (
 )
 from adelta.kernel.table_features.deletion_vectors import DELETION_VECTORS
 from adelta.kernel.table_features.domain_metadata import DOMAIN_METADATA
+from adelta.kernel.table_features.generated_columns import GENERATED_COLUMNS
 from adelta.kernel.table_features.in_commit_timestamp import (
     IN_COMMIT_TIMESTAMP,
     IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP,
@@ -40,9 +43,11 @@ from adelta.kernel.table_features.in_commit_timestamp import (
     in_commit_timestamp_enablement,
 )
 from adelta.kernel.table_features.row_tracking import ROW_TRACKING, row_id_columns
+from adelta.kernel.table_features.type_widening import TYPE_WIDENING
 from adelta.kernel.table_features.v2_checkpoint import V2_CHECKPOINT
 
 __all__ = [
+    "ALLOW_COLUMN_DEFAULTS",
     "APPEND_ONLY",
     "CHANGE_DATA_FEED",
     "COLUMN_MAPPING",
@@ -51,11 +56,13 @@ __all__ = [
     "DELETION_VECTORS",
     "DOMAIN_METADATA",
     "FEATURES",
+    "GENERATED_COLUMNS",
     "IN_COMMIT_TIMESTAMP",
     "IN_COMMIT_TIMESTAMPS_ENABLED",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION",
     "ROW_TRACKING",
+    "TYPE_WIDENING",
     "V2_CHECKPOINT",
     "FeatureKind",
     "TableFeature",
@@ -71,6 +78,7 @@ __all__ = [
     "row_id_columns",
     "stored_properties",
     "supported_names",
+    "upgraded_protocol",
     "validate_properties",
     "wanted_features",
 ]

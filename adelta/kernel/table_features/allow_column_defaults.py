@@ -11,6 +11,7 @@ _active = has_field_metadata("CURRENT_DEFAULT")
 ALLOW_COLUMN_DEFAULTS = TableFeature(
     name="allowColumnDefaults",
     kind=FeatureKind.WRITER,
+    can_write=True,
     wanted=_active,
     active=_active,
 )

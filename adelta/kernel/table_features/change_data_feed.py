@@ -29,6 +29,7 @@ CHANGE_DATA_FEED = TableFeature(
     kind=FeatureKind.WRITER,
     legacy_writer=4,
     properties=(_ENABLED,),
+    can_write=True,
     wanted=_active,
     active=_active,
 )

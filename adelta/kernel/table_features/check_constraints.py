@@ -21,6 +21,7 @@ CHECK_CONSTRAINTS = TableFeature(
     name="checkConstraints",
     kind=FeatureKind.WRITER,
     legacy_writer=3,
+    can_write=True,
     wanted=_active,
     active=_active,
 )

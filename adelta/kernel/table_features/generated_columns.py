@@ -12,6 +12,7 @@ GENERATED_COLUMNS = TableFeature(
     name="generatedColumns",
     kind=FeatureKind.WRITER,
     legacy_writer=4,
+    can_write=True,
     wanted=_active,
     active=_active,
 )

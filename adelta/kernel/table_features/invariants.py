@@ -12,6 +12,7 @@ INVARIANTS = TableFeature(
     name="invariants",
     kind=FeatureKind.WRITER,
     legacy_writer=2,
+    can_write=True,
     wanted=_active,
     active=_active,
 )

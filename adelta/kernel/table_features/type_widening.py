@@ -25,6 +25,7 @@ TYPE_WIDENING = TableFeature(
     aliases=("typeWidening-preview",),
     properties=(_ENABLED,),
     can_read=True,
+    can_write=True,
     wanted=_active,
     active=_active,
     needed_to_read=has_field_metadata("delta.typeChanges"),
