@@ -114,13 +114,15 @@ class Table:
         self,
         operation: str = "WRITE",
         *,
+        parameters: Mapping[str, object] | None = None,
         user_metadata: str | None = None,
         isolation: str = "Serializable",
         timeout: float = COMMIT_TIMEOUT,
     ) -> Transaction:
         """Changes to be committed as one version: an asynchronous context manager.
 
-        `operation` is what the table's history will call it. `isolation` is ``Serializable`` or
+        `operation` is what the table's history will call it, and `parameters` are what it will say
+        of how that was done. `isolation` is ``Serializable`` or
         ``WriteSerializable``. Lost races are run again for `timeout` seconds.
 
         Raises:
@@ -130,6 +132,7 @@ class Table:
         return Transaction(
             self._source,
             operation=operation,
+            parameters=parameters,
             user_metadata=user_metadata,
             isolation=isolation,
             timeout=timeout,

@@ -24,9 +24,16 @@ import pyarrow as pa
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread
 from adelta.commit.filesystem import FilesystemCoordinator
-from adelta.errors import CommitOutcomeUnknownError, InvalidUseError, InvariantViolationError
+from adelta.errors import (
+    CommitOutcomeUnknownError,
+    InvalidUseError,
+    InvariantViolationError,
+    UnsupportedFeatureError,
+)
 from adelta.kernel.actions.file_actions import REMOVE_SCHEMA, decode_path
 from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.kernel.data_skipping.prune import Skipping
+from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.kernel.staged import StagedChanges
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.conflict_checker import already_applied
@@ -54,7 +61,7 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.write.batches import Data
 
-__all__ = ["StateSource", "Transaction"]
+__all__ = ["StateSource", "Transaction", "remove_replaced"]
 
 _log = logging.getLogger("adelta.transaction")
 
@@ -132,6 +139,7 @@ class Transaction:
         self._metadata: Metadata | None = None
         self._written: list[str] = []  # data files of our own, deleted if we give up
         self._touched = False
+        self._replaces_by_hand = False
         self._version: int | None = None
         self._metrics: dict[str, int] = {}
 
@@ -168,22 +176,80 @@ class Transaction:
         """
         return self._based_on().version
 
+    @property
+    def metadata(self) -> Metadata:
+        """The table's metadata that the changes are made for: as it was read, or as staged.
+
+        Raises:
+            InvalidUseError: the transaction has not begun.
+        """
+        return self._configuration().metadata
+
+    @property
+    def protocol(self) -> TableProtocol:
+        """The table's protocol that the changes are made for: as it was read, or as staged.
+
+        Raises:
+            InvalidUseError: the transaction has not begun.
+        """
+        return self._configuration().protocol
+
+    async def is_applied(self) -> bool:
+        """Whether the table shows that the work named by `set_transaction` has been done.
+
+        Raises:
+            InvalidUseError: the transaction has not begun.
+        """
+        return await self._is_applied()
+
     # ------------------------------------------------------------------------------- staging
 
-    async def append(self, data: Data) -> None:
-        """Write the rows of `data` into new files, and stage these.
+    async def read(self, where: Where | None = None) -> list[AddFile]:
+        """The live files that may hold rows for which `where` is true, which count as read.
 
-        Where `set_transaction` has been called and shows the work as done, nothing is written.
+        Another commit that adds such files before this one is a conflict, and so is one that
+        removes a file which this transaction removes too. The first read looks at the latest
+        version, as long as nothing has been staged.
+
+        Raises:
+            InvalidUseError: the transaction is not open.
+            InvalidExpressionError: the predicate cannot be parsed, or does not fit the schema.
+            InvalidTableError: a checkpoint is damaged.
+        """
+        self._check_open("read")
+        await self._refresh()
+        predicate = to_predicate(where)
+        if predicate is None:
+            self._read = self._read.with_whole_table()
+            return list((await self._based_on().files()).rows())
+        now = self._configuration()
+        skipping = await in_thread(
+            Skipping.of,
+            predicate,
+            now.schema,
+            now.partition_columns,
+            mode=now.column_mapping_mode,
+        )
+        self._read = self._read.with_predicate(skipping)
+        return list((await self._based_on().files_matching(skipping)).rows())
+
+    async def append(self, data: Data, where: Where | None = None) -> list[AddFile]:
+        """Write the rows of `data` into new files, and stage these; the files.
+
+        Every row has to satisfy `where`. Where `set_transaction` has been called and shows the work
+        as done, nothing is written.
 
         Raises:
             InvalidOptionError: `data` holds no rows.
             SchemaMismatchError: its columns do not fit the table's.
-            InvariantViolationError: a column that must not be null holds a null.
+            InvariantViolationError: a column that must not be null holds a null, or a row violates
+                a constraint of the table or `where`.
+            InvalidExpressionError: a constraint, or `where`, cannot be evaluated.
             UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         """
         self._check_open("append")
         self._parameters.setdefault("mode", "Append")
-        await self._write(data)
+        return await self._write(data, where)
 
     async def overwrite(self, data: Data) -> None:
         """Stage the removal of every live file, and the rows of `data` in their place.
@@ -195,20 +261,20 @@ class Transaction:
             InvalidUseError: something else has been staged before.
             InvalidOptionError: `data` holds no rows.
             SchemaMismatchError: its columns do not fit the table's.
-            InvariantViolationError: a column that must not be null holds a null, or the table only
-                takes appends.
+            InvariantViolationError: a column that must not be null holds a null, a row violates a
+                constraint of the table, or the table only takes appends.
             UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         """
         self._check_open("overwrite")
         if self._touched:
             raise InvalidUseError("overwrite() comes first: other files have been staged before it")
-        self._state = await self._source.latest_state()
+        await self._refresh()
         self._check_removable()
         self._parameters.setdefault("mode", "Overwrite")
         if await self._is_applied():
             self._touched = True
             return
-        files = await self._state.files()
+        files = await self._based_on().files()
         self._read = self._read.with_whole_table()
         self._removes = removals(files.table, self._clock.now_ms())
         self._count("numRemovedFiles", files.num_files)
@@ -231,7 +297,9 @@ class Transaction:
     def remove_files(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
         """Stage the removal of live files, which count as read.
 
-        `data_change` is False where the same rows are added again in other files.
+        `data_change` is False where the same rows are added again in other files. A table with a
+        change data feed takes rows out with the whole file only: removing files and adding others
+        in one transaction would need change data files, and is refused.
 
         Raises:
             InvalidUseError: the transaction is not open.
@@ -240,6 +308,10 @@ class Transaction:
         self._check_open("remove_files")
         if data_change:
             self._check_removable()
+            self._replaces_by_hand = True
+        self._stage_removes(files, data_change)
+
+    def _stage_removes(self, files: Iterable[AddFile], data_change: bool) -> None:
         now, taken = self._clock.now_ms(), tuple(files)
         rows = removes_table(file.remove(now, data_change=data_change) for file in taken)
         self._removes = _joined(self._removes, rows)
@@ -270,10 +342,14 @@ class Transaction:
 
         Raises:
             InvalidUseError: the transaction is not open, or files have been staged before.
+            UnsupportedFeatureError: the table would need a feature that adelta does not have.
         """
         self._check_open("update_metadata")
         if self._touched:
             raise InvalidUseError("update_metadata() comes before the files that it is for")
+        root = self._based_on().root
+        changed = TableConfiguration(protocol or self._based_on().protocol, metadata)
+        changed.check_writable(root)
         self._metadata = metadata
         self._protocol = protocol
 
@@ -349,6 +425,11 @@ class Transaction:
                 "removed; append to it, or change that property of it first"
             )
 
+    async def _refresh(self) -> None:
+        """Take the latest version as the base, unless something hangs on the one at hand."""
+        if not self._touched and self._metadata is None and self._read.is_empty:
+            self._state = await self._source.latest_state()
+
     async def _is_applied(self) -> bool:
         if not self._applications:
             return False
@@ -356,16 +437,17 @@ class Transaction:
             tuple(self._applications.values()), await self._based_on().set_transactions()
         )
 
-    async def _write(self, data: Data) -> None:
+    async def _write(self, data: Data, where: Where | None = None) -> list[AddFile]:
         self._touched = True
         if await self._is_applied():
-            return
-        spec = WriteSpec.of(self._configuration())
+            return []
+        spec = WriteSpec.of(self._configuration(), where=to_predicate(where))
         self._parameters.setdefault("partitionBy", list(spec.partition_columns))
         async with aclosing(record_batches(data)) as batches:
             files = await write_data_files(self._based_on().store, spec, batches)
         self._written.extend(decode_path(file.path) for file in files)
         self._stage_adds(files)
+        return files
 
     def _stage_adds(self, files: Iterable[AddFile]) -> None:
         taken = tuple(files)
@@ -400,6 +482,7 @@ class Transaction:
         if await self._is_applied():
             await self._give_up(_Stage.SKIPPED)
             return
+        self._check_change_data()
         columns = self._configuration().physical_partition_columns
         await in_thread(check_staged, staged, columns)
         state = self._based_on()
@@ -421,6 +504,16 @@ class Transaction:
         self._stage = _Stage.COMMITTED
         await self._after_commit(result.state)
 
+    def _check_change_data(self) -> None:
+        if not self._replaces_by_hand or not self._configuration().change_data_feed_enabled:
+            return
+        if any(add.data_change for add in self._adds):
+            raise UnsupportedFeatureError(
+                f"{self._based_on().root} keeps a change data feed, and replacing some of its "
+                "files by others needs change data files, which this adelta does not write; "
+                "overwrite the whole table, or set delta.enableChangeDataFeed to false first"
+            )
+
     async def _after_commit(self, state: LogState) -> None:
         """Upkeep. The commit stands, so nothing that fails here may look like its failure."""
         try:
@@ -439,6 +532,19 @@ class Transaction:
         if self._written:
             await discard_data_files(self._based_on().store, self._written)
             self._written = []
+
+
+def remove_replaced(transaction: Transaction, files: Iterable[AddFile]) -> None:
+    """Stage the removal of files all of whose rows go, whatever is added beside them.
+
+    For adelta's own operations: what a change data feed needs is theirs to see to.
+
+    Raises:
+        InvariantViolationError: the table only takes appends.
+    """
+    transaction._check_open("remove_replaced")
+    transaction._check_removable()
+    transaction._stage_removes(files, True)
 
 
 def _joined(first: pa.Table, second: pa.Table) -> pa.Table:

@@ -11,12 +11,10 @@ import pyarrow as pa
 from adelta._clock import SYSTEM_CLOCK
 from adelta.errors import (
     InvalidOptionError,
-    SchemaMismatchError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
 from adelta.kernel.actions.metadata import Metadata
-from adelta.kernel.partition import can_partition
 from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.names import check_column_names
@@ -29,6 +27,7 @@ from adelta.kernel.table_features import (
     stored_properties,
     validate_properties,
 )
+from adelta.operations.evolve import partition_names
 from adelta.table import known_state, open_table, publish_state
 from adelta.write.commit_loop import commit_new_table
 from adelta.write.spec import ENGINE
@@ -161,7 +160,7 @@ def new_table(
         UnsupportedFeatureError: the table would need a feature that adelta does not have.
     """
     check_column_names(schema)
-    partition_columns = _partition_columns(schema, partition_by)
+    partition_columns = partition_names(schema, partition_by)
     asked = validate_properties(properties)
     stored = stored_properties(asked)
     metadata = Metadata(
@@ -200,27 +199,3 @@ def table_configuration(first: StagedChanges) -> TableConfiguration:
     assert first.protocol is not None
     assert first.metadata is not None
     return TableConfiguration(first.protocol, first.metadata)
-
-
-def _partition_columns(schema: StructType, wanted: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of `wanted` as the schema spells them."""
-    found: list[str] = []
-    for name in wanted:
-        field = schema.field(name)
-        if field is None:
-            raise SchemaMismatchError(
-                f"there is no column {name!r} to partition by; the columns are "
-                f"{', '.join(schema.names)}"
-            )
-        if not can_partition(field.type):
-            raise SchemaMismatchError(
-                f"column {field.name!r} is a {field.type}, by which a table cannot be partitioned"
-            )
-        if field.name in found:
-            raise SchemaMismatchError(f"column {field.name!r} is named twice to partition by")
-        found.append(field.name)
-    if found and len(found) == len(schema):
-        raise SchemaMismatchError(
-            "a table cannot be partitioned by all of its columns: data files would be empty"
-        )
-    return tuple(found)

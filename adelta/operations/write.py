@@ -16,8 +16,12 @@ from adelta.errors import (
 )
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.kernel.expressions.dnf import Where, to_predicate
+from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.operations.create import commit_first, exists, new_table, table_configuration
+from adelta.operations.evolve import merge_schema, overwrite_schema
+from adelta.operations.overwrite import overwrite_partitions, overwrite_where
 from adelta.table import Table, known_state, latest_state, open_table
 from adelta.write.batches import open_batches
 from adelta.write.data_files import discard_data_files, write_data_files
@@ -27,14 +31,23 @@ from adelta.write.spec import WriteSpec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    import pyarrow as pa
+
+    from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.staged import StagedChanges
     from adelta.transaction import Transaction
     from adelta.write.batches import Data
 
-__all__ = ["WriteMetrics", "WriteMode", "write_table"]
+__all__ = ["PartitionOverwrite", "SchemaMode", "WriteMetrics", "WriteMode", "write_table"]
 
 WriteMode = Literal["append", "overwrite", "error", "ignore"]
 """What to do where there is a table already."""
+
+SchemaMode = Literal["merge", "overwrite"]
+"""How the table's columns follow those of the data."""
+
+PartitionOverwrite = Literal["static", "dynamic"]
+"""Whether an overwrite replaces all rows, or those in the partitions of the new ones."""
 
 _MODES = {
     "append": "Append",
@@ -42,6 +55,7 @@ _MODES = {
     "error": "ErrorIfExists",
     "ignore": "Ignore",
 }
+_SCHEMA_PARAMETERS = {"merge": "canMergeSchema", "overwrite": "canOverwriteSchema"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +81,9 @@ async def write_table(
     *,
     mode: WriteMode = "append",
     partition_by: Iterable[str] | None = None,
+    schema_mode: SchemaMode | None = None,
+    replace_where: Where | None = None,
+    partition_overwrite: PartitionOverwrite = "static",
     properties: Mapping[str, str] | None = None,
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
@@ -79,15 +96,27 @@ async def write_table(
     written in bounded memory.
 
     `partition_by` and `properties` are for a new table; naming other partition columns than an
-    existing table has is an error. `txn` is an application's id and its version: where the table
-    shows that the application has got there before, nothing is written. `storage_options` are for
-    a table given by its address.
+    existing table has is an error, unless the schema is overwritten. `txn` is an application's id
+    and its version: where the table shows that the application has got there before, nothing is
+    written. `storage_options` are for a table given by its address.
+
+    With the `schema_mode` ``merge`` the table takes in columns, and fields of structs, that only
+    the data has, behind its own; and where `delta.enableTypeWidening` is set, a column becomes as
+    wide as the data's. With ``overwrite``, which needs the mode ``overwrite``, the data's columns
+    become the table's, and so does `partition_by`.
+
+    Two arguments overwrite a part of the table only. With `replace_where` the rows for which that
+    predicate is true are replaced, and every new row has to satisfy it; with `partition_overwrite`
+    ``dynamic`` all rows in the partitions that new rows are in. Rows that others add there
+    meanwhile are a conflict.
 
     Raises:
         TableAlreadyExistsError: there is a table, and the mode is ``error``.
         SchemaMismatchError: the rows do not fit the table.
-        InvariantViolationError: a column that must not be null holds a null, or rows would be
-            removed from a table that only takes appends.
+        InvariantViolationError: a column that must not be null holds a null, a row violates a
+            constraint of the table or `replace_where`, or rows would be removed from a table that
+            only takes appends.
+        InvalidExpressionError: `replace_where`, or a constraint of the table, cannot be evaluated.
         CommitConflictError: another commit came first and the work has to be done again.
         CommitOutcomeUnknownError: the commit may or may not have happened.
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.
@@ -103,7 +132,11 @@ async def write_table(
         dict(properties or {}),
         txn,
         user_metadata,
+        schema_mode,
+        to_predicate(replace_where),
+        partition_overwrite,
     )
+    request.check()
     if isinstance(table, Table):
         return await _write(table, data, request)
     async with open_table(table, storage_options) as opened:
@@ -120,9 +153,61 @@ class _Request:
     txn: tuple[str, int] | None
     user_metadata: str | None
 
+    schema_mode: SchemaMode | None = None
+    replace_where: Node | None = None
+    partition_overwrite: PartitionOverwrite = "static"
+
+    def check(self) -> None:
+        """Refuse what makes no sense together.
+
+        Raises:
+            InvalidOptionError: an argument is not allowed, or not beside another one.
+        """
+        if self.schema_mode not in (None, "merge", "overwrite"):
+            raise InvalidOptionError(
+                f"there is no schema_mode {self.schema_mode!r}; choose 'merge', 'overwrite' or None"
+            )
+        if self.partition_overwrite not in ("static", "dynamic"):
+            raise InvalidOptionError(
+                f"there is no partition_overwrite {self.partition_overwrite!r}; choose 'static' or "
+                "'dynamic'"
+            )
+        partial = self._partial
+        if self.mode != "overwrite":
+            needing = 'schema_mode="overwrite"' if self.schema_mode == "overwrite" else partial
+            if needing is not None:
+                raise InvalidOptionError(
+                    f'{needing} goes with mode="overwrite" only, and the mode is {self.mode!r}'
+                )
+        if self.schema_mode == "overwrite" and partial is not None:
+            raise InvalidOptionError(
+                f"{partial} keeps rows of the table, so its schema cannot be overwritten; choose "
+                'schema_mode="merge", or overwrite all rows'
+            )
+        if self.replace_where is not None and self.partition_overwrite == "dynamic":
+            raise InvalidOptionError(
+                "replace_where says which rows are replaced, and so does "
+                'partition_overwrite="dynamic"; choose one of them'
+            )
+
+    @property
+    def _partial(self) -> str | None:
+        """The argument by which only a part of the table is overwritten."""
+        if self.replace_where is not None:
+            return "replace_where"
+        return 'partition_overwrite="dynamic"' if self.partition_overwrite == "dynamic" else None
+
     @property
     def parameters(self) -> dict[str, object]:
-        return {"mode": _MODES[self.mode], "partitionBy": list(self.partition_by or ())}
+        """What the history says of the write, but for the partition columns."""
+        said: dict[str, object] = {"mode": _MODES[self.mode]}
+        if self.replace_where is not None:
+            said["predicate"] = to_sql(self.replace_where)
+        if self.partition_overwrite == "dynamic":
+            said["isDynamicPartitionOverwrite"] = "true"
+        if self.schema_mode is not None:
+            said[_SCHEMA_PARAMETERS[self.schema_mode]] = "true"
+        return said
 
 
 async def _write(table: Table, data: Data, request: _Request) -> WriteMetrics:
@@ -135,13 +220,38 @@ async def _write(table: Table, data: Data, request: _Request) -> WriteMetrics:
         )
     if request.mode == "ignore":
         return WriteMetrics(None)
-    await _check_partitioning(table, request)
-    tx = table.transaction(user_metadata=request.user_metadata)
+    if request.schema_mode != "overwrite":
+        await _check_partitioning(table, request)
+    if request.schema_mode is not None or request.mode == "overwrite":
+        await latest_state(table)  # what is changed here should not be out of date already
+    tx = table.transaction(parameters=request.parameters, user_metadata=request.user_metadata)
     async with tx:
         if request.txn is not None:
             tx.set_transaction(*request.txn)
-        await (tx.overwrite(data) if request.mode == "overwrite" else tx.append(data))
+        schema, batches = await open_batches(data)
+        async with aclosing(batches):
+            if schema is not None and not await tx.is_applied():
+                _evolve(tx, schema, request)
+            await _stage_rows(table, tx, batches, request)
     return _metrics(tx)
+
+
+def _evolve(tx: Transaction, schema: pa.Schema, request: _Request) -> None:
+    if request.schema_mode == "merge":
+        merge_schema(tx, from_arrow_schema(schema))
+    elif request.schema_mode == "overwrite":
+        overwrite_schema(tx, from_arrow_schema(schema), request.partition_by)
+
+
+async def _stage_rows(table: Table, tx: Transaction, rows: Data, request: _Request) -> None:
+    if request.mode == "append":
+        await tx.append(rows)
+    elif request.replace_where is not None:
+        await overwrite_where(tx, table._roots, rows, request.replace_where)
+    elif request.partition_overwrite == "dynamic" and tx.metadata.partition_columns:
+        await overwrite_partitions(tx, rows)
+    else:
+        await tx.overwrite(rows)
 
 
 async def _check_partitioning(table: Table, request: _Request) -> None:
@@ -182,10 +292,10 @@ async def _into_new(table: Table, data: Data, request: _Request) -> WriteMetrics
             partition_by=request.partition_by or (),
             properties=request.properties,
             operation="WRITE",
-            parameters=request.parameters,
+            parameters=request.parameters | {"partitionBy": list(request.partition_by or ())},
             user_metadata=request.user_metadata,
         )
-        spec = WriteSpec.of(table_configuration(staged))
+        spec = WriteSpec.of(table_configuration(staged), where=request.replace_where)
         files = await write_data_files(table.store, spec, batches)
     if request.txn is not None:
         stamp = SetTransaction(*request.txn, SYSTEM_CLOCK.now_ms())

@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.schema.types import StructType
     from adelta.operations.checkpoint import CheckpointMetrics
     from adelta.operations.create import ArrowSchema
     from adelta.operations.detail import TableDetail
     from adelta.operations.history import HistoryEntry
-    from adelta.operations.write import WriteMetrics, WriteMode
+    from adelta.operations.write import PartitionOverwrite, SchemaMode, WriteMetrics, WriteMode
     from adelta.write.batches import ArrowStream
 
 __all__ = ["checkpoint", "create_table", "detail", "history", "write_table"]
@@ -112,6 +113,9 @@ def write_table(
     *,
     mode: WriteMode = "append",
     partition_by: Iterable[str] | None = None,
+    schema_mode: SchemaMode | None = None,
+    replace_where: Where | None = None,
+    partition_overwrite: PartitionOverwrite = "static",
     properties: Mapping[str, str] | None = None,
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
@@ -124,15 +128,27 @@ def write_table(
     written in bounded memory.
 
     `partition_by` and `properties` are for a new table; naming other partition columns than an
-    existing table has is an error. `txn` is an application's id and its version: where the table
-    shows that the application has got there before, nothing is written. `storage_options` are for
-    a table given by its address.
+    existing table has is an error, unless the schema is overwritten. `txn` is an application's id
+    and its version: where the table shows that the application has got there before, nothing is
+    written. `storage_options` are for a table given by its address.
+
+    With the `schema_mode` ``merge`` the table takes in columns, and fields of structs, that only
+    the data has, behind its own; and where `delta.enableTypeWidening` is set, a column becomes as
+    wide as the data's. With ``overwrite``, which needs the mode ``overwrite``, the data's columns
+    become the table's, and so does `partition_by`.
+
+    Two arguments overwrite a part of the table only. With `replace_where` the rows for which that
+    predicate is true are replaced, and every new row has to satisfy it; with `partition_overwrite`
+    ``dynamic`` all rows in the partitions that new rows are in. Rows that others add there
+    meanwhile are a conflict.
 
     Raises:
         TableAlreadyExistsError: there is a table, and the mode is ``error``.
         SchemaMismatchError: the rows do not fit the table.
-        InvariantViolationError: a column that must not be null holds a null, or rows would be
-            removed from a table that only takes appends.
+        InvariantViolationError: a column that must not be null holds a null, a row violates a
+            constraint of the table or `replace_where`, or rows would be removed from a table that
+            only takes appends.
+        InvalidExpressionError: `replace_where`, or a constraint of the table, cannot be evaluated.
         CommitConflictError: another commit came first and the work has to be done again.
         CommitOutcomeUnknownError: the commit may or may not have happened.
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.
@@ -146,6 +162,9 @@ def write_table(
         fed(data),
         mode=mode,
         partition_by=partition_by,
+        schema_mode=schema_mode,
+        replace_where=replace_where,
+        partition_overwrite=partition_overwrite,
         properties=properties,
         txn=txn,
         user_metadata=user_metadata,

@@ -63,13 +63,15 @@ class Table(Handle[_AsyncTable]):
         self,
         operation: str = "WRITE",
         *,
+        parameters: Mapping[str, object] | None = None,
         user_metadata: str | None = None,
         isolation: str = "Serializable",
         timeout: float = COMMIT_TIMEOUT,
     ) -> Transaction:
         """Changes to be committed as one version: a context manager.
 
-        `operation` is what the table's history will call it. `isolation` is ``Serializable`` or
+        `operation` is what the table's history will call it, and `parameters` are what it will say
+        of how that was done. `isolation` is ``Serializable`` or
         ``WriteSerializable``. Lost races are run again for `timeout` seconds.
 
         Raises:
@@ -79,6 +81,7 @@ class Table(Handle[_AsyncTable]):
             _portal.run(
                 self._async().transaction,
                 operation,
+                parameters=parameters,
                 user_metadata=user_metadata,
                 isolation=isolation,
                 timeout=timeout,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol as TableProtocol
+    from adelta.kernel.expressions.dnf import Where
     from adelta.write.batches import ArrowStream
 
 __all__ = ["Transaction"]
@@ -65,18 +66,63 @@ class Transaction(Handle[_AsyncTransaction]):
         """
         return self._async().read_version
 
-    def append(self, data: ArrowStream | Iterable[pa.RecordBatch]) -> None:
-        """Write the rows of `data` into new files, and stage these.
+    @property
+    def metadata(self) -> Metadata:
+        """The table's metadata that the changes are made for: as it was read, or as staged.
 
-        Where `set_transaction` has been called and shows the work as done, nothing is written.
+        Raises:
+            InvalidUseError: the transaction has not begun.
+        """
+        return self._async().metadata
+
+    @property
+    def protocol(self) -> TableProtocol:
+        """The table's protocol that the changes are made for: as it was read, or as staged.
+
+        Raises:
+            InvalidUseError: the transaction has not begun.
+        """
+        return self._async().protocol
+
+    def is_applied(self) -> bool:
+        """Whether the table shows that the work named by `set_transaction` has been done.
+
+        Raises:
+            InvalidUseError: the transaction has not begun.
+        """
+        return _portal.call(self._async().is_applied)
+
+    def read(self, where: Where | None = None) -> list[AddFile]:
+        """The live files that may hold rows for which `where` is true, which count as read.
+
+        Another commit that adds such files before this one is a conflict, and so is one that
+        removes a file which this transaction removes too. The first read looks at the latest
+        version, as long as nothing has been staged.
+
+        Raises:
+            InvalidUseError: the transaction is not open.
+            InvalidExpressionError: the predicate cannot be parsed, or does not fit the schema.
+            InvalidTableError: a checkpoint is damaged.
+        """
+        return _portal.call(self._async().read, where)
+
+    def append(
+        self, data: ArrowStream | Iterable[pa.RecordBatch], where: Where | None = None
+    ) -> list[AddFile]:
+        """Write the rows of `data` into new files, and stage these; the files.
+
+        Every row has to satisfy `where`. Where `set_transaction` has been called and shows the work
+        as done, nothing is written.
 
         Raises:
             InvalidOptionError: `data` holds no rows.
             SchemaMismatchError: its columns do not fit the table's.
-            InvariantViolationError: a column that must not be null holds a null.
+            InvariantViolationError: a column that must not be null holds a null, or a row violates
+                a constraint of the table or `where`.
+            InvalidExpressionError: a constraint, or `where`, cannot be evaluated.
             UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         """
-        _portal.call(self._async().append, fed(data))
+        return _portal.call(self._async().append, fed(data), where)
 
     def overwrite(self, data: ArrowStream | Iterable[pa.RecordBatch]) -> None:
         """Stage the removal of every live file, and the rows of `data` in their place.
@@ -88,8 +134,8 @@ class Transaction(Handle[_AsyncTransaction]):
             InvalidUseError: something else has been staged before.
             InvalidOptionError: `data` holds no rows.
             SchemaMismatchError: its columns do not fit the table's.
-            InvariantViolationError: a column that must not be null holds a null, or the table only
-                takes appends.
+            InvariantViolationError: a column that must not be null holds a null, a row violates a
+                constraint of the table, or the table only takes appends.
             UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         """
         _portal.call(self._async().overwrite, fed(data))
@@ -108,7 +154,9 @@ class Transaction(Handle[_AsyncTransaction]):
     def remove_files(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
         """Stage the removal of live files, which count as read.
 
-        `data_change` is False where the same rows are added again in other files.
+        `data_change` is False where the same rows are added again in other files. A table with a
+        change data feed takes rows out with the whole file only: removing files and adding others
+        in one transaction would need change data files, and is refused.
 
         Raises:
             InvalidUseError: the transaction is not open.
@@ -135,6 +183,7 @@ class Transaction(Handle[_AsyncTransaction]):
 
         Raises:
             InvalidUseError: the transaction is not open, or files have been staged before.
+            UnsupportedFeatureError: the table would need a feature that adelta does not have.
         """
         _portal.run(self._async().update_metadata, metadata, protocol)
 

@@ -48,6 +48,10 @@ class ReadSet:
         """The same, having read every file too."""
         return replace(self, whole_table=True)
 
+    def with_predicate(self, predicate: FilePredicate) -> ReadSet:
+        """The same, having read the files that may match `predicate` too."""
+        return replace(self, predicates=(*self.predicates, predicate))
+
     def with_files(self, paths: frozenset[str]) -> ReadSet:
         """The same, having read these files too."""
         return replace(self, paths=self.paths | paths)

@@ -1,0 +1,261 @@
+"""Overwriting a part of a table: what goes, what stays, and who conflicts with it."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from adelta.errors import (
+    ConcurrentAppendError,
+    InvalidExpressionError,
+    InvalidOptionError,
+    InvariantViolationError,
+    UnsupportedFeatureError,
+)
+from adelta.operations import create_table, write_table
+from adelta.operations.history import history
+from adelta.table import Table, open_table
+from tests.support.stores import CountingStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROWS = pa.table({"id": [1, 2, 3, 4], "p": ["x", "x", "y", None]})
+
+
+def address() -> str:
+    return f"memory://{uuid.uuid4()}/table"
+
+
+def rows(ids: list[int], p: list[str | None]) -> pa.Table:
+    return pa.table({"id": ids, "p": pa.array(p, pa.string())})
+
+
+async def contents(uri: str) -> list[tuple[Any, ...]]:
+    snapshot = await open_table(uri).snapshot()
+    table = await snapshot.scan().to_arrow()
+    return sorted((tuple(row.values()) for row in table.to_pylist()), key=repr)
+
+
+# ----------------------------------------------------------------------------------- replace_where
+
+
+async def test_rows_under_the_condition_are_replaced_and_the_others_stay(tmp_path: Path) -> None:
+    uri = str(tmp_path)
+    await write_table(uri, ROWS)
+    done = await write_table(uri, rows([20], ["n"]), mode="overwrite", replace_where="id >= 2")
+    assert done.version == 1
+    assert await contents(uri) == [(1, "x"), (20, "n")]
+    assert sorted(deltalake.DeltaTable(uri).to_pyarrow_table()["id"].to_pylist()) == [1, 20]
+
+
+async def test_rows_for_which_the_condition_is_null_stay() -> None:
+    uri = address()
+    await write_table(uri, ROWS)
+    await write_table(uri, rows([9], ["x"]), mode="overwrite", replace_where="p = 'x'")
+    assert await contents(uri) == [(3, "y"), (4, None), (9, "x")]
+
+
+async def test_a_file_without_matching_rows_is_left_alone() -> None:
+    uri = address()
+    await write_table(uri, rows([1, 9], ["a", "b"]))  # its bounds do not tell
+    kept = (await (await open_table(uri).snapshot()).files())["path"].to_pylist()
+    await write_table(uri, rows([5, 6], ["c", "d"]))
+    done = await write_table(uri, rows([5], ["new"]), mode="overwrite", replace_where="id = 5")
+    assert done.num_removed_files == 1
+    assert set(kept) <= set((await (await open_table(uri).snapshot()).files())["path"].to_pylist())
+    assert await contents(uri) == [(1, "a"), (5, "new"), (6, "d"), (9, "b")]
+
+
+async def test_a_condition_on_partitions_reads_no_data() -> None:
+    store = CountingStore(open_table(address()).store)
+    table = Table(store.uri, store=store)
+    await write_table(table, ROWS, partition_by=["p"])
+    store.requests.clear()
+    await write_table(table, rows([7], ["x"]), mode="overwrite", replace_where="p = 'x'")
+    read = [r.path for r in store.requests if r.kind == "get" and r.path.endswith(".parquet")]
+    assert read == []
+    found = (await (await table.snapshot()).scan().to_arrow())["id"].to_pylist()
+    assert sorted(found) == [3, 4, 7]
+
+
+async def test_every_new_row_has_to_satisfy_the_condition() -> None:
+    uri = address()
+    await write_table(uri, ROWS)
+    for stranger in (rows([1, 5], ["x", "x"]), pa.table({"id": [None], "p": ["x"]})):
+        with pytest.raises(InvariantViolationError, match=r"condition id >= 2 .* id = (1|None)"):
+            await write_table(uri, stranger, mode="overwrite", replace_where="id >= 2")
+    assert (await open_table(uri).snapshot()).version == 0
+    with pytest.raises(InvariantViolationError, match="condition"):
+        await write_table(address(), ROWS, mode="overwrite", replace_where="id >= 2")
+
+
+async def test_a_condition_that_does_not_fit_the_table_is_refused() -> None:
+    uri = address()
+    await write_table(uri, ROWS)
+    with pytest.raises(InvalidExpressionError, match="nope"):
+        await write_table(uri, ROWS, mode="overwrite", replace_where="nope = 1")
+
+
+async def test_rows_that_another_writer_adds_under_the_condition_are_a_conflict() -> None:
+    uri = address()
+    await write_table(uri, ROWS)
+    table = open_table(uri)
+
+    async def late(ids: list[int], between: list[int]) -> Any:
+        yield rows(ids, ["n"] * len(ids)).to_batches()[0]
+        await write_table(uri, rows(between, ["other"] * len(between)))
+
+    with pytest.raises(ConcurrentAppendError, match="id >= 2"):
+        await write_table(table, late([5], [3]), mode="overwrite", replace_where="id >= 2")
+    assert (1, "x") in await contents(uri)
+    assert (5, "n") not in await contents(uri)
+    await write_table(table, late([50], [0]), mode="overwrite", replace_where="id >= 2")
+    assert await contents(uri) == [(0, "other"), (1, "x"), (50, "n")]
+
+
+async def test_an_append_only_table_keeps_its_rows() -> None:
+    uri = address()
+    await write_table(uri, ROWS, partition_by=["p"], properties={"delta.appendOnly": "true"})
+    for arguments in (
+        {"replace_where": "p = 'x'"},
+        {"replace_where": "id = 1"},
+        {"partition_overwrite": "dynamic"},
+        {},
+        {"schema_mode": "overwrite"},
+    ):
+        data = rows([1], ["x"])
+        with pytest.raises(InvariantViolationError, match="append-only"):
+            await write_table(uri, data, mode="overwrite", **arguments)  # type: ignore[arg-type]
+    assert len(await contents(uri)) == 4
+
+
+async def test_a_replacement_is_done_once_per_transaction_version() -> None:
+    uri = address()
+    await write_table(uri, ROWS)
+    for _ in range(2):
+        done = await write_table(
+            uri, rows([20], ["n"]), mode="overwrite", replace_where="id >= 2", txn=("app", 1)
+        )
+    assert done.skipped
+    assert (await open_table(uri).snapshot()).version == 1
+
+
+# -------------------------------------------------------------------------------------- partitions
+
+
+async def test_a_dynamic_overwrite_replaces_the_partitions_of_the_new_rows_alone(
+    tmp_path: Path,
+) -> None:
+    uri = str(tmp_path)
+    await write_table(uri, ROWS, partition_by=["p"])
+    await write_table(
+        uri, rows([10, 40], ["x", None]), mode="overwrite", partition_overwrite="dynamic"
+    )
+    assert await contents(uri) == [(10, "x"), (3, "y"), (40, None)]
+    assert sorted(deltalake.DeltaTable(uri).to_pyarrow_table()["id"].to_pylist()) == [3, 10, 40]
+
+
+async def test_partitions_are_told_apart_by_all_of_their_columns() -> None:
+    uri = address()
+    data = pa.table({"id": [1, 2, 3, 4], "a": [1, 1, 2, None], "b": ["u", "v", "u", None]})
+    await write_table(uri, data, partition_by=["a", "b"])
+    new = pa.table({"id": [20, 40], "a": [1, None], "b": ["v", None]})
+    await write_table(uri, new, mode="overwrite", partition_overwrite="dynamic")
+    assert await contents(uri) == [(1, 1, "u"), (20, 1, "v"), (3, 2, "u"), (40, None, None)]
+
+
+async def test_without_new_rows_a_dynamic_overwrite_removes_nothing() -> None:
+    uri = address()
+    await write_table(uri, ROWS, partition_by=["p"])
+    await write_table(uri, ROWS.slice(0, 0), mode="overwrite", partition_overwrite="dynamic")
+    assert len(await contents(uri)) == 4
+
+
+async def test_a_table_without_partitions_is_overwritten_as_a_whole() -> None:
+    uri = address()
+    await write_table(uri, ROWS)
+    await write_table(uri, rows([9], ["q"]), mode="overwrite", partition_overwrite="dynamic")
+    assert await contents(uri) == [(9, "q")]
+
+
+async def test_rows_that_another_writer_adds_to_such_a_partition_are_a_conflict() -> None:
+    uri = address()
+    await write_table(uri, ROWS, partition_by=["p"])
+    table = open_table(uri)
+
+    async def late(between: str) -> Any:
+        yield rows([50], ["x"]).to_batches()[0]
+        await write_table(uri, rows([6], [between]))
+
+    with pytest.raises(ConcurrentAppendError):
+        await write_table(table, late("x"), mode="overwrite", partition_overwrite="dynamic")
+    await write_table(table, late("y"), mode="overwrite", partition_overwrite="dynamic")
+    assert await contents(uri) == [(3, "y"), (4, None), (50, "x"), (6, "y")]
+
+
+# ---------------------------------------------------------------------------------------- the rest
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"replace_where": "id = 1"}, "replace_where goes with mode"),
+        ({"partition_overwrite": "dynamic"}, "dynamic.* goes with mode"),
+        ({"schema_mode": "overwrite"}, "schema_mode=.* goes with mode"),
+        ({"mode": "overwrite", "schema_mode": "overwrite", "replace_where": "id = 1"}, "keeps"),
+        (
+            {"mode": "overwrite", "replace_where": "id = 1", "partition_overwrite": "dynamic"},
+            "choose one",
+        ),
+        ({"schema_mode": "evolve"}, "no schema_mode 'evolve'"),
+        ({"partition_overwrite": "some"}, "no partition_overwrite 'some'"),
+    ],
+)
+async def test_arguments_that_contradict_each_other_are_refused(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidOptionError, match=message):
+        await write_table(address(), ROWS, **arguments)
+
+
+async def test_the_history_says_how_rows_were_overwritten() -> None:
+    uri = address()
+    await write_table(uri, ROWS, partition_by=["p"])
+    await write_table(uri, rows([1], ["x"]), mode="overwrite", replace_where=[("p", "=", "x")])
+    await write_table(uri, rows([1], ["x"]), mode="overwrite", partition_overwrite="dynamic")
+    dynamic, replaced, _ = await history(open_table(uri))
+    assert replaced.operation_parameters == {
+        "mode": "Overwrite",
+        "predicate": "p = 'x'",
+        "partitionBy": '["p"]',
+    }
+    assert dynamic.operation_parameters["isDynamicPartitionOverwrite"] == "true"
+
+
+async def replace_by_hand(uri: str) -> None:
+    async with open_table(uri).transaction() as tx:
+        tx.remove_files(await tx.read("p = 'y'"))
+        await tx.append(rows([6], ["y"]))
+
+
+async def test_a_change_data_feed_takes_whole_files_and_refuses_a_rewrite() -> None:
+    uri = address()
+    feed = {"delta.enableChangeDataFeed": "true"}
+    await create_table(uri, ROWS.schema, partition_by=["p"], properties=feed)
+    await write_table(uri, ROWS)
+    await write_table(uri, rows([5], ["x"]), mode="overwrite", replace_where="p = 'x'")
+    await write_table(uri, rows([5], ["x"]), mode="overwrite", replace_where="id = 5")
+    new = rows([6, 7], ["y", "y"])
+    await write_table(uri, new, mode="overwrite", partition_overwrite="dynamic")
+    with pytest.raises(UnsupportedFeatureError, match="change data files"):
+        await write_table(uri, rows([6], ["y"]), mode="overwrite", replace_where="id = 6")
+    assert await contents(uri) == [(4, None), (5, "x"), (6, "y"), (7, "y")]
+    with pytest.raises(UnsupportedFeatureError, match="change data files"):
+        await replace_by_hand(uri)
+    await write_table(uri, ROWS, mode="overwrite")
+    assert len(await contents(uri)) == 4
