@@ -8,6 +8,7 @@ from adelta.operations import (
     checkpoint,
     create_table,
     detail,
+    fsck,
     history,
     write_table,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "checkpoint",
     "create_table",
     "detail",
+    "fsck",
     "history",
     "open_table",
     "tail",

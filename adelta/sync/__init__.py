@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from adelta import Commit, Position
 from adelta.sync.changes import changes, tail
-from adelta.sync.operations import checkpoint, create_table, detail, history, write_table
+from adelta.sync.operations import checkpoint, create_table, detail, fsck, history, write_table
 from adelta.sync.scan import Scan
 from adelta.sync.snapshot import Snapshot
 from adelta.sync.table import Table, open_table
@@ -22,6 +22,7 @@ __all__ = [
     "checkpoint",
     "create_table",
     "detail",
+    "fsck",
     "history",
     "open_table",
     "tail",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from adelta.operations.checkpoint import checkpoint as _checkpoint
 from adelta.operations.create import create_table as _create_table
 from adelta.operations.detail import detail as _detail
+from adelta.operations.fsck import fsck as _fsck
 from adelta.operations.history import history as _history
 from adelta.operations.write import write_table as _write_table
 from adelta.sync import _portal
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
     from adelta.operations.checkpoint import CheckpointMetrics
     from adelta.operations.create import ArrowSchema
     from adelta.operations.detail import TableDetail
+    from adelta.operations.fsck import FsckReport
     from adelta.operations.history import HistoryEntry
     from adelta.operations.write import PartitionOverwrite, SchemaMode, WriteMetrics, WriteMode
     from adelta.write.batches import ArrowStream
 
-__all__ = ["checkpoint", "create_table", "detail", "history", "write_table"]
+__all__ = ["checkpoint", "create_table", "detail", "fsck", "history", "write_table"]
 
 
 def checkpoint(table: Table) -> CheckpointMetrics:
@@ -94,6 +96,23 @@ def detail(table: Table) -> TableDetail:
         InvalidTableError: the log is damaged.
     """
     return _portal.call(_detail, unwrap(table))
+
+
+def fsck(table: Table, *, dry_run: bool = True) -> FsckReport:
+    """Check the table's log and files; without `dry_run`, take files that are gone out of it.
+
+    Taking them out is a commit of its own, ``FSCK`` in the history: earlier versions still name the
+    files. Restore the files instead, where there is a copy of them.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidTableError: the log is too damaged to be read at all.
+        InvariantViolationError: files are to be taken out of a table that only takes appends.
+        CommitConflictError: another commit came in between.
+        UnsupportedFeatureError: the table needs a feature that adelta does not have.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(_fsck, unwrap(table), dry_run=dry_run)
 
 
 def history(table: Table, limit: int | None = None) -> list[HistoryEntry]:

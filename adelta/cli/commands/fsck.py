@@ -1,0 +1,82 @@
+"""Whether everything is there that a table's log speaks of; exit status 1 where something is not.
+
+Nothing is written unless --repair says so: then files that are gone are taken out of the table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import adelta
+from adelta.cli.arguments import add_table, open_table
+from adelta.cli.render import Output, counted
+from adelta.errors import InvalidTableError
+
+if TYPE_CHECKING:
+    import argparse
+
+    from adelta.operations.fsck import FsckReport
+
+__all__ = ["SUMMARY", "configure", "run"]
+
+SUMMARY = "check a table's log and files"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    add_table(parser)
+    parser.add_argument(
+        "--repair", action="store_true", help="take files that are gone out of the table"
+    )
+
+
+async def run(arguments: argparse.Namespace, output: Output) -> None:
+    """Print what was looked at and what is wrong.
+
+    Raises:
+        InvalidTableError: problems are left.
+    """
+    async with open_table(arguments) as table:
+        report = await adelta.fsck(table, dry_run=not arguments.repair)
+    if output.as_json:
+        output.line(_for_a_program(report))
+    else:
+        _for_people(report, output)
+    if left := len(report.unrepaired):
+        missing = report.missing_files and report.repaired_version is None
+        advice = "; --repair takes the missing files out of the table" if missing else ""
+        raise InvalidTableError(f"{table.uri}: {counted(left, 'problem')} left{advice}")
+
+
+def _for_a_program(report: FsckReport) -> dict[str, object]:
+    return {
+        "version": report.version,
+        "numCommits": report.num_commits,
+        "numCheckpoints": report.num_checkpoints,
+        "numFiles": report.num_files,
+        "numDeletionVectors": report.num_deletion_vectors,
+        "problems": [
+            {"kind": p.kind, "path": p.path, "message": p.message} for p in report.problems
+        ],
+        "repairedVersion": report.repaired_version,
+    }
+
+
+def _for_people(report: FsckReport, output: Output) -> None:
+    if report.problems:
+        output.table(
+            ("problem", "path", "what is wrong"),
+            [(p.kind, p.path, p.message) for p in report.problems],
+        )
+    output.say(
+        f"Version {report.version}: looked at {counted(report.num_commits, 'commit')}, "
+        f"{counted(report.num_checkpoints, 'checkpoint')}, "
+        f"{counted(report.num_files, 'file')} and "
+        f"{counted(report.num_deletion_vectors, 'deletion vector')}; "
+        f"found {counted(len(report.problems), 'problem')}."
+    )
+    if report.repaired_version is not None:
+        output.say(
+            f"Version {report.repaired_version} takes "
+            f"{counted(len(report.missing_files), 'missing file')} out of the table."
+        )

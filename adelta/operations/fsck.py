@@ -1,0 +1,217 @@
+"""FSCK: is everything there that the log speaks of, and does the log agree with itself?
+
+Looked at are the commits (no gap), every checkpoint (readable, and equal to the commits), the
+latest version's checksum, and every live file with its deletion vector (there, of the right size,
+intact). Only one kind of damage is repaired: files that are gone are taken out of the table, and
+their rows with them. A lost deletion vector is not: without it deleted rows would come back, and
+without the file live rows would go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from adelta._concurrency import in_thread, map_concurrent
+from adelta.errors import InvalidTableError, ObjectNotFoundError, UnsupportedFeatureError
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.log_path import LOG_DIR, LogFileKind, checksum_path, commit_path
+from adelta.kernel.log_segment import complete_checkpoints, plan_log_segment
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.log.checksum_io import verify_checksum
+from adelta.log.deletion_vector_reader import read_deletion_vector
+from adelta.log.listing import list_log
+from adelta.log.verify import checkpoint_faults, replay
+from adelta.table import latest_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.storage.object_store import ObjectMeta
+    from adelta.storage.roots import StoreRoots
+    from adelta.table import Table
+
+__all__ = ["FsckProblem", "FsckReport", "fsck"]
+
+MISSING_FILE = "missing file"
+
+
+@dataclass(frozen=True, slots=True)
+class FsckProblem:
+    """One thing that is wrong.
+
+    `kind` is one of ``missing commit``, ``checkpoint``, ``checksum``, ``missing file``, ``file``
+    and ``deletion vector``; `path` is as the log has it; `message` says what is wrong with it.
+    """
+
+    kind: str
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class FsckReport:
+    """What was looked at, and what is wrong.
+
+    `version` is the one that was looked at. `repaired_version` is the one that takes the missing
+    files out of the table; None where nothing was written.
+    """
+
+    version: int
+    num_commits: int
+    num_checkpoints: int
+    num_files: int
+    num_deletion_vectors: int
+    problems: tuple[FsckProblem, ...] = ()
+    repaired_version: int | None = None
+
+    @property
+    def missing_files(self) -> tuple[str, ...]:
+        """The paths, as the log has them, of live files that are not there."""
+        return tuple(p.path for p in self.problems if p.kind == MISSING_FILE)
+
+    @property
+    def unrepaired(self) -> tuple[FsckProblem, ...]:
+        """The problems that are left."""
+        if self.repaired_version is None:
+            return self.problems
+        return tuple(p for p in self.problems if p.kind != MISSING_FILE)
+
+
+async def fsck(table: Table, *, dry_run: bool = True) -> FsckReport:
+    """Check the table's log and files; without `dry_run`, take files that are gone out of it.
+
+    Taking them out is a commit of its own, ``FSCK`` in the history: earlier versions still name the
+    files. Restore the files instead, where there is a copy of them.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidTableError: the log is too damaged to be read at all.
+        InvariantViolationError: files are to be taken out of a table that only takes appends.
+        CommitConflictError: another commit came in between.
+        UnsupportedFeatureError: the table needs a feature that adelta does not have.
+        StorageError: the store refused or failed.
+    """
+    await latest_state(table)  # says that there is no table, if there is none
+    store = table.store
+    listing = await list_log(store)
+    state = await replay(store, plan_log_segment(listing))
+    TableConfiguration(state.protocol, state.metadata).check_readable(table.uri)
+    checkpoints = complete_checkpoints(listing)
+    commits = [file.version for file in listing if file.kind is LogFileKind.COMMIT]
+    problems = list(_gaps(commits))
+    for checkpoint in reversed(checkpoints):
+        path = checkpoint.files[0].path
+        faults = await checkpoint_faults(store, listing, checkpoint)
+        problems += [FsckProblem("checkpoint", path, fault) for fault in faults]
+    try:
+        await verify_checksum(state)
+    except InvalidTableError as error:
+        problems.append(FsckProblem("checksum", checksum_path(state.version), str(error)))
+    files = await in_thread(list, (await state.files()).rows())
+    roots = table._roots
+    problems += await _file_problems(roots, files)
+    problems += await _vector_problems(roots, files)
+    report = FsckReport(
+        version=state.version,
+        num_commits=len(commits),
+        num_checkpoints=len(checkpoints),
+        num_files=len(files),
+        num_deletion_vectors=sum(file.deletion_vector is not None for file in files),
+        problems=tuple(problems),
+    )
+    return report if dry_run else await _repaired(table, report, files)
+
+
+def _gaps(commits: Sequence[int]) -> Iterator[FsckProblem]:
+    for before, after in pairwise(commits):
+        if after != before + 1:
+            gone = f"{before + 1}" if after == before + 2 else f"{before + 1} to {after - 1}"
+            yield FsckProblem(
+                "missing commit",
+                commit_path(before + 1),
+                f"the commits of version {gone} are not there, between {before} and {after}",
+            )
+
+
+async def _file_problems(roots: StoreRoots, files: Sequence[AddFile]) -> list[FsckProblem]:
+    """Live files that are gone or have another size.
+
+    The table's own objects are listed, which costs a request a thousand. What the listing lacks is
+    asked for by name before it counts as gone, and so are files outside the table's root.
+    """
+    sizes: dict[str, int] = {}
+    wanted: dict[str, AddFile] = {}
+    asked: list[AddFile] = []
+    problems: list[FsckProblem] = []
+    for file in files:
+        try:
+            store, path = roots.locate(file.path, decode_path(file.path))
+        except (InvalidTableError, UnsupportedFeatureError) as error:
+            problems.append(FsckProblem("file", file.path, str(error)))
+            continue
+        if store is roots.store:
+            wanted[path] = file
+        else:
+            asked.append(file)
+    if wanted:
+        async for page in roots.store.list():
+            sizes.update(_known(page, wanted))
+    asked += [file for path, file in wanted.items() if path not in sizes]
+    problems += [
+        _size_problem(wanted[path], size)
+        for path, size in sizes.items()
+        if size != wanted[path].size
+    ]
+
+    async def ask(file: AddFile) -> FsckProblem | None:
+        store, path = roots.locate(file.path, decode_path(file.path))
+        try:
+            size = (await store.head(path)).size
+        except ObjectNotFoundError:
+            return FsckProblem(MISSING_FILE, file.path, f"{store.uri}/{path} is not there")
+        return None if size == file.size else _size_problem(file, size)
+
+    answers = await map_concurrent(ask, asked, limit=roots.store.concurrency)
+    return problems + [problem for problem in answers if problem is not None]
+
+
+def _known(page: Sequence[ObjectMeta], wanted: dict[str, AddFile]) -> dict[str, int]:
+    return {
+        meta.path: meta.size
+        for meta in page
+        if meta.path in wanted and not meta.path.startswith(LOG_DIR)
+    }
+
+
+def _size_problem(file: AddFile, size: int) -> FsckProblem:
+    return FsckProblem("file", file.path, f"has {size:,} bytes where the log says {file.size:,}")
+
+
+async def _vector_problems(roots: StoreRoots, files: Sequence[AddFile]) -> list[FsckProblem]:
+    async def check(file: AddFile) -> FsckProblem | None:
+        assert file.deletion_vector is not None
+        stated = file.deletion_vector.cardinality
+        try:
+            rows = await read_deletion_vector(roots, file.deletion_vector, file.path)
+        except (InvalidTableError, UnsupportedFeatureError) as error:
+            return FsckProblem("deletion vector", file.path, str(error))
+        if len(rows) == stated:
+            return None
+        message = f"its deletion vector names {len(rows):,} rows where the log says {stated:,}"
+        return FsckProblem("deletion vector", file.path, message)
+
+    with_vectors = [file for file in files if file.deletion_vector is not None]
+    found = await map_concurrent(check, with_vectors, limit=roots.store.concurrency)
+    return [problem for problem in found if problem is not None]
+
+
+async def _repaired(table: Table, report: FsckReport, files: Sequence[AddFile]) -> FsckReport:
+    missing = set(report.missing_files)
+    if not missing:
+        return report
+    async with table.transaction(operation="FSCK") as transaction:
+        transaction.remove_files(file for file in files if file.path in missing)
+    return replace(report, repaired_version=transaction.version)

@@ -1,0 +1,56 @@
+"""`adelta fsck`, over tables on the local disk."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import orjson
+import pytest
+
+from tests.cli.test_commands import run, trips  # noqa: F401  (fixtures)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.test_commands import Run
+
+
+@pytest.fixture
+def broken(trips: Path) -> Path:  # noqa: F811
+    """The trips without their last file."""
+    (gone,) = trips.glob("city=Rome/*.parquet")
+    gone.unlink()
+    return trips
+
+
+def test_a_sound_table_is_status_0(run: Run, trips: Path) -> None:  # noqa: F811
+    status, out, err = run("fsck", trips)
+    assert (status, err) == (0, "")
+    assert "3 commits" in out
+    assert "4 files" in out
+    assert "0 problems" in out
+
+
+def test_a_missing_file_is_shown_and_status_1(run: Run, broken: Path) -> None:  # noqa: F811
+    status, out, err = run("fsck", broken)
+    assert status == 1
+    assert "missing file" in out
+    assert "city=Rome" in out
+    assert "--repair" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_a_program_is_told_the_same(run: Run, broken: Path) -> None:  # noqa: F811
+    status, out, _ = run("fsck", broken, "--json")
+    report = orjson.loads(out)
+    assert status == 1
+    assert (report["numFiles"], report["repairedVersion"]) == (4, None)
+    assert [problem["kind"] for problem in report["problems"]] == ["missing file"]
+
+
+def test_a_repair_takes_the_file_out_of_the_table(run: Run, broken: Path) -> None:  # noqa: F811
+    status, out, _ = run("fsck", broken, "--repair")
+    assert status == 0
+    assert "Version 3 takes 1 missing file out of the table" in out
+    assert run("fsck", broken)[0] == 0
+    assert len(run("read", broken, "--json")[1].splitlines()) == 3
