@@ -100,6 +100,13 @@ class ParquetFile:
                 f"{self._tree.num_leaves}. The footer is damaged: restore the object, or remove "
                 "it from the table."
             )
+        groups = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        if sum(groups) != metadata.num_rows or min(groups, default=0) < 0:
+            raise InvalidTableError(
+                f"{path}: says that it has {metadata.num_rows:,} rows, and its row groups have "
+                f"{sum(groups):,}. The footer is damaged: restore the object, or remove it from "
+                "the table."
+            )
 
     def __repr__(self) -> str:
         return (
@@ -229,6 +236,12 @@ class ParquetFile:
                 if "chunked array" not in str(error):
                     raise
                 table = read_in_batches(reader, groups, leaves)
+        rows = sum(self.metadata.row_group(group).num_rows for group in groups)
+        if table.num_rows != rows:
+            raise InvalidTableError(
+                f"{self.path}: holds {table.num_rows:,} rows where its footer says {rows:,}. The "
+                "object is damaged: restore it, or remove it from the table."
+            )
         return table if fetched.order is None else table.select(fetched.order)
 
     async def read_row_group(

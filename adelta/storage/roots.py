@@ -45,10 +45,7 @@ class StoreRoots:
             try:
                 root, below = split_uri(path)
             except InvalidOptionError as error:
-                raise UnsupportedFeatureError(
-                    f"{self.store.uri}: the log names the file {path[:_SHOWN]!r}, which adelta "
-                    f"cannot open: {error}. Read the table with Spark, or copy it whole"
-                ) from error
+                raise self._unknown(path, error) from error
         elif decoded.startswith("/"):
             root, below = self._top(), decoded[1:]
         else:
@@ -61,7 +58,10 @@ class StoreRoots:
             )
         below = self._checked(below, path)
         if root not in self._others:
-            self._others[root] = open_store(root, self._options)
+            try:
+                self._others[root] = open_store(root, self._options)
+            except InvalidOptionError as error:
+                raise self._unknown(path, error) from error
         return self._others[root], below
 
     @property
@@ -74,6 +74,12 @@ class StoreRoots:
             return "file:///"
         scheme, _, rest = self.store.uri.partition("://")
         return f"{scheme}://{rest.partition('/')[0]}"
+
+    def _unknown(self, path: str, error: InvalidOptionError) -> UnsupportedFeatureError:
+        return UnsupportedFeatureError(
+            f"{self.store.uri}: the log names the file {path[:_SHOWN]!r}, which adelta cannot "
+            f"open: {str(error)[:_SHOWN]}. Read the table with Spark, or copy it whole"
+        )
 
     def _checked(self, below: str, path: str) -> str:
         if len(below) > _LONGEST:
