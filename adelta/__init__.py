@@ -5,11 +5,16 @@ The blocking face, `adelta.sync`, has the same names. Spark's is `adelta.spark`.
 
 from adelta.changes import Commit, Position, changes, tail
 from adelta.operations import (
+    add_columns,
+    add_constraint,
     checkpoint,
     create_table,
     detail,
+    drop_constraint,
     fsck,
     history,
+    set_properties,
+    unset_properties,
     write_table,
 )
 from adelta.scan import Scan
@@ -24,13 +29,18 @@ __all__ = [
     "Snapshot",
     "Table",
     "Transaction",
+    "add_columns",
+    "add_constraint",
     "changes",
     "checkpoint",
     "create_table",
     "detail",
+    "drop_constraint",
     "fsck",
     "history",
     "open_table",
+    "set_properties",
     "tail",
+    "unset_properties",
     "write_table",
 ]

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.write.batches import Data
 
-__all__ = ["StateSource", "Transaction", "remove_replaced"]
+__all__ = ["StateSource", "Transaction", "describe", "remove_replaced"]
 
 _log = logging.getLogger("adelta.transaction")
 
@@ -532,6 +532,11 @@ class Transaction:
         if self._written:
             await discard_data_files(self._based_on().store, self._written)
             self._written = []
+
+
+def describe(transaction: Transaction, **parameters: object) -> None:
+    """Add to what the history will say of how the operation was done."""
+    transaction._parameters.update(parameters)
 
 
 def remove_replaced(transaction: Transaction, files: Iterable[AddFile]) -> None:

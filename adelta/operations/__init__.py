@@ -1,23 +1,33 @@
 """The verbs over a table, one file each: free functions that return frozen values."""
 
+from adelta.operations.add_columns import add_columns
+from adelta.operations.alter import AlterMetrics
 from adelta.operations.checkpoint import CheckpointMetrics, checkpoint
+from adelta.operations.constraints import add_constraint, drop_constraint
 from adelta.operations.create import create_table
 from adelta.operations.detail import TableDetail, detail
 from adelta.operations.fsck import FsckProblem, FsckReport, fsck
 from adelta.operations.history import HistoryEntry, history
+from adelta.operations.set_properties import set_properties, unset_properties
 from adelta.operations.write import WriteMetrics, write_table
 
 __all__ = [
+    "AlterMetrics",
     "CheckpointMetrics",
     "FsckProblem",
     "FsckReport",
     "HistoryEntry",
     "TableDetail",
     "WriteMetrics",
+    "add_columns",
+    "add_constraint",
     "checkpoint",
     "create_table",
     "detail",
+    "drop_constraint",
     "fsck",
     "history",
+    "set_properties",
+    "unset_properties",
     "write_table",
 ]

@@ -84,11 +84,15 @@ def stage_metadata(
 ) -> None:
     """Stage `after`, with the protocol that it needs; `asked` are features asked for by name.
 
+    Nothing is staged where nothing would change.
+
     Raises:
         UnsupportedFeatureError: the table would need a feature that adelta does not have.
         InvalidPropertyError: a property has a value that is not allowed.
     """
-    tx.update_metadata(after, upgraded_protocol(tx.protocol, tx.metadata, after, asked))
+    protocol = upgraded_protocol(tx.protocol, tx.metadata, after, asked)
+    if protocol is not None or after != tx.metadata:
+        tx.update_metadata(after, protocol)
 
 
 def partition_names(schema: StructType, wanted: Sequence[str]) -> tuple[str, ...]:

@@ -5,7 +5,19 @@ from __future__ import annotations
 
 from adelta import Commit, Position
 from adelta.sync.changes import changes, tail
-from adelta.sync.operations import checkpoint, create_table, detail, fsck, history, write_table
+from adelta.sync.operations import (
+    add_columns,
+    add_constraint,
+    checkpoint,
+    create_table,
+    detail,
+    drop_constraint,
+    fsck,
+    history,
+    set_properties,
+    unset_properties,
+    write_table,
+)
 from adelta.sync.scan import Scan
 from adelta.sync.snapshot import Snapshot
 from adelta.sync.table import Table, open_table
@@ -18,13 +30,18 @@ __all__ = [
     "Snapshot",
     "Table",
     "Transaction",
+    "add_columns",
+    "add_constraint",
     "changes",
     "checkpoint",
     "create_table",
     "detail",
+    "drop_constraint",
     "fsck",
     "history",
     "open_table",
+    "set_properties",
     "tail",
+    "unset_properties",
     "write_table",
 ]

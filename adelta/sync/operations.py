@@ -5,11 +5,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from adelta.operations.add_columns import add_columns as _add_columns
 from adelta.operations.checkpoint import checkpoint as _checkpoint
+from adelta.operations.constraints import add_constraint as _add_constraint
+from adelta.operations.constraints import drop_constraint as _drop_constraint
 from adelta.operations.create import create_table as _create_table
 from adelta.operations.detail import detail as _detail
 from adelta.operations.fsck import fsck as _fsck
 from adelta.operations.history import history as _history
+from adelta.operations.set_properties import set_properties as _set_properties
+from adelta.operations.set_properties import unset_properties as _unset_properties
 from adelta.operations.write import write_table as _write_table
 from adelta.sync import _portal
 from adelta.sync._handle import fed, unwrap
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.schema.types import StructType
+    from adelta.operations.alter import AlterMetrics
     from adelta.operations.checkpoint import CheckpointMetrics
     from adelta.operations.create import ArrowSchema
     from adelta.operations.detail import TableDetail
@@ -31,7 +37,80 @@ if TYPE_CHECKING:
     from adelta.operations.write import PartitionOverwrite, SchemaMode, WriteMetrics, WriteMode
     from adelta.write.batches import ArrowStream
 
-__all__ = ["checkpoint", "create_table", "detail", "fsck", "history", "write_table"]
+__all__ = [
+    "add_columns",
+    "add_constraint",
+    "checkpoint",
+    "create_table",
+    "detail",
+    "drop_constraint",
+    "fsck",
+    "history",
+    "set_properties",
+    "unset_properties",
+    "write_table",
+]
+
+
+def add_columns(
+    table: Table | str,
+    columns: ArrowSchema | StructType,
+    *,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Add the columns of a schema to a table, where the rows that are there have nulls.
+
+    A struct that the table has already gains the fields that `columns` gives it.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        SchemaMismatchError: a column is there already, forbids nulls, is computed from others, or
+            has a name that is not allowed.
+        InvalidOptionError: `columns` is no schema.
+        UnsupportedFeatureError: the table would need a feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(
+        _add_columns,
+        unwrap(table),
+        columns,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
+
+
+def add_constraint(
+    table: Table | str,
+    name: str,
+    expression: str,
+    *,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Let every row of a table satisfy a condition, in Spark SQL, from now on.
+
+    All rows that are there are read and held to it first. A condition that is null for a row is
+    not satisfied.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidOptionError: there is a constraint of this name, or the name is empty.
+        InvalidExpressionError: the condition cannot be parsed, or does not fit the schema.
+        InvariantViolationError: a row that is there does not satisfy it.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(
+        _add_constraint,
+        unwrap(table),
+        name,
+        expression,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
 
 
 def checkpoint(table: Table) -> CheckpointMetrics:
@@ -98,6 +177,33 @@ def detail(table: Table) -> TableDetail:
     return _portal.call(_detail, unwrap(table))
 
 
+def drop_constraint(
+    table: Table | str,
+    name: str,
+    *,
+    if_exists: bool = False,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Remove a constraint; one that is not there is an error, unless `if_exists`.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidOptionError: there is no such constraint.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(
+        _drop_constraint,
+        unwrap(table),
+        name,
+        if_exists=if_exists,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
+
+
 def fsck(table: Table, *, dry_run: bool = True) -> FsckReport:
     """Check the table's log and files; without `dry_run`, take files that are gone out of it.
 
@@ -124,6 +230,65 @@ def history(table: Table, limit: int | None = None) -> list[HistoryEntry]:
         InvalidTableError: the log is damaged.
     """
     return _portal.call(_history, unwrap(table), limit)
+
+
+def set_properties(
+    table: Table | str,
+    properties: Mapping[str, str],
+    *,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Set properties of a table; the others stay as they are.
+
+    Where a property needs a table feature, the protocol comes to support it. A feature alone is
+    asked for by ``{"delta.feature.<name>": "supported"}``.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidPropertyError: a property is unknown, not for users, or has a value that is not
+            allowed; constraints are for `add_constraint`.
+        UnsupportedFeatureError: the table would need a feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(
+        _set_properties,
+        unwrap(table),
+        properties,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
+
+
+def unset_properties(
+    table: Table | str,
+    names: Iterable[str],
+    *,
+    if_exists: bool = False,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Remove properties of a table, so that their defaults hold again.
+
+    One that is not set is an error, unless `if_exists`.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidPropertyError: a property is not set, or not for users; constraints are for
+            `drop_constraint`.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(
+        _unset_properties,
+        unwrap(table),
+        names,
+        if_exists=if_exists,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
 
 
 def write_table(

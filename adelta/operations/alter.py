@@ -1,0 +1,49 @@
+"""What the operations that change a table's metadata alone have in common."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adelta.table import Table, latest_state, open_table
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from adelta.transaction import Transaction
+
+__all__ = ["AlterMetrics", "altering"]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterMetrics:
+    """The version that a change became; None where everything was as wanted already."""
+
+    version: int | None
+
+
+@asynccontextmanager
+async def altering(
+    table: Table | str,
+    operation: str,
+    parameters: Mapping[str, object],
+    *,
+    user_metadata: str | None,
+    storage_options: Mapping[str, str] | None,
+) -> AsyncIterator[tuple[Transaction, Table]]:
+    """A transaction on the latest version, which is committed at the end of the block.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+    """
+    handle: AbstractAsyncContextManager[Table]
+    handle = nullcontext(table) if isinstance(table, Table) else open_table(table, storage_options)
+    async with handle as opened:
+        await latest_state(opened)  # what is changed here should not be out of date already
+        tx = opened.transaction(operation, parameters=parameters, user_metadata=user_metadata)
+        async with tx:
+            yield tx, opened

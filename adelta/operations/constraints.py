@@ -1,0 +1,141 @@
+"""ADD CONSTRAINT and DROP CONSTRAINT: named conditions that every row has to satisfy."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from adelta.errors import InvalidOptionError, InvariantViolationError
+from adelta.kernel.expressions.nodes import TRUE, Comparison, Not
+from adelta.kernel.expressions.parse import parse_expression
+from adelta.kernel.expressions.resolve import bind_predicate
+from adelta.kernel.scan_plan import plan_columns
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_properties import CONSTRAINT_PREFIX
+from adelta.operations.alter import AlterMetrics, altering
+from adelta.operations.evolve import stage_metadata
+from adelta.read.data_files import read_files
+from adelta.transaction import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.expressions.nodes import Node
+    from adelta.table import Table
+
+__all__ = ["add_constraint", "drop_constraint"]
+
+
+async def add_constraint(
+    table: Table | str,
+    name: str,
+    expression: str,
+    *,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Let every row of a table satisfy a condition, in Spark SQL, from now on.
+
+    All rows that are there are read and held to it first. A condition that is null for a row is
+    not satisfied.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidOptionError: there is a constraint of this name, or the name is empty.
+        InvalidExpressionError: the condition cannot be parsed, or does not fit the schema.
+        InvariantViolationError: a row that is there does not satisfy it.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    if not name.strip():
+        raise InvalidOptionError("a constraint needs a name")
+    condition = parse_expression(expression)
+    async with altering(
+        table,
+        "ADD CONSTRAINT",
+        {"name": name, "expr": expression},
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    ) as (tx, opened):
+        taken = _key(tx.metadata, name)
+        if taken is not None:
+            raise InvalidOptionError(
+                f"{opened.uri} has a constraint {name!r} already "
+                f"({tx.metadata.configuration[taken]}); drop it first, or choose another name"
+            )
+        files = await tx.read()
+        bind_predicate(condition, tx.metadata.schema)
+        configuration = TableConfiguration(tx.protocol, tx.metadata)
+        broken = await _violations(opened, configuration, files, condition)
+        if broken:
+            raise InvariantViolationError(
+                f"{broken} rows of {opened.uri} do not satisfy {expression}, so it cannot become "
+                f"the constraint {name!r}; correct them first"
+            )
+        key = CONSTRAINT_PREFIX + name.lower()
+        stored = {**tx.metadata.configuration, key: expression}
+        stage_metadata(tx, tx.metadata.with_configuration(stored))
+    return AlterMetrics(tx.version)
+
+
+async def drop_constraint(
+    table: Table | str,
+    name: str,
+    *,
+    if_exists: bool = False,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Remove a constraint; one that is not there is an error, unless `if_exists`.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidOptionError: there is no such constraint.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    async with altering(
+        table,
+        "DROP CONSTRAINT",
+        {"name": name},
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    ) as (tx, opened):
+        key = _key(tx.metadata, name)
+        if key is not None:
+            rest = dict(tx.metadata.configuration)
+            describe(tx, expr=rest.pop(key), existed="true")
+            stage_metadata(tx, tx.metadata.with_configuration(rest))
+        elif not if_exists:
+            raise InvalidOptionError(
+                f"{opened.uri} has no constraint {name!r}; leave it be, or say if_exists=True"
+            )
+    return AlterMetrics(tx.version)
+
+
+def _key(metadata: Metadata, name: str) -> str | None:
+    """The property that holds the constraint of a name, whatever its case."""
+    wanted = CONSTRAINT_PREFIX + name.lower()
+    return next((key for key in metadata.configuration if key.lower() == wanted), None)
+
+
+async def _violations(
+    table: Table, configuration: TableConfiguration, files: Sequence[AddFile], condition: Node
+) -> int:
+    """How many rows of `files` do not satisfy `condition`."""
+    plan = plan_columns(
+        configuration.schema,
+        columns=[],
+        where=Not(Comparison("<=>", condition, TRUE)),
+        partition_columns=configuration.partition_columns,
+        mapping_mode=configuration.column_mapping_mode,
+    )
+    total = 0
+    async with aclosing(read_files(table._roots, plan, files)) as tables:
+        async for found in tables:
+            total += found.num_rows
+    return total

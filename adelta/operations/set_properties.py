@@ -1,0 +1,151 @@
+"""SET TBLPROPERTIES and UNSET TBLPROPERTIES."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta.errors import InvalidPropertyError, UnsupportedFeatureError
+from adelta.kernel.statistics import check_stats_columns
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import (
+    IN_COMMIT_TIMESTAMPS_ENABLED,
+    stored_properties,
+    validate_properties,
+)
+from adelta.kernel.table_properties import CONSTRAINT_PREFIX, PROTOCOL_KEYS, TableProperties
+from adelta.operations.alter import AlterMetrics, altering
+from adelta.operations.evolve import stage_metadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from adelta.table import Table
+    from adelta.transaction import Transaction
+
+__all__ = ["set_properties", "unset_properties"]
+
+_RETENTIONS = tuple(
+    p.key.lower()
+    for p in (TableProperties.log_retention_ms, TableProperties.deleted_file_retention_ms)
+)
+
+
+async def set_properties(
+    table: Table | str,
+    properties: Mapping[str, str],
+    *,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Set properties of a table; the others stay as they are.
+
+    Where a property needs a table feature, the protocol comes to support it. A feature alone is
+    asked for by ``{"delta.feature.<name>": "supported"}``.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidPropertyError: a property is unknown, not for users, or has a value that is not
+            allowed; constraints are for `add_constraint`.
+        UnsupportedFeatureError: the table would need a feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    asked = validate_properties(properties)
+    _refuse_others(asked)
+    async with altering(
+        table,
+        "SET TBLPROPERTIES",
+        {"properties": asked},
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    ) as (tx, _):
+        before = tx.metadata.configuration
+        _check_together(before, asked)
+        stored = stored_properties(asked)
+        folded = {key.lower() for key in stored}
+        kept = {key: value for key, value in before.items() if key.lower() not in folded}
+        _stage(tx, {**kept, **stored}, asked)
+    return AlterMetrics(tx.version)
+
+
+async def unset_properties(
+    table: Table | str,
+    names: Iterable[str],
+    *,
+    if_exists: bool = False,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Remove properties of a table, so that their defaults hold again.
+
+    One that is not set is an error, unless `if_exists`.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidPropertyError: a property is not set, or not for users; constraints are for
+            `drop_constraint`.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    wanted = list(names)
+    async with altering(
+        table,
+        "UNSET TBLPROPERTIES",
+        {"properties": wanted, "ifExists": if_exists},
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    ) as (tx, opened):
+        before = tx.metadata.configuration
+        present = {key.lower(): key for key in before}
+        missing = [name for name in wanted if name.lower() not in present]
+        if missing and not if_exists:
+            raise InvalidPropertyError(
+                f"{opened.uri} has no property {missing[0]!r} to unset; leave it out, or say "
+                "if_exists=True"
+            )
+        gone = {present[name.lower()] for name in wanted if name.lower() in present}
+        removed = {key: before[key] for key in gone}
+        _refuse_others(removed)
+        validate_properties(removed)  # what users may not set they may not unset
+        _stage(tx, {key: value for key, value in before.items() if key not in gone}, {})
+    return AlterMetrics(tx.version)
+
+
+def _refuse_others(properties: Mapping[str, str]) -> None:
+    """Refuse what is changed in another way than as a property."""
+    for key in properties:
+        if key.lower().startswith(CONSTRAINT_PREFIX):
+            raise InvalidPropertyError(
+                f"{key} is a constraint, which rows have to be held to; use add_constraint or "
+                "drop_constraint"
+            )
+        if key in PROTOCOL_KEYS:
+            raise InvalidPropertyError(
+                f"{key} of a table that exists follows from its features; ask for a feature by "
+                "'delta.feature.<name>': 'supported'"
+            )
+
+
+def _check_together(before: Mapping[str, str], asked: Mapping[str, str]) -> None:
+    """Hold the new properties against those of the old ones that they depend on."""
+    folded = {key.lower() for key in asked}
+    beside = {
+        key: value
+        for key, value in before.items()
+        if key.lower() in _RETENTIONS and key.lower() not in folded
+    }
+    validate_properties({**beside, **asked})
+    enabled = IN_COMMIT_TIMESTAMPS_ENABLED
+    if enabled.read(asked) and not enabled.read(before):
+        raise UnsupportedFeatureError(
+            f"{enabled.key} can be set when a table is created; this adelta cannot turn it on "
+            "later, since the log would have to say from which version on it holds"
+        )
+
+
+def _stage(tx: Transaction, configuration: Mapping[str, str], asked: Mapping[str, str]) -> None:
+    after = tx.metadata.with_configuration(configuration)
+    schema, properties = after.schema, TableConfiguration(tx.protocol, after).properties
+    check_stats_columns(schema, properties, after.partition_columns)
+    stage_metadata(tx, after, asked)
