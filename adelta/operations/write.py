@@ -222,8 +222,8 @@ async def _write(table: Table, data: Data, request: _Request) -> WriteMetrics:
         return WriteMetrics(None)
     if request.schema_mode != "overwrite":
         await _check_partitioning(table, request)
-    if request.schema_mode is not None or request.mode == "overwrite":
-        await latest_state(table)  # what is changed here should not be out of date already
+    if request.schema_mode is not None or request.partition_overwrite == "dynamic":
+        await latest_state(table)  # what is written before files are read fixes the version
     tx = table.transaction(parameters=request.parameters, user_metadata=request.user_metadata)
     async with tx:
         if request.txn is not None:

@@ -7,10 +7,15 @@ import pytest
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema.evolution import check_evolution, merge_schemas
 from adelta.kernel.schema.types import (
+    BYTE,
+    DATE,
     DOUBLE,
+    FLOAT,
     INTEGER,
     LONG,
+    SHORT,
     STRING,
+    TIMESTAMP_NTZ,
     VOID,
     ArrayType,
     DataType,
@@ -127,3 +132,60 @@ def test_changes_that_files_contradict_are_refused_by_path(
 ) -> None:
     with pytest.raises(SchemaMismatchError, match=path):
         check_evolution(before, after)
+
+
+# ---------------------------------------------------------------------------------------- widening
+
+
+@pytest.mark.parametrize(
+    ("current", "data"),
+    [
+        (BYTE, SHORT),
+        (SHORT, LONG),
+        (FLOAT, DOUBLE),
+        (DATE, TIMESTAMP_NTZ),
+        (DecimalType(10, 2), DecimalType(12, 3)),
+    ],
+)
+def test_a_column_becomes_as_wide_as_the_data_where_that_is_allowed(
+    current: DataType, data: DataType
+) -> None:
+    merged = merge_schemas(struct(a=current), struct(a=data), widening=True)
+    assert merged.fields[0].type == data
+    assert merged.fields[0].metadata == {
+        "delta.typeChanges": [{"fromType": str(current), "toType": str(data)}]
+    }
+    with pytest.raises(SchemaMismatchError, match="'a'"):
+        merge_schemas(struct(a=current), struct(a=data))
+
+
+@pytest.mark.parametrize(
+    ("current", "data"),
+    [
+        (INTEGER, DOUBLE),
+        (INTEGER, DecimalType(10, 0)),
+        (LONG, DOUBLE),
+        (STRING, LONG),
+        (DecimalType(10, 2), DecimalType(10, 4)),
+    ],
+)
+def test_a_column_never_changes_its_kind_or_loses_digits(current: DataType, data: DataType) -> None:
+    with pytest.raises(SchemaMismatchError, match="'a'"):
+        merge_schemas(struct(a=current), struct(a=data), widening=True)
+
+
+def test_changes_of_type_are_told_by_the_nearest_field_behind_those_before() -> None:
+    def around(kind: DataType) -> StructType:
+        deep = ArrayType(ArrayType(kind))
+        return struct(m=MapType(kind, struct(x=deep)))
+
+    once = merge_schemas(around(BYTE), around(SHORT), widening=True)
+    twice = merge_schemas(once, around(LONG), widening=True)
+    outer = twice.fields[0]
+    assert [c["fieldPath"] for c in outer.metadata["delta.typeChanges"]] == ["key", "key"]
+    assert isinstance(outer.type, MapType)
+    assert isinstance(outer.type.value_type, StructType)
+    assert outer.type.value_type.fields[0].metadata["delta.typeChanges"] == [
+        {"fromType": "byte", "toType": "short", "fieldPath": "element.element"},
+        {"fromType": "short", "toType": "long", "fieldPath": "element.element"},
+    ]
