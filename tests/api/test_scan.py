@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import uuid
 from datetime import UTC, date, datetime
 from typing import Any
@@ -374,6 +375,17 @@ async def test_files_of_old_spark_are_read_in_todays_calendar(int96):
         assert (await scan.to_arrow()).num_rows == 1
 
 
+async def test_bounds_in_an_old_calendar_skip_nothing():
+    store = MemoryStore()
+    meant = date(1000, 6, 1)
+    written = (meant - date(1970, 1, 1)).days + 6  # as the Julian calendar had it
+    rows = pa.table({"d": pa.array([written], pa.int32()).cast(pa.date32())})
+    footer = {"org.apache.spark.version": "2.4.8"}
+    line = await put_data(store, "f.parquet", rows, store_schema=False, footer=footer)
+    found = await scanned(store, [*described(rows.schema), line], where="d = date'1000-06-01'")
+    assert found == {"d": [meant]}
+
+
 async def test_int96_before_1970_and_beyond_nanoseconds_is_read_and_never_pruned_by():
     store = MemoryStore()
     times = [datetime(1600, 1, 1, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999999, UTC)]
@@ -513,6 +525,20 @@ async def test_a_row_group_that_may_hold_nan_is_read_for_what_nan_satisfies():
     assert read == 2
     store, commit = await recorded(rows)
     assert (await groups_read(store, commit, "x < 1.5"))[0] == 1
+
+
+async def test_a_bound_that_is_nan_says_nothing():
+    """Some writers let NaN into their bounds, which nothing is above or below of."""
+    store = MemoryStore()
+    rows = pa.table({"x": [1234.5, 7.0]})
+    line = await put_data(store, "f.parquet", rows)
+    data = await store.get("f.parquet")
+    footer = len(data) - int.from_bytes(data[-8:-4], "little") - 8
+    bound, nan = struct.pack("<d", 7.0), struct.pack("<d", float("nan"))
+    assert bound in data[footer:]
+    await store.put("f.parquet", data[:footer] + data[footer:].replace(bound, nan))
+    found = await scanned(store, [*described(rows.schema), line], where="x < 10")
+    assert found == {"x": [7.0]}
 
 
 async def test_bounds_of_widened_columns_are_compared_in_todays_type():
