@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["ChunkStatistics", "FetchedColumns", "ParquetFile"]
 
 _JOINED = 8 * 1024 * 1024  # adjacent chunks are asked for as one range up to this size
+_LARGEST_ROW_GROUP = 8 << 30  # bytes of the columns read: a row group is decoded as a whole
+_MOST_ROWS = 2**31 - 1  # in a row group, as Arrow and Spark count them
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "INT96": 8}
 _ROW_GROUPS_DECODED = 4  # at once, in one read; the worker threads bound it further
 
 
@@ -221,9 +224,11 @@ class ParquetFile:
             UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
         """
         if not fetched.leaves:
+            self._check_memory((), fetched.row_groups)
             rows = sum(self.metadata.row_group(group).num_rows for group in fetched.row_groups)
             return pa.table({"": pa.nulls(rows)}).select([])
         leaves, groups = list(fetched.leaves), list(fetched.row_groups)
+        self._check_memory(leaves, groups)
         reader = _open_sparse(
             SparseFile(self.path, self.size, fetched.pieces), self.path, self.metadata
         )
@@ -284,9 +289,9 @@ class ParquetFile:
         return sum(end - start for start, end in ranges)
 
     def uncompressed_bytes(self, columns: Sequence[ColumnName] | None, row_group: int) -> int:
-        """Bytes of the columns in one row group before compression: a measure of their memory.
+        """The memory that the columns of one row group need at least, once they are decoded.
 
-        Dictionary-encoded columns may need more once they are decoded.
+        Texts that a dictionary holds once may need more.
 
         Raises:
             SchemaMismatchError: the file has no such column.
@@ -294,9 +299,29 @@ class ParquetFile:
         """
         leaves = self._tree.leaf_indices(self._select(columns))
         (group,) = self._groups((row_group,))
+        return self._decoded_bytes(leaves, group)
+
+    def _decoded_bytes(self, leaves: Sequence[int], group: int) -> int:
+        """What runs of equal values and nulls, of which a few bytes make millions, come to."""
         self._chunk_ranges(leaves, (group,))
         chunks = self.metadata.row_group(group)
-        return sum(max(0, chunks.column(leaf).total_uncompressed_size) for leaf in leaves)
+        total = 0
+        for leaf in leaves:
+            chunk = chunks.column(leaf)
+            width = _WIDTHS.get(chunk.physical_type, 4)
+            total += max(chunk.total_uncompressed_size, width * max(chunk.num_values, 0))
+        return total
+
+    def _check_memory(self, leaves: Sequence[int], groups: Sequence[int]) -> None:
+        for group in groups:
+            rows = self.metadata.row_group(group).num_rows
+            if rows > _MOST_ROWS or self._decoded_bytes(leaves, group) > _LARGEST_ROW_GROUP:
+                raise InvalidTableError(
+                    f"{self.path}: its row group {group} of {rows:,} rows needs more than "
+                    f"{_LARGEST_ROW_GROUP >> 30} GiB of memory at once. Read fewer of its columns, "
+                    "or rewrite the file with smaller row groups; if nobody meant it to be so "
+                    "large, remove it from the table."
+                )
 
     def statistics(self, row_group: int, column: ColumnName) -> ChunkStatistics | None:
         """What the footer says of a leaf in one row group; None where it says nothing.
