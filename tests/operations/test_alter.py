@@ -124,6 +124,19 @@ async def test_properties_that_a_table_cannot_have_are_refused(
     assert (await table.snapshot()).version == 0
 
 
+async def test_a_property_is_held_against_those_that_the_table_has() -> None:
+    table = await new_table()
+    await set_properties(
+        table,
+        {
+            "delta.logRetentionDuration": "interval 90 days",
+            "delta.deletedFileRetentionDuration": "interval 60 days",
+        },
+    )
+    with pytest.raises(InvalidPropertyError, match="shorter"):
+        await set_properties(table, {"delta.logRetentionDuration": "interval 50 days"})
+
+
 async def test_properties_are_unset_if_they_are_there() -> None:
     table = await new_table(own="1", other="2")
     assert await unset_properties(table, ["own"]) == AlterMetrics(1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import deltalake
@@ -167,6 +169,31 @@ async def test_partitions_are_told_apart_by_all_of_their_columns() -> None:
     new = pa.table({"id": [20, 40], "a": [1, None], "b": ["v", None]})
     await write_table(uri, new, mode="overwrite", partition_overwrite="dynamic")
     assert await contents(uri) == [(1, 1, "u"), (20, 1, "v"), (3, 2, "u"), (40, None, None)]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([date(2024, 1, 1), date(1, 1, 1), None]),
+        pa.array([datetime(2024, 1, 1, 1, 2, 3, 4, UTC), datetime(1960, 1, 1, tzinfo=UTC), None]),
+        pa.array([datetime(2024, 1, 1, 1, 2, 3, 4), datetime(1960, 1, 1), None]),
+        pa.array([Decimal("1.10"), Decimal("-0.01"), None]),
+        pa.array([float("nan"), -0.0, None]),
+        pa.array([True, False, None]),
+        pa.array([b"\x00a", b"b", None]),
+        pa.array(["it's", "a%=/\\b", None]),
+    ],
+    ids=lambda values: str(values.type),
+)
+async def test_partitions_of_every_type_are_found_again(values: Any) -> None:
+    uri = address()
+    data = pa.table({"id": [0, 1, 2], "p": values})
+    await write_table(uri, data, partition_by=["p"])
+    for place in range(3):
+        new = data.slice(place, 1).set_column(0, "id", pa.array([place + 10]))
+        done = await write_table(uri, new, mode="overwrite", partition_overwrite="dynamic")
+        assert done.num_removed_files == 1
+    assert [row[0] for row in await contents(uri)] == [10, 11, 12]
 
 
 async def test_without_new_rows_a_dynamic_overwrite_removes_nothing() -> None:
