@@ -99,7 +99,7 @@ class S3Store:
         return (await self._client.send(self._get(path))).body
 
     async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
-        """The whole object, and what the answer's headers say of it. Raises: ObjectNotFoundError."""
+        """The whole object, and what its headers say of it. Raises: ObjectNotFoundError."""
         answer = await self._client.send(self._get(path))
         return answer.body, _meta(path, len(answer.body), answer.headers)
 
