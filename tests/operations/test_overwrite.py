@@ -11,6 +11,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 
+from adelta.changes import changes
 from adelta.errors import (
     ConcurrentAppendError,
     InvalidExpressionError,
@@ -286,3 +287,29 @@ async def test_a_change_data_feed_takes_whole_files_and_refuses_a_rewrite() -> N
         await replace_by_hand(uri)
     await write_table(uri, ROWS, mode="overwrite")
     assert len(await contents(uri)) == 4
+
+
+async def test_the_change_data_feed_of_appends_and_overwrites_is_read_from_their_files() -> None:
+    table = await create_table(
+        address(),
+        ROWS.schema,
+        partition_by=["p"],
+        properties={"delta.enableChangeDataFeed": "true"},
+    )
+    await write_table(table, rows([1, 2], ["x", "y"]))
+    await write_table(table, rows([3], ["x"]), mode="overwrite", replace_where="p = 'x'")
+    await write_table(table, rows([4], ["z"]), mode="overwrite")
+    found = [
+        (row["_commit_version"], row["_change_type"], row["id"])
+        async for batch in changes(table, since=0)
+        for row in batch.to_pylist()
+    ]
+    assert sorted(found) == [
+        (1, "insert", 1),
+        (1, "insert", 2),
+        (2, "delete", 1),
+        (2, "insert", 3),
+        (3, "delete", 2),
+        (3, "delete", 3),
+        (3, "insert", 4),
+    ]
