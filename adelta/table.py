@@ -122,8 +122,8 @@ class Table:
         """Changes to be committed as one version: an asynchronous context manager.
 
         `operation` is what the table's history will call it, and `parameters` are what it will say
-        of how that was done. `isolation` is ``Serializable`` or
-        ``WriteSerializable``. Lost races are run again for `timeout` seconds.
+        of how that was done. `isolation` is ``Serializable`` or ``WriteSerializable``. Lost races
+        are run again for `timeout` seconds.
 
         Raises:
             InvalidOptionError: there is no such isolation level.

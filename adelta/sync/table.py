@@ -71,8 +71,8 @@ class Table(Handle[_AsyncTable]):
         """Changes to be committed as one version: a context manager.
 
         `operation` is what the table's history will call it, and `parameters` are what it will say
-        of how that was done. `isolation` is ``Serializable`` or
-        ``WriteSerializable``. Lost races are run again for `timeout` seconds.
+        of how that was done. `isolation` is ``Serializable`` or ``WriteSerializable``. Lost races
+        are run again for `timeout` seconds.
 
         Raises:
             InvalidOptionError: there is no such isolation level.

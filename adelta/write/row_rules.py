@@ -102,8 +102,8 @@ class _Computed:
 class RowRules:
     """The rules of one table, in the order in which they apply.
 
-    `generated` are the columns with a generation expression and that expression bound; `inputs` is
-    the schema that these see.
+    `generated` are the columns with a generation expression, and that expression bound. Defaults
+    are bound when they are needed: one that adelta cannot evaluate harms no row that has a value.
     """
 
     schema: StructType
