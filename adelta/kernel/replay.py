@@ -77,17 +77,16 @@ def reconcile(
     index = arrow.arange(0, len(keys))
     order = pc.sort_indices(
         arrow.table({"v": versions, "k": kind, "i": index}),
-        sort_keys=[("v", "ascending"), ("k", "ascending"), ("i", "ascending")],
+        sort_keys=[("v", "descending"), ("k", "descending"), ("i", "descending")],
     )
-    # the last row of each key, in ascending order of version, is the action that counts
-    ranked = arrow.table({"key": keys.take(order), "rank": arrow.arange(0, len(keys))})
-    last = ranked.group_by("key", use_threads=False).aggregate([("rank", "max")])
-    winners = pc.take(order, last.column("rank_max").combine_chunks()).cast(pa.int64())
+    # of each key the first row in descending order is the action that counts
+    newest_first = keys.take(order)
+    seen = pc.unique(newest_first)
+    winners = pc.take(order, pc.index_in(seen, value_set=newest_first)).cast(pa.int64())
     winners = winners.take(pc.sort_indices(winners))
     is_add = pc.less(winners, adds.num_rows)
     live = adds.take(winners.filter(is_add)).drop_columns([VERSION_COLUMN])
     gone = removes.take(pc.subtract(winners.filter(pc.invert(is_add)), adds.num_rows))
-    seen = last.column("key").combine_chunks()
     paths = pc.unique(pc.list_element(pc.split_pattern(seen, "\x00", max_splits=1), 0))
     return ReconciledTail(live, gone.drop_columns([VERSION_COLUMN]), seen, paths)
 

@@ -44,11 +44,23 @@ class DecodedCommit:
     metadata: Metadata | None
     set_transactions: tuple[SetTransaction, ...]
     domain_metadata: tuple[DomainMetadata, ...]
-    adds: pa.Table
-    removes: pa.Table
-    cdc: pa.Table
     batch: ActionBatch = field(repr=False)
     timestamp_ms: int | None = None
+
+    @property
+    def adds(self) -> pa.Table:
+        """The files added."""
+        return self.batch.adds.drop_columns([VERSION_COLUMN])
+
+    @property
+    def removes(self) -> pa.Table:
+        """The files removed."""
+        return self.batch.removes.drop_columns([VERSION_COLUMN])
+
+    @property
+    def cdc(self) -> pa.Table:
+        """The files of row changes."""
+        return self.batch.cdc.drop_columns([VERSION_COLUMN])
 
 
 def decode_commit(version: int, data: bytes, timestamp_ms: int | None = None) -> DecodedCommit:
@@ -57,7 +69,7 @@ def decode_commit(version: int, data: bytes, timestamp_ms: int | None = None) ->
     Raises:
         InvalidTableError: the file is damaged.
     """
-    batch = decode_commits([(version, data)])
+    batch = decode_commits([(version, data)], lazily=True)
     protocols, metadata = batch.protocols, batch.metadata
     return DecodedCommit(
         version=version,
@@ -66,9 +78,6 @@ def decode_commit(version: int, data: bytes, timestamp_ms: int | None = None) ->
         metadata=metadata[-1][1] if metadata else None,
         set_transactions=tuple(txn for _, txn in batch.set_transactions),
         domain_metadata=tuple(domain for _, domain in batch.domain_metadata),
-        adds=batch.adds.drop_columns([VERSION_COLUMN]),
-        removes=batch.removes.drop_columns([VERSION_COLUMN]),
-        cdc=batch.cdc.drop_columns([VERSION_COLUMN]),
         batch=batch,
         timestamp_ms=timestamp_ms,
     )
@@ -132,7 +141,9 @@ def _decode(files: Sequence[LogPath], data: Sequence[bytes]) -> list[ActionBatch
     pairs = zip(files, data, strict=True)
     for kind, run in groupby(pairs, key=lambda pair: pair[0].kind):
         if kind is LogFileKind.COMMIT:
-            batches.append(decode_commits([(file.version, body) for file, body in run]))
+            batches.append(
+                decode_commits([(file.version, body) for file, body in run], lazily=True)
+            )
         else:
             batches += [decode_actions(body, file.version, file.path) for file, body in run]
     return batches

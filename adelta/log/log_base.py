@@ -149,7 +149,7 @@ async def reconciled(
     batches: Sequence[ActionBatch], root: str, onto: ReconciledTail | None = None
 ) -> ReconciledTail:
     """What commits leave, after those that left `onto`."""
-    if not any(batch.adds.num_rows or batch.removes.num_rows for batch in batches):
+    if not any(batch.changes_files for batch in batches):
         return onto or ReconciledTail.nothing()
     return await in_thread(reconcile, batches, root, onto=onto)
 

@@ -58,7 +58,7 @@ __all__ = ["LogState", "load_state", "refresh_state"]
 _MAX_TAIL = 1000  # commits carried along before a newer checkpoint is taken instead
 _KEPT_WHOLE = 16 << 20  # a smaller checkpoint is read at once, and its files are kept
 _GROUPS_AHEAD = 8
-_BYTES_AHEAD = 64 << 20
+_BYTES_AHEAD = 48 << 20
 _SPECULATIVE = 2  # commits asked for at once: one more than there mostly is
 _FEW_COMMITS = 8  # as fast to read as a checksum, and wanted later in any case
 

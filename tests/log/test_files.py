@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from contextlib import aclosing
@@ -367,9 +368,13 @@ def _parsed(line: Line, *, keep_text: bool) -> Line:
 
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(commits=histories(), where=WHERE, data=st.data())
-async def test_every_way_to_a_list_of_files_gives_what_replaying_all_gives(
+def test_every_way_to_a_list_of_files_gives_what_replaying_all_gives(
     commits: list[list[Line]], where: str, data: st.DataObject
 ) -> None:
+    asyncio.run(check_every_way(commits, where, data))
+
+
+async def check_every_way(commits: list[list[Line]], where: str, data: st.DataObject) -> None:
     store = MemoryStore()
     for version, lines in enumerate(commits):
         await put_commit(store, version, *(TABLE if version == 0 else ()), *lines)

@@ -314,9 +314,9 @@ async def long_log(store: CountingStore, **hint: Any) -> None:
 
 
 async def test_a_long_log_with_a_hint_is_opened_in_three_round_trips() -> None:
-    store = Rounds(MemoryStore())
-    await long_log(store)
-    store.rounds = 0
+    inner = MemoryStore()
+    await long_log(CountingStore(inner))
+    store = Rounds(inner)
     state = await load_state(store)
     assert state.version == 1102
     assert store.rounds <= 3
@@ -324,9 +324,9 @@ async def test_a_long_log_with_a_hint_is_opened_in_three_round_trips() -> None:
 
 
 async def test_a_young_log_is_opened_in_two_round_trips() -> None:
-    store = Rounds(MemoryStore())
-    await history(store, 4)
-    store.rounds = 0
+    inner = MemoryStore()
+    await history(CountingStore(inner), 4)
+    store = Rounds(inner)
     await load_state(store)
     assert store.rounds == 2
 

@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 VERSION_COLUMN = "version"
+_KEPT_AS_ROWS = 64  # file actions; more of them are smaller as a table
 CDC_SCHEMA = pa.schema(
     [
         ("path", pa.string()),
@@ -131,14 +132,15 @@ def encode_commit(actions: Iterable[Action]) -> bytes:
 class ActionBatch:
     """The actions of the commits `versions`, which ascend.
 
-    `adds` has `ADD_SCHEMA`, `removes` `REMOVE_SCHEMA` and `cdc` `CDC_SCHEMA`, each with the column
-    `version` (int64) behind. Singletons stand beside the version that they came with.
+    Singletons stand beside the version that they came with. File actions are tables, made when
+    they are first asked for where the batch was decoded `lazily`, and then malformed ones are
+    found.
     """
 
     versions: tuple[int, ...]
-    adds: pa.Table
-    removes: pa.Table
-    cdc: pa.Table
+    _adds: _Rows = field(repr=False)
+    _removes: _Rows = field(repr=False)
+    _cdc: _Rows = field(repr=False)
     protocols: tuple[tuple[int, Protocol], ...] = ()
     metadata: tuple[tuple[int, Metadata], ...] = ()
     set_transactions: tuple[tuple[int, SetTransaction], ...] = ()
@@ -147,19 +149,56 @@ class ActionBatch:
     sidecars: tuple[Sidecar, ...] = ()
     checkpoint_metadata: CheckpointMetadata | None = None
 
+    @property
+    def adds(self) -> pa.Table:
+        """Live files, with `ADD_SCHEMA` and behind it the column `version` (int64)."""
+        return self._adds.table()
+
+    @property
+    def removes(self) -> pa.Table:
+        """Tombstones, with `REMOVE_SCHEMA` and behind it the column `version` (int64)."""
+        return self._removes.table()
+
+    @property
+    def cdc(self) -> pa.Table:
+        """Files of row changes, with `CDC_SCHEMA` and behind it the column `version` (int64)."""
+        return self._cdc.table()
+
+    @property
+    def changes_files(self) -> bool:
+        """Whether there is a live file or a tombstone; without making tables."""
+        return len(self._adds) + len(self._removes) > 0
+
 
 @dataclass(slots=True)
 class _Rows:
-    """Bodies of one kind of file action, and the version of each."""
+    """File actions of one kind: their bodies and the version of each, or the table made of them."""
 
+    schema: pa.Schema
+    names: Mapping[str, str]
     bodies: list[dict[str, Any]] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
+    made: pa.Table | None = None
+
+    def __len__(self) -> int:
+        bodies, made = self.bodies, self.made
+        return len(bodies) if made is None else made.num_rows
+
+    def table(self) -> pa.Table:
+        """The table. Threads may ask at the same time: rows are looked at before `made`."""
+        bodies, versions, made = self.bodies, self.versions, self.made
+        if made is None:
+            made = self.made = _table(bodies, versions, self.schema, self.names)
+            self.bodies, self.versions = [], []
+        return made
 
 
-def decode_commits(commits: Sequence[tuple[int, bytes]]) -> ActionBatch:
+def decode_commits(commits: Sequence[tuple[int, bytes]], *, lazily: bool = False) -> ActionBatch:
     """The actions of commit files, given as (version, content) in ascending order.
 
-    Actions and fields that the protocol does not name are ignored.
+    Actions and fields that the protocol does not name are ignored. With `lazily`, a few file
+    actions are made tables of when they are asked for: the first table of a process can cost it
+    the import of pandas.
 
     Raises:
         InvalidTableError: a line is not JSON, or an action is malformed; the version is named.
@@ -167,7 +206,7 @@ def decode_commits(commits: Sequence[tuple[int, bytes]]) -> ActionBatch:
     collector = _Collector()
     for version, data in commits:
         collector.add_commit(version, data)
-    return collector.batch(tuple(version for version, _ in commits))
+    return collector.batch(tuple(version for version, _ in commits), lazily=lazily)
 
 
 def decode_actions(data: bytes, version: int, source: str) -> ActionBatch:
@@ -185,9 +224,9 @@ class _Collector:
     """Sorts decoded lines by the kind of their action."""
 
     def __init__(self) -> None:
-        self.adds = _Rows()
-        self.removes = _Rows()
-        self.cdc = _Rows()
+        self.adds = _Rows(ADD_SCHEMA, ADD_JSON_NAMES)
+        self.removes = _Rows(REMOVE_SCHEMA, REMOVE_JSON_NAMES)
+        self.cdc = _Rows(CDC_SCHEMA, ADD_JSON_NAMES)
         self.protocols: list[tuple[int, Protocol]] = []
         self.metadata: list[tuple[int, Metadata]] = []
         self.txns: list[tuple[int, SetTransaction]] = []
@@ -237,12 +276,16 @@ class _Collector:
         elif kind == "checkpointMetadata":
             self.checkpoint = CheckpointMetadata.from_json(body)
 
-    def batch(self, versions: tuple[int, ...]) -> ActionBatch:
+    def batch(self, versions: tuple[int, ...], *, lazily: bool = False) -> ActionBatch:
+        kinds = self._files.values()
+        if not lazily or sum(map(len, kinds)) > _KEPT_AS_ROWS:
+            for rows in kinds:
+                rows.table()
         return ActionBatch(
             versions=versions,
-            adds=_table(self.adds, ADD_SCHEMA, ADD_JSON_NAMES),
-            removes=_table(self.removes, REMOVE_SCHEMA, REMOVE_JSON_NAMES),
-            cdc=_table(self.cdc, CDC_SCHEMA, ADD_JSON_NAMES),
+            _adds=self.adds,
+            _removes=self.removes,
+            _cdc=self.cdc,
             protocols=tuple(self.protocols),
             metadata=tuple(self.metadata),
             set_transactions=tuple(self.txns),
@@ -257,18 +300,23 @@ def _where(version: int, number: int, source: str | None) -> str:
     return f"line {number} of {source or f'the commit of version {version}'}"
 
 
-def _table(rows: _Rows, schema: pa.Schema, names: Mapping[str, str]) -> pa.Table:
+def _table(
+    bodies: list[dict[str, Any]], versions: list[int], schema: pa.Schema, names: Mapping[str, str]
+) -> pa.Table:
     """Bodies as a table of `schema` with the version behind."""
+    whole = schema.append(_VERSION)
+    if not bodies:
+        return whole.empty_table()
     columns: list[pa.Array[Any]] = []
     for column in schema:
         name = names[column.name]
-        values = [body.get(name) for body in rows.bodies]
+        values = [body.get(name) for body in bodies]
         try:
             columns.append(_array(values, column.type))
         except _UNFIT as error:
-            _name_the_culprit(rows, name, column.type, error)
-    columns.append(pa.array(rows.versions, pa.int64()))
-    return pa.Table.from_arrays(columns, schema=schema.append(_VERSION))
+            _name_the_culprit(bodies, versions, name, column.type, error)
+    columns.append(pa.array(versions, pa.int64()))
+    return pa.Table.from_arrays(columns, schema=whole)
 
 
 _VERSION = pa.field(VERSION_COLUMN, pa.int64())
@@ -308,8 +356,14 @@ def _text(value: object) -> str | None:
     return orjson.dumps(value).decode()
 
 
-def _name_the_culprit(rows: _Rows, name: str, kind: pa.DataType, cause: Exception) -> None:
-    for body, version in zip(rows.bodies, rows.versions, strict=True):
+def _name_the_culprit(
+    bodies: list[dict[str, Any]],
+    versions: list[int],
+    name: str,
+    kind: pa.DataType,
+    cause: Exception,
+) -> None:
+    for body, version in zip(bodies, versions, strict=True):
         try:
             _array([body.get(name)], kind)
         except _UNFIT as error:
