@@ -59,6 +59,7 @@ class ColumnTree:
         self.num_leaves = 0
         self.columns = tuple(self._node(field, (), ()) for field in schema)
         """The top-level fields, in the schema's order."""
+        self._by_name = {node.name: node for node in reversed(self.columns)}
 
     def _node(
         self, field: pa.Field[Any], parent: tuple[str, ...], physical: tuple[str, ...]
@@ -78,8 +79,10 @@ class ColumnTree:
     def find(self, name: ColumnName) -> tuple[ColumnNode, ...]:
         """The fields from the top level down to the one named; empty where there is none."""
         if isinstance(name, tuple):
-            return _by_steps(self.columns, name)
-        return _by_text(self.columns, name)
+            first = self._by_name.get(name[0]) if name else None
+            return () if first is None else _by_steps((first,), name)
+        literal = self._by_name.get(name)
+        return _by_text(self.columns, name) if literal is None else (literal,)
 
     def leaf_indices(self, columns: Sequence[tuple[ColumnNode, ...]]) -> list[int]:
         """Numbers of the leaves to read for the fields found, ascending.

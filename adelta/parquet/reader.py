@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["ChunkStatistics", "FetchedColumns", "ParquetFile"]
+__all__ = ["ChunkStatistics", "FetchedColumns", "ParquetFile", "SelectedColumns"]
 
 _JOINED = 8 * 1024 * 1024  # adjacent chunks are asked for as one range up to this size
 _LARGEST_ROW_GROUP = 8 << 30  # bytes of the columns read: a row group is decoded as a whole
@@ -59,12 +59,19 @@ class ChunkStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class SelectedColumns:
+    """Columns that `ParquetFile.select` has found: their leaves, and the order asked for."""
+
+    leaves: tuple[int, ...]
+    order: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
 class FetchedColumns:
-    """What `ParquetFile.fetch` has brought: the bytes of some leaves in some row groups."""
+    """What `ParquetFile.fetch` has brought: the bytes of some columns in some row groups."""
 
     row_groups: tuple[int, ...]
-    leaves: tuple[int, ...]
-    order: list[int] | None
+    columns: SelectedColumns
     pieces: tuple[tuple[int, memoryview], ...] = field(repr=False)
 
 
@@ -179,7 +186,7 @@ class ParquetFile:
             ObjectNotFoundError: the object is no longer there.
         """
         fetched = await self.fetch(columns, row_groups=row_groups)
-        if len(fetched.row_groups) <= 1 or not fetched.leaves:
+        if len(fetched.row_groups) <= 1 or not fetched.columns.leaves:
             return await in_thread(self.decode, fetched)
         each = [replace(fetched, row_groups=(group,)) for group in fetched.row_groups]
         tables = await map_concurrent(
@@ -187,9 +194,20 @@ class ParquetFile:
         )
         return pa.concat_tables(tables)
 
+    def select(self, columns: Sequence[ColumnName] | None) -> SelectedColumns:
+        """The columns, found: to be found once where `fetch` is called for each row group.
+
+        Raises:
+            SchemaMismatchError: the file has no such column.
+        """
+        selection = self._select(columns)
+        order = _top_level_order(selection)
+        leaves = self._tree.leaf_indices(selection)
+        return SelectedColumns(tuple(leaves), None if order is None else tuple(order))
+
     async def fetch(
         self,
-        columns: Sequence[ColumnName] | None = None,
+        columns: Sequence[ColumnName] | SelectedColumns | None = None,
         *,
         row_groups: Sequence[int] | None = None,
     ) -> FetchedColumns:
@@ -202,19 +220,17 @@ class ParquetFile:
             ObjectNotFoundError: the object is no longer there.
         """
         groups = tuple(self._groups(row_groups))
-        selection = self._select(columns)
-        leaves = tuple(self._tree.leaf_indices(selection))
-        order = _top_level_order(selection)
-        if not leaves or not groups:
-            return FetchedColumns(groups, leaves, order, ())
-        if all((group, leaf) in self._ranges for group in groups for leaf in leaves):
-            found = self._chunk_ranges(leaves, groups)
+        chosen = columns if isinstance(columns, SelectedColumns) else self.select(columns)
+        if not chosen.leaves or not groups:
+            return FetchedColumns(groups, chosen, ())
+        if all((group, leaf) in self._ranges for group in groups for leaf in chosen.leaves):
+            found = self._chunk_ranges(chosen.leaves, groups)
         else:
-            found = await in_thread(self._chunk_ranges, leaves, groups)
+            found = await in_thread(self._chunk_ranges, chosen.leaves, groups)
         held = [self._held] if len(self._held[1]) else []
         wanted = join_adjacent(found, limit=_JOINED)
         pieces = held + await self._fetch(subtract(wanted, _extents(held)))
-        return FetchedColumns(groups, leaves, order, tuple(pieces))
+        return FetchedColumns(groups, chosen, tuple(pieces))
 
     def decode(self, fetched: FetchedColumns) -> pa.Table:
         """The rows of what was fetched. CPU-heavy: call it in a worker thread.
@@ -223,11 +239,11 @@ class ParquetFile:
             InvalidTableError: the object is damaged.
             UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
         """
-        if not fetched.leaves:
+        if not fetched.columns.leaves:
             self._check_memory((), fetched.row_groups)
             rows = sum(self.metadata.row_group(group).num_rows for group in fetched.row_groups)
             return pa.table({"": pa.nulls(rows)}).select([])
-        leaves, groups = list(fetched.leaves), list(fetched.row_groups)
+        leaves, groups = list(fetched.columns.leaves), list(fetched.row_groups)
         self._check_memory(leaves, groups)
         reader = _open_sparse(
             SparseFile(self.path, self.size, fetched.pieces), self.path, self.metadata
@@ -247,7 +263,8 @@ class ParquetFile:
                 f"{self.path}: holds {table.num_rows:,} rows where its footer says {rows:,}. The "
                 "object is damaged: restore it, or remove it from the table."
             )
-        return table if fetched.order is None else table.select(fetched.order)
+        order = fetched.columns.order
+        return table if order is None else table.select(list(order))
 
     async def read_row_group(
         self, row_group: int, columns: Sequence[ColumnName] | None = None
@@ -277,18 +294,22 @@ class ParquetFile:
         with reading(self.path):
             return tuple(self.metadata.schema.column(leaf).physical_type for leaf in leaves)
 
-    def column_bytes(self, columns: Sequence[ColumnName] | None, row_group: int) -> int:
+    def column_bytes(
+        self, columns: Sequence[ColumnName] | SelectedColumns | None, row_group: int
+    ) -> int:
         """Bytes that a read of the columns takes from the store for one row group.
 
         Raises:
             SchemaMismatchError: the file has no such column.
             InvalidUseError: the file has no such row group.
         """
-        leaves = self._tree.leaf_indices(self._select(columns))
-        ranges = self._chunk_ranges(leaves, self._groups((row_group,)))
+        chosen = columns if isinstance(columns, SelectedColumns) else self.select(columns)
+        ranges = self._chunk_ranges(chosen.leaves, self._groups((row_group,)))
         return sum(end - start for start, end in ranges)
 
-    def uncompressed_bytes(self, columns: Sequence[ColumnName] | None, row_group: int) -> int:
+    def uncompressed_bytes(
+        self, columns: Sequence[ColumnName] | SelectedColumns | None, row_group: int
+    ) -> int:
         """The memory that the columns of one row group need at least, once they are decoded.
 
         Texts that a dictionary holds once may need more.
@@ -297,9 +318,9 @@ class ParquetFile:
             SchemaMismatchError: the file has no such column.
             InvalidUseError: the file has no such row group.
         """
-        leaves = self._tree.leaf_indices(self._select(columns))
+        chosen = columns if isinstance(columns, SelectedColumns) else self.select(columns)
         (group,) = self._groups((row_group,))
-        return self._decoded_bytes(leaves, group)
+        return self._decoded_bytes(chosen.leaves, group)
 
     def _decoded_bytes(self, leaves: Sequence[int], group: int) -> int:
         """What runs of equal values and nulls, of which a few bytes make millions, come to."""

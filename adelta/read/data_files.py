@@ -25,7 +25,7 @@ from adelta.kernel.scan_plan import (
 )
 from adelta.kernel.schema.calendar import LegacyCalendar, legacy_calendar, rebase
 from adelta.log.deletion_vector_reader import read_deletion_vector
-from adelta.parquet.reader import FetchedColumns, ParquetFile
+from adelta.parquet.reader import FetchedColumns, ParquetFile, SelectedColumns
 from adelta.read.row_groups import RowGroupSkipping
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Piece:
 class _Opened:
     piece: Piece
     parquet: ParquetFile
-    columns: list[tuple[str, ...]]
+    columns: SelectedColumns
     deleted: BitMap64 | None
     legacy: LegacyCalendar | None
     row_groups: dict[int, tuple[int, int]]
@@ -198,25 +198,26 @@ class _Opener:
         if deleted is not None and vector is not None:
             source = f"{self._roots.store.uri}: {piece.file.path}"
             check_bounds(deleted, parquet.num_rows, vector.cardinality, source)
-        found = file_column_indices(self._plan, parquet.schema)
-        names = [parquet.schema.field(index).name for _, index in found if index is not None]
-        names += row_id_columns(self._plan, parquet.schema)
-        columns: list[tuple[str, ...]] = [(name,) for name in dict.fromkeys(names)]
-        groups = await in_thread(self._row_groups, piece, parquet, columns)
+        columns, groups = await in_thread(self._choose, piece, parquet)
         legacy = legacy_calendar(parquet.metadata.metadata)
         return _Opened(piece, parquet, columns, deleted, legacy, groups)
 
-    def _row_groups(
-        self, piece: Piece, parquet: ParquetFile, columns: list[tuple[str, ...]]
-    ) -> dict[int, tuple[int, int]]:
-        """The row groups worth reading: the bytes of their columns as they are, and decoded."""
-        return {
+    def _choose(
+        self, piece: Piece, parquet: ParquetFile
+    ) -> tuple[SelectedColumns, dict[int, tuple[int, int]]]:
+        """The columns to read, and the row groups worth it: bytes of each, stored and decoded."""
+        found = file_column_indices(self._plan, parquet.schema)
+        names = [parquet.schema.field(index).name for _, index in found if index is not None]
+        names += row_id_columns(self._plan, parquet.schema)
+        columns = parquet.select([(name,) for name in dict.fromkeys(names)])
+        groups = {
             group: (
                 parquet.column_bytes(columns, group),
                 parquet.uncompressed_bytes(columns, group),
             )
             for group in self._skipping.kept(piece.file, parquet)
         }
+        return columns, groups
 
     async def _deleted(self, piece: Piece) -> BitMap64 | None:
         vector = piece.file.deletion_vector

@@ -15,7 +15,7 @@ from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.scan_plan.plan import ROW_COMMIT_VERSION, ROW_ID, ScanPlan
 from adelta.kernel.scan_plan.row_ids import attached
 from adelta.kernel.schema.arrow import to_arrow_schema, to_arrow_type
-from adelta.kernel.schema.conform import conform, find_field
+from adelta.kernel.schema.conform import conform, find_fields
 from adelta.kernel.schema.names import physical_name
 from adelta.kernel.schema.variant.text import variants_as_text
 
@@ -33,8 +33,9 @@ def file_column_indices(
     plan: ScanPlan, file_schema: pa.Schema
 ) -> list[tuple[StructField, int | None]]:
     """For every column to look for, which of the file's columns holds it; None where none does."""
-    fields = list(file_schema)
-    return [(f, find_field(fields, f, plan.mapping_mode)) for f in plan.file_columns]
+    wanted = plan.file_columns
+    found = find_fields(list(file_schema), wanted, plan.mapping_mode)
+    return list(zip(wanted, found, strict=True))
 
 
 def assemble(

@@ -128,8 +128,8 @@ def plan_columns(
         taken = next(filter(None, (schema.field(f.name) for f in _ROW_IDS)), None)
         if taken is not None:
             raise SchemaMismatchError(
-                f"the table has a column {taken.name!r} of its own, which row ids would hide; rename "
-                "it, or scan without row ids"
+                f"the table has a column {taken.name!r} of its own, which row ids would hide; "
+                "rename it, or scan without row ids"
             )
     return ScanPlan(
         schema,

@@ -20,7 +20,7 @@ from adelta.kernel.schema.variant.shredding import unshred
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ColumnMappingMode", "conform", "find_field"]
+__all__ = ["ColumnMappingMode", "conform", "find_field", "find_fields"]
 
 ColumnMappingMode = str
 """How files name columns: ``none``, ``name`` or ``id`` (PROTOCOL.md, "Column Mapping")."""
@@ -36,26 +36,35 @@ arrow: Any = pa  # the stubs know neither `arange` nor types chosen at run time
 def find_field(
     fields: Sequence[pa.Field[Any]], wanted: t.StructField, mode: ColumnMappingMode
 ) -> int | None:
-    """Which of a file's fields holds the logical field `wanted`; None where the file lacks it.
+    """Which of a file's fields holds the logical field `wanted`; None where the file lacks it."""
+    return find_fields(fields, (wanted,), mode)[0]
 
-    By field id in the mode ``id``, where it has one, else by physical name: as written, else
+
+def find_fields(
+    fields: Sequence[pa.Field[Any]], wanted: Sequence[t.StructField], mode: ColumnMappingMode
+) -> list[int | None]:
+    """Which of a file's fields holds each of the logical fields; None for what the file lacks.
+
+    By field id in the mode ``id``, where a column has one, else by physical name: as written, else
     ignoring case.
     """
-    if mode == "id" and column_id(wanted) is not None:
-        field_id = str(column_id(wanted)).encode()
-        for index, field in enumerate(fields):
-            if (field.metadata or {}).get(_FIELD_ID) == field_id:
-                return index
-        return None
-    name = physical_name(wanted, mode)
-    for index, field in enumerate(fields):
-        if field.name == name:
-            return index
-    folded = name.lower()
-    for index, field in enumerate(fields):
-        if field.name.lower() == folded:
-            return index
-    return None
+    ids: dict[bytes, int] = {}
+    names: dict[str, int] = {}
+    folded: dict[str, int] = {}
+    for index in reversed(range(len(fields))):  # of several the first one counts
+        field = fields[index]
+        names[field.name] = folded[field.name.lower()] = index
+        if mode == "id" and field.metadata:
+            ids[field.metadata.get(_FIELD_ID, b"")] = index
+    found: list[int | None] = []
+    for one in wanted:
+        if mode == "id" and column_id(one) is not None:
+            found.append(ids.get(str(column_id(one)).encode()))
+            continue
+        name = physical_name(one, mode)
+        index_or_none = names.get(name)
+        found.append(folded.get(name.lower()) if index_or_none is None else index_or_none)
+    return found
 
 
 def conform(values: Values, target: t.DataType, mode: ColumnMappingMode, column: str) -> Values:
@@ -94,8 +103,8 @@ def _struct(
     struct = values
     fields = [struct.type.field(i) for i in range(struct.type.num_fields)]
     children = []
-    for wanted in target:
-        index = find_field(fields, wanted, mode)
+    found = find_fields(fields, target.fields, mode)
+    for wanted, index in zip(target, found, strict=True):
         if index is None:
             children.append(arrow.nulls(len(struct), to_arrow_type(wanted.type)))
         else:

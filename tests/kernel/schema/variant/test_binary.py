@@ -35,7 +35,9 @@ leaves = st.one_of(
     st.booleans(),
     st.integers(-(1 << 63), (1 << 63) - 1),
     st.floats(allow_nan=False),
-    st.decimals(allow_nan=False, allow_infinity=False, places=7, min_value=-(10**20)),
+    st.decimals(
+        allow_nan=False, allow_infinity=False, places=7, min_value=-(10**20), max_value=10**20
+    ),
     st.text(max_size=80),
     st.binary(max_size=80),
     st.uuids(),
