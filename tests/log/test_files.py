@@ -366,7 +366,9 @@ def _parsed(line: Line, *, keep_text: bool) -> Line:
     return {"add": body | {"partitionValues_parsed": {"part": values["part"], "day": day}}}
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(commits=histories(), where=WHERE, data=st.data())
 def test_every_way_to_a_list_of_files_gives_what_replaying_all_gives(
     commits: list[list[Line]], where: str, data: st.DataObject
