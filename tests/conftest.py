@@ -6,6 +6,19 @@ import os
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# The same examples every time, so that a run says something of the code alone, and no limits of
+# time, which say something of the machine. `HYPOTHESIS_PROFILE=random` searches further.
+settings.register_profile(
+    "fixed",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("random", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 pytest_plugins = ["tests.support.s3_server"]
 
