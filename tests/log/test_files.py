@@ -392,6 +392,8 @@ async def check_every_way(commits: list[list[Line]], where: str, data: st.DataOb
     assert Counter(file_keys(lazily.table).to_pylist()) == expected
     streamed = [b async for b in state.file_batches(wanted, ["path", "deletion_vector"])]
     assert Counter(key for b in streamed for key in file_keys(b).to_pylist()) == expected
+    sizes = [b async for b in state.file_batches(wanted, ["size"])]
+    assert sum(b.num_rows for b in sizes) == sum(expected.values())
     whole = (await state.files()).table
     assert whole.schema.equals(ADD_SCHEMA)
     assert Counter(file_keys(whole).to_pylist()) == Counter(file_keys(table).to_pylist())

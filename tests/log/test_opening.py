@@ -306,7 +306,9 @@ async def long_log(store: CountingStore, **hint: Any) -> None:
     await put_commit(store, 0, protocol(), metadata())
     for version in range(1, 1103):
         await put_commit(store, version, add(f"{version}.parquet"))
-    await put_checkpoint(store, 1100, table(1100), hint=False, row_group_size=500)
+    large = {"compression": "none", "use_dictionary": False}  # its head is not near its footer
+    lines = [protocol(), metadata(), *(add(f"{v}.parquet", stats="x" * 300) for v in range(1101))]
+    await put_checkpoint(store, 1100, lines, hint=False, row_group_size=500, **large)
     size = (await store.head(checkpoint_path(1100))).size
     found = LastCheckpoint(1100, 1103, size_in_bytes=size, **hint)
     await store.put(LAST_CHECKPOINT_PATH, encode_hint(found))
