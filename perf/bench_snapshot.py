@@ -4,7 +4,10 @@
 
 Every measurement is a fresh process on a local disk whose pages are warm. Time is from the first
 call to the answer, without imports; memory is the process's peak beyond what it had after imports.
-The ratio is deltalake's over adelta's: more is better.
+The ratio is deltalake's over adelta's: more is better. `CPU` is the same ratio of the processor
+time of all threads, which a busy machine disturbs less. `pause` is the longest time that a task on
+adelta's event loop, waking every millisecond, was kept from running, in a run of its own, and the
+shortest of all rounds: a busy machine pauses every loop.
 """
 
 from __future__ import annotations
@@ -35,7 +38,9 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _adelta(work: str, folder: Path) -> tuple[Callable[[], int], Callable[[], int]]:
+def _adelta(
+    work: str, folder: Path, *, pause: bool = False
+) -> tuple[Callable[[], int], Callable[[], int]]:
     """What comes before the clock starts, and what is measured; both give a number to compare."""
     import asyncio
 
@@ -60,6 +65,26 @@ def _adelta(work: str, folder: Path) -> tuple[Callable[[], int], Callable[[], in
     def before() -> int:
         return runner.run(measured()) if work == "refresh" else 0
 
+    async def paused() -> int:
+        """The longest pause of the loop in microseconds."""
+        pauses = [0.0]
+
+        async def tick() -> None:
+            last = time.perf_counter()
+            while True:
+                await asyncio.sleep(0.001)
+                now = time.perf_counter()
+                pauses.append(now - last - 0.001)
+                last = now
+
+        ticker = asyncio.ensure_future(tick())
+        await measured()
+        await asyncio.sleep(0.005)
+        ticker.cancel()
+        return round(max(pauses) * 1e6)
+
+    if pause:
+        return before, lambda: runner.run(paused())
     return before, lambda: runner.run(measured())
 
 
@@ -92,17 +117,20 @@ def _deltalake(work: str, folder: Path) -> tuple[Callable[[], int], Callable[[],
 
 
 def child(engine: str, work: str, folder: Path, shape: str) -> None:
-    before, measured = (_adelta if engine == "adelta" else _deltalake)(work, folder)
+    if engine == "pause":
+        before, measured = _adelta(work, folder, pause=True)
+    else:
+        before, measured = (_adelta if engine == "adelta" else _deltalake)(work, folder)
     before()
     if work == "refresh":
         log = folder / "_delta_log"
         version = max(int(f.name[:20]) for f in log.glob("*.json")) + 1
         append_commit(folder, version, SHAPES[shape], random.Random(version))
     base = _peak_mb()
-    start = time.perf_counter()
+    cpu, start = time.process_time(), time.perf_counter()
     answer = measured()
-    seconds = time.perf_counter() - start
-    print(json.dumps({"seconds": seconds, "mb": max(0.0, _peak_mb() - base), "answer": answer}))
+    found = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - cpu}
+    print(json.dumps(found | {"mb": max(0.0, _peak_mb() - base), "answer": answer}))
 
 
 def _run(engine: str, work: str, folder: Path, shape: str) -> dict[str, float]:
@@ -129,7 +157,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         tables = arguments.tables or Path(scratch)
         heads = f"{'log':<12} {'work':<10} {'adelta':>20} {'deltalake':>20}"
-        print(f"{heads} {'time':>7} {'memory':>7}")
+        print(f"{heads} {'time':>7} {'CPU':>7} {'memory':>7} {'pause':>8}")
         for shape in arguments.shapes:
             folder = make(tables / shape, SHAPES[shape])
             for work in arguments.work:
@@ -137,10 +165,11 @@ def main() -> None:
 
 
 def _compare(shape: str, work: str, folder: Path, rounds: int) -> None:
-    runs: dict[str, list[dict[str, float]]] = {"adelta": [], "deltalake": []}
+    runs: dict[str, list[dict[str, float]]] = {"adelta": [], "deltalake": [], "pause": []}
     for _ in range(rounds):
         for engine, results in runs.items():
             results.append(_run(engine, work, folder, shape))
+    pause = min(run["answer"] for run in runs.pop("pause")) / 1000
     if work != "refresh":
         answers = {engine: results[0]["answer"] for engine, results in runs.items()}
         if len(set(answers.values())) != 1:
@@ -150,8 +179,11 @@ def _compare(shape: str, work: str, folder: Path, rounds: int) -> None:
     cells = [f"{seconds[e] * 1000:,.1f} ms {megabytes[e]:,.0f} MB" for e in runs]
     faster = seconds["deltalake"] / seconds["adelta"]
     lighter = megabytes["deltalake"] / max(megabytes["adelta"], 1.0)
+    cpu = {e: statistics.median(r["cpu"] for r in rs) for e, rs in runs.items()}
+    less = cpu["deltalake"] / max(cpu["adelta"], 1e-4)
     print(
-        f"{shape:<12} {work:<10} {cells[0]:>20} {cells[1]:>20} {faster:>6.1f}x {lighter:>6.1f}x",
+        f"{shape:<12} {work:<10} {cells[0]:>20} {cells[1]:>20} {faster:>6.1f}x {less:>6.1f}x "
+        f"{lighter:>6.1f}x {pause:>5.1f} ms",
         flush=True,
     )
 

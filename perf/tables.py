@@ -82,7 +82,8 @@ class Shape:
     parts: int = 1
     stats: str = "json"  # json | parsed
     vectors: bool = False
-    commits: int = 0  # JSON commits after the checkpoint, each with one file
+    commits: int = 0  # JSON commits after the checkpoint
+    files: int = 1  # in each of these commits
 
 
 def _add_type(shape: Shape) -> pa.StructType:
@@ -237,12 +238,13 @@ def make(folder: Path, shape: Shape) -> Path:
 
 
 def append_commit(folder: Path, version: int, shape: Shape, seed: random.Random) -> None:
-    """One more commit, with one more file."""
+    """One more commit, with its files."""
     json_stats = Shape(stats="json", vectors=shape.vectors)
     lines = [{"commitInfo": {"timestamp": 1_700_000_000_000 + version, "operation": "WRITE"}}]
     if version == 0:
         lines += [{"protocol": protocol(shape)}, {"metaData": metadata()}]
-    lines.append({"add": add(shape.adds + version, json_stats, seed)})
+    first = shape.adds + version * shape.files
+    lines += [{"add": add(n, json_stats, seed)} for n in range(first, first + shape.files)]
     content = b"\n".join(orjson.dumps(line) for line in lines)
     (folder / "_delta_log" / f"{version:020d}.json").write_bytes(content)
 
@@ -254,6 +256,7 @@ SHAPES = {
     "1m-parsed-8": Shape(parts=8, stats="parsed"),
     "1m-vectors": Shape(vectors=True),
     "10k-commits": Shape(adds=0, commits=10_000),
+    "3-commits": Shape(adds=0, commits=3, files=100_000),
     "100k-json": Shape(adds=100_000),
 }
 
