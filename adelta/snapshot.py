@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Literal
 
+from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.expressions.dnf import Where, to_predicate
@@ -99,7 +100,7 @@ class Snapshot:
             InvalidExpressionError: the predicate does not fit the schema.
             InvalidTableError: a checkpoint is damaged.
         """
-        plan = self.scan(where=where).plan
+        plan = (await in_thread(self.scan, where=where)).plan
         return (await prune(self._state, plan.where, plan, _file_columns(columns))).table
 
     async def files_batches(
@@ -112,7 +113,7 @@ class Snapshot:
             InvalidExpressionError: the predicate does not fit the schema.
             InvalidTableError: a checkpoint is damaged.
         """
-        plan = self.scan(where=where).plan
+        plan = (await in_thread(self.scan, where=where)).plan
         tables = prune_batches(self._state, plan.where, plan, _file_columns(columns))
         async with aclosing(tables):
             async for table in tables:

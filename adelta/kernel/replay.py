@@ -43,8 +43,9 @@ class ReconciledTail:
     @classmethod
     def nothing(cls) -> ReconciledTail:
         """What no commit leaves."""
-        none = arrow.array([], pa.string())
-        return cls(ADD_SCHEMA.empty_table(), REMOVE_SCHEMA.empty_table(), none, none)
+        none = arrow.nulls(0, pa.string())
+        adds, removes = (pa.Table.from_batches([], s) for s in (ADD_SCHEMA, REMOVE_SCHEMA))
+        return cls(adds, removes, none, none)
 
 
 def reconcile(

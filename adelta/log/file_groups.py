@@ -182,7 +182,7 @@ class _ParquetGroup:
         mask = None if skipping is None else await self._mask(skipping)
         schema = pa.schema([ADD_SCHEMA.field(column) for column in columns])
         if mask is not None and not mask.true_count:
-            return schema.empty_table()
+            return pa.Table.from_batches([], schema)
         names = [ADD_JSON_NAMES[column] for column in columns]
         await self._load([(name,) for name in dict.fromkeys(["path", *names])])
         rows = await in_thread(self._answer, schema, mask)

@@ -184,7 +184,8 @@ class LogState:
 
     async def _gather(self, skipping: Skipping | None, columns: Sequence[str]) -> pa.Table:
         while True:
-            tables = [pa.schema([ADD_SCHEMA.field(c) for c in columns]).empty_table()]
+            nothing = pa.schema([ADD_SCHEMA.field(column) for column in columns])
+            tables = [pa.Table.from_batches([], nothing)]
             try:
                 async with aclosing(self.file_batches(skipping, columns)) as batches:
                     tables += [table async for table in batches]
