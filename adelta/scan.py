@@ -11,7 +11,7 @@ from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import InvalidTableError
 from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts
 from adelta.kernel.file_set import FileSet
-from adelta.read.data_files import open_data_file, read_files
+from adelta.read.data_files import Piece, open_data_file, read_files, read_pieces
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Scan", "prune", "prune_batches", "read_files"]
 
 _BATCH_ROWS = 64 * 1024
+_FILES = 1_000
 
 
 class Scan:
@@ -66,7 +67,8 @@ class Scan:
             MissingDataFileError: the log names a file that is not there.
             InvalidTableError: a file is damaged.
         """
-        tables = [table async for table in self._tables()]
+        async with aclosing(self._tables()) as found:
+            tables = [table async for table in found]
         if not self.schema.names:  # Arrow forgets the number of rows when it joins no columns
             return pa.table({"": pa.nulls(sum(t.num_rows for t in tables))}).select([])
         return pa.concat_tables(tables) if tables else self.schema.empty_table()
@@ -78,24 +80,33 @@ class Scan:
             MissingDataFileError: the log names a file that is not there.
             InvalidTableError: a file is damaged.
         """
-        async for table in self._tables():
-            for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
-                if batch.num_rows:
-                    yield batch
+        async with aclosing(self._tables()) as tables:
+            async for table in tables:
+                for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
+                    if batch.num_rows:
+                        yield batch
 
-    async def _tables(self) -> AsyncIterator[pa.Table]:
+    async def _tables(self) -> AsyncGenerator[pa.Table, None]:
         left = self._limit
         if left == 0:
             return
-        files = list((await self._files()).rows())
-        async for table in read_files(self._roots, self._plan, files):
-            if left is None:
-                yield table
-                continue
-            yield table.slice(0, left)
-            left -= min(left, table.num_rows)
-            if left == 0:
-                return
+        async with aclosing(read_pieces(self._roots, self._plan, self._pieces())) as pieces:
+            async for _, table in pieces:
+                if left is None:
+                    yield table
+                    continue
+                yield table.slice(0, left)
+                left -= min(left, table.num_rows)
+                if left == 0:
+                    return
+
+    async def _pieces(self) -> AsyncGenerator[Piece, None]:
+        """The files of the scan; a few at a time become Python's, for there may be millions."""
+        table = (await self._files()).table
+        for start in range(0, table.num_rows, _FILES):
+            files = FileSet(table.slice(start, _FILES))
+            for file in await in_thread(lambda few: list(few.rows()), files):
+                yield Piece(file)
 
     async def count(self) -> int:
         """How many rows the scan has; from the log and footers alone where these are exact.
@@ -107,10 +118,8 @@ class Scan:
         files = await self._files()
         counts = exact_row_counts(files.table, self._plan.where, self._plan.partition_columns)
         if counts is None:
-            total = 0
-            async for table in self._tables():
-                total += table.num_rows
-            return total
+            async with aclosing(self._tables()) as tables:
+                return sum([table.num_rows async for table in tables])
         known, unknown = counts
 
         async def footer_rows(file: AddFile) -> int:

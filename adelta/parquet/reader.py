@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ChunkStatistics", "FetchedColumns", "ParquetFile", "SelectedColumns"]
 
-_JOINED = 8 * 1024 * 1024  # adjacent chunks are asked for as one range up to this size
+_JOINED = 4 * 1024 * 1024  # adjacent chunks are asked for as one range up to this size
 _LARGEST_ROW_GROUP = 8 << 30  # bytes of the columns read: a row group is decoded as a whole
 _MOST_ROWS = 2**31 - 1  # in a row group, as Arrow and Spark count them
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "INT96": 8}

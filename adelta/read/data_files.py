@@ -7,7 +7,7 @@ order, within a budget of bytes.
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -62,6 +62,7 @@ class _Opened:
     piece: Piece
     parquet: ParquetFile
     columns: SelectedColumns
+    deciding: SelectedColumns | None
     deleted: BitMap64 | None
     legacy: LegacyCalendar | None
     row_groups: dict[int, tuple[int, int]]
@@ -141,9 +142,12 @@ async def read_pieces(
             async for one in opened:
                 first_row = 0
                 for row_group in range(one.parquet.num_row_groups):
-                    if row_group in one.row_groups:
+                    rows = one.parquet.metadata.row_group(row_group).num_rows
+                    only = one.piece.only
+                    named = only is None or only.range_cardinality(first_row, first_row + rows)
+                    if named and row_group in one.row_groups:
                         yield _Unit(one, row_group, first_row, *one.row_groups[row_group])
-                    first_row += one.parquet.metadata.row_group(row_group).num_rows
+                    first_row += rows
 
     async def fetch(unit: _Unit) -> tuple[_Unit, FetchedColumns]:
         opened = unit.opened
@@ -198,18 +202,19 @@ class _Opener:
         if deleted is not None and vector is not None:
             source = f"{self._roots.store.uri}: {piece.file.path}"
             check_bounds(deleted, parquet.num_rows, vector.cardinality, source)
-        columns, groups = await in_thread(self._choose, piece, parquet)
+        columns, deciding, groups = await in_thread(self._choose, piece, parquet)
         legacy = legacy_calendar(parquet.metadata.metadata)
-        return _Opened(piece, parquet, columns, deleted, legacy, groups)
+        return _Opened(piece, parquet, columns, deciding, deleted, legacy, groups)
 
     def _choose(
         self, piece: Piece, parquet: ParquetFile
-    ) -> tuple[SelectedColumns, dict[int, tuple[int, int]]]:
-        """The columns to read, and the row groups worth it: bytes of each, stored and decoded."""
-        found = file_column_indices(self._plan, parquet.schema)
-        names = [parquet.schema.field(index).name for _, index in found if index is not None]
-        names += row_id_columns(self._plan, parquet.schema)
-        columns = parquet.select([(name,) for name in dict.fromkeys(names)])
+    ) -> tuple[SelectedColumns, SelectedColumns | None, dict[int, tuple[int, int]]]:
+        """The columns to read, those that decide, and the row groups worth it with their bytes."""
+        columns, deciding = self._columns(self._plan, parquet), None
+        if self._plan.where is not None:
+            deciding = self._columns(self._plan.deciding, parquet)
+            if len(deciding.leaves) == len(columns.leaves):
+                deciding = None
         groups = {
             group: (
                 parquet.column_bytes(columns, group),
@@ -217,7 +222,14 @@ class _Opener:
             )
             for group in self._skipping.kept(piece.file, parquet)
         }
-        return columns, groups
+        return columns, deciding, groups
+
+    @staticmethod
+    def _columns(plan: ScanPlan, parquet: ParquetFile) -> SelectedColumns:
+        found = file_column_indices(plan, parquet.schema)
+        names = [parquet.schema.field(index).name for _, index in found if index is not None]
+        names += row_id_columns(plan, parquet.schema)
+        return parquet.select([(name,) for name in dict.fromkeys(names)])
 
     async def _deleted(self, piece: Piece) -> BitMap64 | None:
         vector = piece.file.deletion_vector
@@ -228,6 +240,16 @@ class _Opener:
 
 
 def _rows(plan: ScanPlan, unit: _Unit, columns: FetchedColumns, root: str) -> pa.Table:
+    """The rows of a row group: the predicate's columns first, and the others if it keeps any."""
+    deciding = unit.opened.deciding
+    if deciding is not None:
+        first = _assembled(plan.deciding, unit, replace(columns, columns=deciding), root)
+        if not first.num_rows:
+            return plan.arrow_schema.empty_table()
+    return _assembled(plan, unit, columns, root)
+
+
+def _assembled(plan: ScanPlan, unit: _Unit, columns: FetchedColumns, root: str) -> pa.Table:
     opened = unit.opened
     table = opened.parquet.decode(columns)
     piece, file = opened.piece, opened.piece.file

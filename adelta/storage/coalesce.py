@@ -13,7 +13,7 @@ __all__ = ["GAP", "LARGEST_FETCH", "FetchPlan", "plan_fetches"]
 GAP = 1 << 20
 """Bytes that cost less to fetch in vain than another request would."""
 
-LARGEST_FETCH = 8 << 20
+LARGEST_FETCH = 4 << 20
 """Bytes beyond which two requests at once are faster than one."""
 
 

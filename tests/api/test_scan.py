@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 import uuid
 from datetime import UTC, date, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from adelta.errors import (
@@ -568,6 +570,19 @@ async def test_row_groups_are_skipped_by_columns_inside_structs_and_by_partition
     assert (count, found) == (1, [1001])
 
 
+async def test_columns_are_decoded_only_where_the_predicate_keeps_a_row():
+    store, commit = await recorded([ids(*range(GROUP))])
+    data = bytearray(await store.get("f.parquet"))
+    chunk = pq.ParquetFile(pa.BufferReader(bytes(data))).metadata.row_group(0).column(1)
+    data[chunk.data_page_offset : chunk.data_page_offset + 8] = b"\xff" * 8
+    await store.put("f.parquet", bytes(data))
+    async with await opened(store, commit) as table:
+        snapshot = await table.snapshot()
+        assert (await snapshot.scan(where="id + 0 = -1").to_arrow()).num_rows == 0
+        with pytest.raises(InvalidTableError, match=r"f\.parquet"):
+            await snapshot.scan(where="id + 0 = 1").to_arrow()
+
+
 async def test_files_without_statistics_are_read_whole():
     rows = [ids(*range(n * GROUP, (n + 1) * GROUP)) for n in range(2)]
     store, commit = await recorded(rows, write_statistics=False)
@@ -579,3 +594,28 @@ async def test_a_bound_that_python_has_no_value_for_reads_the_row_group():
     store, commit = await recorded([pa.table({"id": range(GROUP), "t": far})])
     count, found = await groups_read(store, commit, "t < timestamp'1970-01-01 00:00:00' and id = 3")
     assert (count, found) == (1, [3])
+
+
+# ---------------------------------------------------------------------------------------- leaving
+
+
+@pytest.mark.parametrize("asked", [{}, {"limit": 1}])
+async def test_leaving_a_scan_early_ends_all_that_was_under_way(asked):
+    store = MemoryStore()
+    adds = [await put_data(store, f"{n}.parquet", ids(n)) for n in range(50)]
+    async with await opened(store, [*described(IDS), *adds]) as table:
+        before = asyncio.all_tasks()
+        batches = (await table.snapshot()).scan(**asked).batches()
+        assert (await anext(batches)).num_rows == 1
+        await batches.aclose()
+        assert asyncio.all_tasks() == before
+
+
+async def test_a_scan_of_more_files_than_are_opened_at_once_has_them_in_order():
+    store = MemoryStore()
+    line = await put_data(store, "f.parquet", ids(1))
+    adds = [{"add": line["add"] | {"path": f"{n}.parquet"}} for n in range(1100)]
+    data = await store.get("f.parquet")
+    for n in range(1100):
+        await store.put(f"{n}.parquet", data)
+    assert len((await scanned(store, [*described(IDS), *adds]))["id"]) == 1100

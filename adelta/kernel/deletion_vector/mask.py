@@ -36,10 +36,9 @@ def named_rows(rows: BitMap64, start: int, count: int) -> pa.BooleanArray | None
 
     Example: with the rows {1, 4}, the rows 0 to 2 are ``[False, True, False]``.
     """
-    window = rows & BitMap64(range(start, start + count)) if count else BitMap64()
-    if not window:
+    if not rows.range_cardinality(start, start + count):
         return None
-    named = window.to_array()
+    named = (rows & BitMap64(range(start, start + count))).to_array()
     values = pa.Array.from_buffers(pa.uint64(), len(named), [None, pa.py_buffer(named)])
     candidates = arrow.arange(start, start + count).cast(pa.uint64())
     found: pa.BooleanArray = pc.is_in(candidates, value_set=values)

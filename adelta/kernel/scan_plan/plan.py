@@ -5,7 +5,7 @@ The plan is made from a snapshot; carrying it out is `adelta.read`'s.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from adelta.errors import SchemaMismatchError
@@ -66,6 +66,13 @@ class ScanPlan:
         assert isinstance(output, StructType)
         extra = _ROW_IDS if self.row_ids is not None else ()
         return to_arrow_schema(StructType((*output.fields, *extra)))
+
+    @property
+    def deciding(self) -> ScanPlan:
+        """The plan of nothing but which rows `where` keeps."""
+        needed = {path[0] for path in columns_of(self.where)} if self.where is not None else set()
+        read = StructType(tuple(f for f in self.read if f.name in needed))
+        return replace(self, output=StructType(), read=read, row_ids=None)
 
     @property
     def file_columns(self) -> tuple[StructField, ...]:
