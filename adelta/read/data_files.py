@@ -1,7 +1,7 @@
 """Data files → rows: what a plan makes of files, with read-ahead under a memory bound.
 
-Row groups are the unit of work: while one is handed over the next ones are fetched and decoded, in
-order, within a budget of bytes.
+Row groups are the unit of work, small neighbours together: while one is handed over the next ones
+are fetched and decoded, in order, within a budget of bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from adelta.parquet.reader import FetchedColumns, ParquetFile, SelectedColumns
 from adelta.read.row_groups import RowGroupSkipping
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 
     from pyroaring import BitMap64
 
@@ -42,6 +42,7 @@ READ_AHEAD_BYTES = 256 * 1024 * 1024
 
 _OPEN_AHEAD = 32  # footers read ahead of the row groups
 _DECODED_AHEAD = 2  # row groups decoded, or being decoded, ahead of the consumer
+_SMALL = 16 * 1024 * 1024  # adjacent row groups are read at once up to this size, decoded
 _NEAR = ("file:", "memory:")  # stores that answer at once
 
 
@@ -70,10 +71,10 @@ class _Opened:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """One row group of one file."""
+    """Row groups of one file that follow each other, and are read at once."""
 
     opened: _Opened
-    row_group: int
+    row_groups: tuple[int, ...]
     first_row: int
     bytes: int
     decoded_bytes: int
@@ -136,22 +137,16 @@ async def read_pieces(
     near = roots.store.uri.startswith(_NEAR)
     opener = _Opener(roots, plan)
 
-    async def row_groups() -> AsyncIterator[_Unit]:
+    async def units() -> AsyncIterator[_Unit]:
         ahead = ReadAhead(opener.open, pieces, limit=min(_OPEN_AHEAD, limit))
         async with ahead as opened:
             async for one in opened:
-                first_row = 0
-                for row_group in range(one.parquet.num_row_groups):
-                    rows = one.parquet.metadata.row_group(row_group).num_rows
-                    only = one.piece.only
-                    named = only is None or only.range_cardinality(first_row, first_row + rows)
-                    if named and row_group in one.row_groups:
-                        yield _Unit(one, row_group, first_row, *one.row_groups[row_group])
-                    first_row += rows
+                for unit in _units(one):
+                    yield unit
 
     async def fetch(unit: _Unit) -> tuple[_Unit, FetchedColumns]:
         opened = unit.opened
-        return unit, await opened.parquet.fetch(opened.columns, row_groups=(unit.row_group,))
+        return unit, await opened.parquet.fetch(opened.columns, row_groups=unit.row_groups)
 
     async def decode(fetched: tuple[_Unit, FetchedColumns]) -> tuple[Piece, pa.Table]:
         unit, columns = fetched
@@ -161,7 +156,7 @@ async def read_pieces(
     # are taken: memory that was just given back is a third cheaper than memory that is new.
     fetching = ReadAhead(
         fetch,
-        row_groups(),
+        units(),
         limit=_DECODED_AHEAD if near else limit,
         cost=lambda unit: unit.bytes,
         budget=half,
@@ -172,6 +167,36 @@ async def read_pieces(
     async with decoding as tables:
         async for tagged in tables:
             yield tagged
+
+
+def _units(opened: _Opened) -> Iterator[_Unit]:
+    """The row groups to read, small ones together."""
+    only, metadata = opened.piece.only, opened.parquet.metadata
+    waiting: _Unit | None = None
+    first_row = 0
+    for group in range(opened.parquet.num_row_groups):
+        rows = metadata.row_group(group).num_rows
+        sizes = opened.row_groups.get(group)
+        if sizes is None or not (
+            only is None or only.range_cardinality(first_row, first_row + rows)
+        ):
+            unit = None
+        elif waiting is not None and waiting.decoded_bytes + sizes[1] <= _SMALL:
+            unit = replace(
+                waiting,
+                row_groups=(*waiting.row_groups, group),
+                bytes=waiting.bytes + sizes[0],
+                decoded_bytes=waiting.decoded_bytes + sizes[1],
+            )
+            waiting = None
+        else:
+            unit = _Unit(opened, (group,), first_row, *sizes)
+        if waiting is not None:
+            yield waiting
+        waiting = unit
+        first_row += rows
+    if waiting is not None:
+        yield waiting
 
 
 class _Opener:
