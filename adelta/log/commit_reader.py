@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+import anyio
+
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import MissingCommitError, ObjectNotFoundError
 from adelta.kernel.actions.json import VERSION_COLUMN, ActionBatch, decode_actions, decode_commits
@@ -124,12 +126,14 @@ async def read_action_batches(store: ObjectStore, files: Sequence[LogPath]) -> l
         MissingCommitError: one of them is not there.
         InvalidTableError: a file is damaged.
     """
+    one_decodes = anyio.Lock()  # two would fight for the interpreter's lock, and keep the loop out
 
     async def read(chunk: list[LogPath]) -> list[ActionBatch]:
         data = await _fetch(store, chunk)
         if sum(map(len, data)) < _INLINE_BYTES:
             return _decode(chunk, data)
-        return await in_thread(_decode, chunk, data)
+        async with one_decodes:
+            return await in_thread(_decode, chunk, data)
 
     batches = await map_concurrent(read, _chunks(files), limit=_BATCHES)
     return [batch for several in batches for batch in several]

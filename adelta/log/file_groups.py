@@ -291,8 +291,10 @@ class _ParquetGroup:
             return rows
 
         def fill() -> pa.Table:
-            live = self._have["path"].is_valid().combine_chunks()
-            here = parsed.filter(live if mask is None else pc.and_(live, mask))
+            here = parsed
+            if len(rows) < len(parsed):
+                live = self._have["path"].is_valid().combine_chunks()
+                here = parsed.filter(live if mask is None else pc.and_(live, mask))
             made = arrow.chunked_array([stats_text(chunk) for chunk in here.chunks], pa.string())
             index = rows.schema.get_field_index("stats")
             texts = rows.column(index)

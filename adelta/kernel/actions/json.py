@@ -32,7 +32,7 @@ from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.actions.sidecar import CheckpointMetadata, Sidecar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 _pa: Any = pa  # the stubs know neither nulls() nor array() of a type that varies
 _pc: Any = pc  # nor struct_field() of one
@@ -50,6 +50,7 @@ __all__ = [
 ]
 
 VERSION_COLUMN = "version"
+_SLICE = 2048
 _KEPT_AS_ROWS = 64  # file actions; more of them are smaller as a table
 CDC_SCHEMA = pa.schema(
     [
@@ -179,16 +180,35 @@ class _Rows:
     bodies: list[dict[str, Any]] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
     made: pa.Table | None = None
+    slices: list[pa.Table] = field(default_factory=list)
+
+    def add(self, body: dict[str, Any], version: int) -> None:
+        """Take one more. Many are made tables of slice by slice.
+
+        So what is decoded does not pile up, which takes ten times the room, and no step holds the
+        interpreter's lock for long.
+        """
+        self.bodies.append(body)
+        self.versions.append(version)
+        if len(self.bodies) >= _SLICE:
+            self.slices.append(_table(self.bodies, self.versions, self.schema, self.names))
+            self.bodies, self.versions = [], []
 
     def __len__(self) -> int:
         bodies, made = self.bodies, self.made
-        return len(bodies) if made is None else made.num_rows
+        if made is not None:
+            return made.num_rows
+        return len(bodies) + sum(table.num_rows for table in self.slices)
 
     def table(self) -> pa.Table:
         """The table. Threads may ask at the same time: rows are looked at before `made`."""
         bodies, versions, made = self.bodies, self.versions, self.made
         if made is None:
-            made = self.made = _table(bodies, versions, self.schema, self.names)
+            made = _table(bodies, versions, self.schema, self.names)
+            if self.slices:  # never in a batch that several threads have: its tables are made
+                made = pa.concat_tables([*self.slices, made])
+                self.slices = []
+            self.made = made
             self.bodies, self.versions = [], []
         return made
 
@@ -237,7 +257,7 @@ class _Collector:
         self._files = {"add": self.adds, "remove": self.removes, "cdc": self.cdc}
 
     def add_commit(self, version: int, data: bytes, source: str | None = None) -> None:
-        for number, line in enumerate(data.split(b"\n"), 1):
+        for number, line in enumerate(_lines(data), 1):
             if not line or line.isspace():
                 continue
             try:
@@ -259,8 +279,7 @@ class _Collector:
         if rows is not None:
             if not isinstance(body["path"], str):
                 raise TypeError("path is not text")
-            rows.bodies.append(body)
-            rows.versions.append(version)
+            rows.add(body, version)
         elif kind == "commitInfo":
             self.infos[version] = CommitInfo.from_json(body)
         elif kind == "protocol":
@@ -294,6 +313,15 @@ class _Collector:
             sidecars=tuple(self.sidecars),
             checkpoint_metadata=self.checkpoint,
         )
+
+
+def _lines(data: bytes) -> Iterator[bytes]:
+    """The lines one by one: splitting a large file at once holds the interpreter's lock long."""
+    start = 0
+    while (end := data.find(b"\n", start)) >= 0:
+        yield data[start:end]
+        start = end + 1
+    yield data[start:]
 
 
 def _where(version: int, number: int, source: str | None) -> str:
