@@ -12,14 +12,10 @@ happened, `CommitOutcomeUnknownError`, is everything left as it is.
 
 from __future__ import annotations
 
-import logging
-import uuid
 from contextlib import aclosing
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
-
-import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread
@@ -27,26 +23,22 @@ from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.errors import (
     CommitOutcomeUnknownError,
     InvalidUseError,
-    InvariantViolationError,
     UnsupportedFeatureError,
 )
-from adelta.kernel.actions.file_actions import REMOVE_SCHEMA, decode_path
+from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.data_skipping.prune import Skipping
 from adelta.kernel.expressions.dnf import Where, to_predicate
-from adelta.kernel.staged import StagedChanges
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.conflict_checker import already_applied
 from adelta.kernel.transaction.isolation import isolation_level
 from adelta.kernel.transaction.precommit import check_staged
-from adelta.kernel.transaction.read_set import ReadSet
-from adelta.kernel.transaction.removal import removals, removes_table
-from adelta.log.checkpoint_writer import checkpoint_if_due
 from adelta.write.batches import record_batches
 from adelta.write.commit_loop import commit_staged
 from adelta.write.data_files import discard_data_files, write_data_files
-from adelta.write.metrics import added_metrics
 from adelta.write.spec import ENGINE, WriteSpec
+from adelta.write.staging import Staging
+from adelta.write.upkeep import after_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -62,8 +54,6 @@ if TYPE_CHECKING:
     from adelta.write.batches import Data
 
 __all__ = ["StateSource", "Transaction", "describe", "remove_replaced"]
-
-_log = logging.getLogger("adelta.transaction")
 
 COMMIT_TIMEOUT = 300.0
 """Seconds for which lost races are run again."""
@@ -121,31 +111,21 @@ class Transaction:
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._source = source
-        self._operation = operation
-        self._parameters: dict[str, object] = dict(parameters or {})
-        self._user_metadata = user_metadata
+        self._staging = Staging(operation, parameters, user_metadata)
         self._level = isolation_level(isolation)
         self._timeout = timeout
         self._coordinator = coordinator
         self._clock = clock
-        self._id = str(uuid.uuid4())
         self._stage = _Stage.NEW
         self._state: LogState | None = None
-        self._read = ReadSet()
-        self._adds: list[AddFile] = []
-        self._removes: pa.Table = REMOVE_SCHEMA.empty_table()
-        self._applications: dict[str, SetTransaction] = {}
-        self._protocol: TableProtocol | None = None
-        self._metadata: Metadata | None = None
         self._written: list[str] = []  # data files of our own, deleted if we give up
-        self._touched = False
         self._replaces_by_hand = False
         self._version: int | None = None
-        self._metrics: dict[str, int] = {}
 
     def __repr__(self) -> str:
         where = f" at version {self._version}" if self._version is not None else ""
-        return f"<Transaction {self._id} ({self._operation}) {self._stage.name.lower()}{where}>"
+        of, stage = self._staging, self._stage.name.lower()
+        return f"<Transaction {of.transaction_id} ({of.operation}) {stage}{where}>"
 
     # ------------------------------------------------------------------------------- what it is
 
@@ -165,7 +145,7 @@ class Transaction:
 
         Empty where nothing was committed.
         """
-        return MappingProxyType(self._metrics)
+        return MappingProxyType(self._staging.metrics)
 
     @property
     def read_version(self) -> int:
@@ -220,7 +200,7 @@ class Transaction:
         await self._refresh()
         predicate = to_predicate(where)
         if predicate is None:
-            self._read = self._read.with_whole_table()
+            self._staging.read = self._staging.read.with_whole_table()
             return list((await self._based_on().files()).rows())
         now = self._configuration()
         skipping = await in_thread(
@@ -230,7 +210,7 @@ class Transaction:
             now.partition_columns,
             mode=now.column_mapping_mode,
         )
-        self._read = self._read.with_predicate(skipping)
+        self._staging.read = self._staging.read.with_predicate(skipping)
         return list((await self._based_on().files_matching(skipping)).rows())
 
     async def append(self, data: Data, where: Where | None = None) -> list[AddFile]:
@@ -248,7 +228,7 @@ class Transaction:
             UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         """
         self._check_open("append")
-        self._parameters.setdefault("mode", "Append")
+        self._staging.parameters.setdefault("mode", "Append")
         return await self._write(data, where)
 
     async def overwrite(self, data: Data) -> None:
@@ -266,19 +246,15 @@ class Transaction:
             UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         """
         self._check_open("overwrite")
-        if self._touched:
+        if self._staging.touched:
             raise InvalidUseError("overwrite() comes first: other files have been staged before it")
         await self._refresh()
-        self._check_removable()
-        self._parameters.setdefault("mode", "Overwrite")
+        self._configuration().check_removable(self._based_on().root)
+        self._staging.parameters.setdefault("mode", "Overwrite")
         if await self._is_applied():
-            self._touched = True
+            self._staging.touched = True
             return
-        files = await self._based_on().files()
-        self._read = self._read.with_whole_table()
-        self._removes = removals(files.table, self._clock.now_ms())
-        self._count("numRemovedFiles", files.num_files)
-        self._count("numRemovedBytes", files.total_bytes)
+        self._staging.remove_all(await self._based_on().files(), self._clock.now_ms())
         await self._write(data)
 
     def add_files(self, files: Iterable[AddFile]) -> None:
@@ -291,8 +267,8 @@ class Transaction:
             InvalidUseError: the transaction is not open.
         """
         self._check_open("add_files")
-        self._parameters.setdefault("mode", "Append")
-        self._stage_adds(files)
+        self._staging.parameters.setdefault("mode", "Append")
+        self._staging.add(files)
 
     def remove_files(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
         """Stage the removal of live files, which count as read.
@@ -307,18 +283,9 @@ class Transaction:
         """
         self._check_open("remove_files")
         if data_change:
-            self._check_removable()
+            self._configuration().check_removable(self._based_on().root)
             self._replaces_by_hand = True
-        self._stage_removes(files, data_change)
-
-    def _stage_removes(self, files: Iterable[AddFile], data_change: bool) -> None:
-        now, taken = self._clock.now_ms(), tuple(files)
-        rows = removes_table(file.remove(now, data_change=data_change) for file in taken)
-        self._removes = _joined(self._removes, rows)
-        self._read = self._read.with_files(frozenset(decode_path(f.path) for f in taken))
-        self._count("numRemovedFiles", len(taken))
-        self._count("numRemovedBytes", sum(file.size for file in taken))
-        self._touched = True
+        self._staging.remove(files, self._clock.now_ms(), data_change=data_change)
 
     def set_transaction(self, app_id: str, version: int) -> None:
         """Record with the commit that the application `app_id` has got to `version`.
@@ -331,9 +298,10 @@ class Transaction:
             InvalidUseError: the transaction is not open, or the application is set already.
         """
         self._check_open("set_transaction")
-        if app_id in self._applications:
+        if app_id in self._staging.set_transactions:
             raise InvalidUseError(f"the application {app_id!r} is set by this transaction already")
-        self._applications[app_id] = SetTransaction(app_id, version, self._clock.now_ms())
+        stamp = SetTransaction(app_id, version, self._clock.now_ms())
+        self._staging.set_transactions[app_id] = stamp
 
     def update_metadata(self, metadata: Metadata, protocol: TableProtocol | None = None) -> None:
         """Stage new metadata, and a new protocol where the metadata need one.
@@ -345,13 +313,13 @@ class Transaction:
             UnsupportedFeatureError: the table would need a feature that adelta does not have.
         """
         self._check_open("update_metadata")
-        if self._touched:
+        if self._staging.touched:
             raise InvalidUseError("update_metadata() comes before the files that it is for")
         root = self._based_on().root
         changed = TableConfiguration(protocol or self._based_on().protocol, metadata)
         changed.check_writable(root)
-        self._metadata = metadata
-        self._protocol = protocol
+        self._staging.metadata = metadata
+        self._staging.protocol = protocol
 
     # ------------------------------------------------------------------------------- the block
 
@@ -415,68 +383,35 @@ class Transaction:
     def _configuration(self) -> TableConfiguration:
         state = self._based_on()
         return TableConfiguration(
-            self._protocol or state.protocol, self._metadata or state.metadata
+            self._staging.protocol or state.protocol, self._staging.metadata or state.metadata
         )
-
-    def _check_removable(self) -> None:
-        if self._configuration().append_only:
-            raise InvariantViolationError(
-                f"{self._based_on().root} is append-only: its rows can be neither changed nor "
-                "removed; append to it, or change that property of it first"
-            )
 
     async def _refresh(self) -> None:
         """Take the latest version as the base, unless something hangs on the one at hand."""
-        if not self._touched and self._metadata is None and self._read.is_empty:
+        staging = self._staging
+        if not staging.touched and staging.metadata is None and staging.read.is_empty:
             self._state = await self._source.latest_state()
 
     async def _is_applied(self) -> bool:
-        if not self._applications:
-            return False
-        return already_applied(
-            tuple(self._applications.values()), await self._based_on().set_transactions()
-        )
+        wanted = tuple(self._staging.set_transactions.values())
+        return bool(wanted) and already_applied(wanted, await self._based_on().set_transactions())
 
     async def _write(self, data: Data, where: Where | None = None) -> list[AddFile]:
-        self._touched = True
+        self._staging.touched = True
         if await self._is_applied():
             return []
         spec = WriteSpec.of(self._configuration(), where=to_predicate(where))
-        self._parameters.setdefault("partitionBy", list(spec.partition_columns))
+        self._staging.parameters.setdefault("partitionBy", list(spec.partition_columns))
         async with aclosing(record_batches(data)) as batches:
             files = await write_data_files(self._based_on().store, spec, batches)
         self._written.extend(decode_path(file.path) for file in files)
-        self._stage_adds(files)
+        self._staging.add(files)
         return files
-
-    def _stage_adds(self, files: Iterable[AddFile]) -> None:
-        taken = tuple(files)
-        self._adds.extend(taken)
-        for name, value in added_metrics(taken).items():
-            self._count(name, value)
-        self._touched = True
-
-    def _count(self, name: str, value: int) -> None:
-        self._metrics[name] = self._metrics.get(name, 0) + value
-
-    def _staged(self) -> StagedChanges:
-        return StagedChanges(
-            transaction_id=self._id,
-            operation=self._operation,
-            parameters=MappingProxyType(self._parameters),
-            metrics=self.metrics,
-            user_metadata=self._user_metadata,
-            protocol=self._protocol,
-            metadata=self._metadata,
-            set_transactions=tuple(self._applications.values()),
-            adds=tuple(self._adds),
-            removes=self._removes,
-        )
 
     async def _commit(self) -> None:
         self._stage = _Stage.COMMITTING
-        staged = self._staged()
-        if staged.is_empty and not self._touched:
+        staged = self._staging.frozen()
+        if staged.is_empty and not self._staging.touched:
             self._stage = _Stage.COMMITTED  # an empty block: nothing to do, nothing done
             return
         if await self._is_applied():
@@ -490,7 +425,7 @@ class Transaction:
             self._coordinator or FilesystemCoordinator(state.store),
             state,
             staged,
-            self._read,
+            self._staging.read,
             level=self._level,
             engine=ENGINE,
             clock=self._clock,
@@ -502,33 +437,21 @@ class Transaction:
             return
         self._version = result.version
         self._stage = _Stage.COMMITTED
-        await self._after_commit(result.state)
+        await after_commit(result.state)
 
     def _check_change_data(self) -> None:
         if not self._replaces_by_hand or not self._configuration().change_data_feed_enabled:
             return
-        if any(add.data_change for add in self._adds):
+        if any(add.data_change for add in self._staging.adds):
             raise UnsupportedFeatureError(
                 f"{self._based_on().root} keeps a change data feed, and replacing some of its "
                 "files by others needs change data files, which this adelta does not write; "
                 "overwrite the whole table, or set delta.enableChangeDataFeed to false first"
             )
 
-    async def _after_commit(self, state: LogState) -> None:
-        """Upkeep. The commit stands, so nothing that fails here may look like its failure."""
-        try:
-            await checkpoint_if_due(state)
-        except Exception as error:
-            _log.warning(
-                "%s: version %d is committed, but its checkpoint could not be written: %s",
-                state.root,
-                state.version,
-                error,
-            )
-
     async def _give_up(self, stage: _Stage) -> None:
         self._stage = stage
-        self._metrics.clear()
+        self._staging.metrics.clear()
         if self._written:
             await discard_data_files(self._based_on().store, self._written)
             self._written = []
@@ -536,7 +459,7 @@ class Transaction:
 
 def describe(transaction: Transaction, **parameters: object) -> None:
     """Add to what the history will say of how the operation was done."""
-    transaction._parameters.update(parameters)
+    transaction._staging.parameters.update(parameters)
 
 
 def remove_replaced(transaction: Transaction, files: Iterable[AddFile]) -> None:
@@ -548,9 +471,5 @@ def remove_replaced(transaction: Transaction, files: Iterable[AddFile]) -> None:
         InvariantViolationError: the table only takes appends.
     """
     transaction._check_open("remove_replaced")
-    transaction._check_removable()
-    transaction._stage_removes(files, True)
-
-
-def _joined(first: pa.Table, second: pa.Table) -> pa.Table:
-    return pa.concat_tables([first, second]) if first.num_rows else second
+    transaction._configuration().check_removable(transaction._based_on().root)
+    transaction._staging.remove(files, transaction._clock.now_ms(), data_change=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from adelta.errors import InvalidTableError
+from adelta.errors import InvalidTableError, InvariantViolationError
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.names import as_nullable, physical_name, physical_schema
 from adelta.kernel.schema.types import StructType
@@ -81,6 +81,18 @@ class TableConfiguration:
         """
         self.check_readable(table)
         check_writable(self.protocol, self.metadata, table=table)
+
+    def check_removable(self, table: str = "the table") -> None:
+        """Refuse to take rows out of a table that only takes appends; `table` is for the message.
+
+        Raises:
+            InvariantViolationError: the table only takes appends.
+        """
+        if self.append_only:
+            raise InvariantViolationError(
+                f"{table} is append-only: its rows can be neither changed nor removed; append to "
+                "it, or change that property of it first"
+            )
 
     def supports(self, feature: TableFeature) -> bool:
         """Whether the protocol supports a feature."""

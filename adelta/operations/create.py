@@ -29,7 +29,7 @@ from adelta.kernel.table_features import (
 )
 from adelta.operations.evolve import partition_names
 from adelta.table import known_state, open_table, publish_state
-from adelta.write.commit_loop import commit_new_table
+from adelta.write.first_commit import commit_new_table
 from adelta.write.spec import ENGINE
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from adelta._clock import SYSTEM_CLOCK
 from adelta.errors import (
     AdeltaError,
     CommitOutcomeUnknownError,
-    InvariantViolationError,
     MetadataChangedError,
     SchemaMismatchError,
     TableAlreadyExistsError,
@@ -96,11 +95,8 @@ async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: 
             return nothing
         configuration = TableConfiguration(state.protocol, state.metadata)
         configuration.check_writable(table.uri)
-        if overwrite and configuration.append_only:
-            raise InvariantViolationError(
-                f"{table.uri} is append-only: its rows cannot be replaced; append to it, or change "
-                "that property of it first"
-            )
+        if overwrite:
+            configuration.check_removable(table.uri)
         _check_partitioning(options, table.uri, state.metadata.partition_columns)
         spec = WriteSpec.of(configuration)
         # No rows yet: what can be said of the columns alone is said before the tasks start.

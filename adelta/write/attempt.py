@@ -1,0 +1,60 @@
+"""One attempt at a version: its bytes, and the error where nobody knows what became of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta.errors import CommitOutcomeUnknownError
+from adelta.kernel.actions.json import encode_commit
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.transaction.assemble import assemble, in_commit_timestamp, make_commit_info
+
+if TYPE_CHECKING:
+    from adelta.commit.coordinator import Unknown
+    from adelta.kernel.staged import StagedChanges
+    from adelta.kernel.transaction.isolation import IsolationLevel
+    from adelta.kernel.transaction.read_set import ReadSet
+    from adelta.log.state import LogState
+
+__all__ = ["encode_attempt", "unknown_outcome"]
+
+
+def encode_attempt(
+    state: LogState,
+    staged: StagedChanges,
+    read: ReadSet,
+    level: IsolationLevel,
+    engine: str,
+    now_ms: int,
+) -> bytes:
+    """The commit file of `staged` as the version after `state`."""
+    metadata = staged.metadata or state.metadata
+    configuration = TableConfiguration(staged.protocol or state.protocol, metadata)
+    stamp = (
+        in_commit_timestamp(now_ms, state.timestamp_ms)
+        if configuration.in_commit_timestamps_enabled
+        else None
+    )
+    info = make_commit_info(
+        staged,
+        read_version=state.version,
+        level=level,
+        is_blind_append=read.makes_blind(staged),
+        timestamp_ms=now_ms,
+        engine=engine,
+        in_commit_timestamp_ms=stamp,
+    )
+    return encode_commit(assemble(staged, info))
+
+
+def unknown_outcome(uri: str, outcome: Unknown, staged: StagedChanges) -> CommitOutcomeUnknownError:
+    """The error that says that nobody knows what became of an attempt."""
+    error = CommitOutcomeUnknownError(
+        f"{uri}: nobody can say whether version {outcome.version} was committed "
+        f"({outcome.cause}); look in its commitInfo for txnId {staged.transaction_id} before you "
+        "write the same again",
+        version=outcome.version,
+        transaction_id=staged.transaction_id,
+    )
+    error.__cause__ = outcome.cause
+    return error

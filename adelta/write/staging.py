@@ -1,0 +1,107 @@
+"""Staging: what a transaction has gathered so far, before it is one frozen value to commit."""
+
+from __future__ import annotations
+
+import uuid
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from adelta.kernel.actions.file_actions import REMOVE_SCHEMA, decode_path
+from adelta.kernel.staged import StagedChanges
+from adelta.kernel.transaction.read_set import ReadSet
+from adelta.kernel.transaction.removal import removals, removes_table
+from adelta.write.metrics import added_metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.actions.set_transaction import SetTransaction
+    from adelta.kernel.file_set import FileSet
+
+__all__ = ["Staging"]
+
+
+class Staging:
+    """The changes of one transaction while they are gathered. Used by one task at a time.
+
+    Attributes:
+        transaction_id: the `txnId` that the commit will bear.
+        operation: what the history calls it.
+        parameters: what the history says of how it was done.
+        metrics: `operationMetrics` so far.
+        read: what has been read.
+        adds: files to add.
+        removes: files to remove, of `REMOVE_SCHEMA`.
+        set_transactions: application transactions by application.
+        protocol: a new protocol.
+        metadata: new metadata.
+        touched: whether files were staged, or would have been had there been any.
+    """
+
+    def __init__(
+        self,
+        operation: str,
+        parameters: Mapping[str, object] | None = None,
+        user_metadata: str | None = None,
+    ) -> None:
+        self.transaction_id = str(uuid.uuid4())
+        self.operation = operation
+        self.parameters: dict[str, object] = dict(parameters or {})
+        self.user_metadata = user_metadata
+        self.metrics: dict[str, int] = {}
+        self.read = ReadSet()
+        self.adds: list[AddFile] = []
+        self.removes: pa.Table = REMOVE_SCHEMA.empty_table()
+        self.set_transactions: dict[str, SetTransaction] = {}
+        self.protocol: Protocol | None = None
+        self.metadata: Metadata | None = None
+        self.touched = False
+
+    def add(self, files: Iterable[AddFile]) -> None:
+        """Take in files to add."""
+        taken = tuple(files)
+        self.adds.extend(taken)
+        for name, value in added_metrics(taken).items():
+            self._count(name, value)
+        self.touched = True
+
+    def remove(self, files: Iterable[AddFile], now_ms: int, *, data_change: bool) -> None:
+        """Take in live files to remove, which count as read."""
+        taken = tuple(files)
+        rows = removes_table(file.remove(now_ms, data_change=data_change) for file in taken)
+        self.removes = pa.concat_tables([self.removes, rows]) if self.removes.num_rows else rows
+        self.read = self.read.with_files(frozenset(decode_path(file.path) for file in taken))
+        self._count("numRemovedFiles", len(taken))
+        self._count("numRemovedBytes", sum(file.size for file in taken))
+        self.touched = True
+
+    def remove_all(self, files: FileSet, now_ms: int) -> None:
+        """Take in the removal of every live file, all of which count as read."""
+        self.read = self.read.with_whole_table()
+        self.removes = removals(files.table, now_ms)
+        self._count("numRemovedFiles", files.num_files)
+        self._count("numRemovedBytes", files.total_bytes)
+        self.touched = True
+
+    def frozen(self) -> StagedChanges:
+        """Everything that the commit is to hold."""
+        return StagedChanges(
+            transaction_id=self.transaction_id,
+            operation=self.operation,
+            parameters=MappingProxyType(self.parameters),
+            metrics=MappingProxyType(self.metrics),
+            user_metadata=self.user_metadata,
+            protocol=self.protocol,
+            metadata=self.metadata,
+            set_transactions=tuple(self.set_transactions.values()),
+            adds=tuple(self.adds),
+            removes=self.removes,
+        )
+
+    def _count(self, name: str, value: int) -> None:
+        self.metrics[name] = self.metrics.get(name, 0) + value

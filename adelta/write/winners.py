@@ -1,0 +1,83 @@
+"""The commits that came before an attempt: read as few at a time as the race allows.
+
+After a first loss that is the commit that won. After more there are several asked for at once,
+since a writer that takes two steps to find the end of the log is always overtaken by one that takes
+one; only where these do not reach the end is the log listed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta._concurrency import map_concurrent
+from adelta.errors import CommitConflictError, MissingCommitError, ObjectNotFoundError
+from adelta.kernel.log_path import LogFileKind
+from adelta.kernel.staged import WinningCommit
+from adelta.log.commit_reader import read_commit, read_commits
+from adelta.log.listing import list_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from adelta.log.commit_reader import DecodedCommit
+    from adelta.log.state import LogState
+
+__all__ = ["read_winners", "winning_commit"]
+
+_AHEAD = 4  # commits that are read at once, whether they are there or not
+
+
+async def read_winners(state: LogState, *, lost: int) -> list[DecodedCommit]:
+    """Commits after `state`: the next one after a first loss, all of them after more.
+
+    Raises:
+        CommitConflictError: they have been cleaned up.
+        StorageError: the store refused or failed.
+    """
+    store, first = state.store, state.version + 1
+
+    async def read(version: int) -> DecodedCommit | None:
+        try:
+            return await read_commit(store, version)
+        except ObjectNotFoundError:
+            return None
+
+    ahead = 1 if lost == 1 else _AHEAD
+    read_ahead = await map_concurrent(read, range(first, first + ahead), limit=ahead)
+    winners = list(_until_missing(read_ahead))
+    try:
+        if not winners:
+            raise MissingCommitError(f"the commit of version {first} is not there")
+        if len(winners) == _AHEAD:  # there may be many more
+            files = await list_log(store, first + _AHEAD)
+            versions = [file.version for file in files if file.kind is LogFileKind.COMMIT]
+            following = [v for at, v in enumerate(versions, first + _AHEAD) if v == at]
+            winners += await read_commits(store, following)
+    except MissingCommitError as error:
+        raise CommitConflictError(
+            f"{state.root}: commits after version {state.version}, on which this transaction is "
+            "based, have been cleaned up, so nobody can tell whether they conflict with it; read "
+            "the table again and repeat the work"
+        ) from error
+    return winners
+
+
+def _until_missing(commits: Iterable[DecodedCommit | None]) -> Iterator[DecodedCommit]:
+    for commit in commits:
+        if commit is None:
+            return
+        yield commit
+
+
+def winning_commit(commit: DecodedCommit) -> WinningCommit:
+    """What the conflict checker looks at of a commit."""
+    return WinningCommit(
+        version=commit.version,
+        commit_info=commit.commit_info,
+        protocol=commit.protocol,
+        metadata=commit.metadata,
+        set_transactions=commit.set_transactions,
+        domains=commit.domain_metadata,
+        adds=commit.adds,
+        removes=commit.removes,
+    )
