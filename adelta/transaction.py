@@ -52,8 +52,16 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.protocol import Protocol as TableProtocol
     from adelta.log.state import LogState
     from adelta.write.batches import Data
+    from adelta.write.spec import FileContent
 
-__all__ = ["StateSource", "Transaction", "describe", "remove_replaced"]
+__all__ = [
+    "StateSource",
+    "Transaction",
+    "add_again",
+    "append_copies",
+    "describe",
+    "remove_replaced",
+]
 
 COMMIT_TIMEOUT = 300.0
 """Seconds for which lost races are run again."""
@@ -396,11 +404,13 @@ class Transaction:
         wanted = tuple(self._staging.set_transactions.values())
         return bool(wanted) and already_applied(wanted, await self._based_on().set_transactions())
 
-    async def _write(self, data: Data, where: Where | None = None) -> list[AddFile]:
+    async def _write(
+        self, data: Data, where: Where | None = None, content: FileContent = "rows"
+    ) -> list[AddFile]:
         self._staging.touched = True
         if await self._is_applied():
             return []
-        spec = WriteSpec.of(self._configuration(), where=to_predicate(where))
+        spec = WriteSpec.of(self._configuration(), where=to_predicate(where), content=content)
         self._staging.parameters.setdefault("partitionBy", list(spec.partition_columns))
         async with aclosing(record_batches(data)) as batches:
             files = await write_data_files(self._based_on().store, spec, batches)
@@ -462,6 +472,16 @@ def describe(transaction: Transaction, **parameters: object) -> None:
     transaction._staging.parameters.update(parameters)
 
 
+async def append_copies(transaction: Transaction, rows: Data) -> None:
+    """Write rows that are in the table already into new files, and stage these.
+
+    The rows are complete, under the table's logical names, and with the hidden columns of row ids
+    where it has these.
+    """
+    transaction._check_open("append_copies")
+    await transaction._write(rows, content="copies")
+
+
 def remove_replaced(transaction: Transaction, files: Iterable[AddFile]) -> None:
     """Stage the removal of files all of whose rows go, whatever is added beside them.
 
@@ -473,3 +493,9 @@ def remove_replaced(transaction: Transaction, files: Iterable[AddFile]) -> None:
     transaction._check_open("remove_replaced")
     transaction._configuration().check_removable(transaction._based_on().root)
     transaction._staging.remove(files, transaction._clock.now_ms(), data_change=True)
+
+
+def add_again(transaction: Transaction, files: Iterable[AddFile]) -> None:
+    """Stage live files once more, with what they lacked; they count as read."""
+    transaction._check_open("add_again")
+    transaction._staging.add_again(files)

@@ -35,7 +35,7 @@ class StagedChanges:
 
     New files are few and come from writers as rows; `removes` may name every file of a table, so
     it is an Arrow table of `REMOVE_SCHEMA`. `transaction_id` is the `txnId` by which a writer finds
-    its own commit in the log.
+    its own commit in the log, and `tags` go into its provenance.
     """
 
     transaction_id: str
@@ -43,6 +43,7 @@ class StagedChanges:
     parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
     metrics: Mapping[str, int] = field(default_factory=dict, hash=False)
     user_metadata: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict, hash=False)
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     set_transactions: tuple[SetTransaction, ...] = ()

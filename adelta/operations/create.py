@@ -23,10 +23,14 @@ from adelta.kernel.staged import StagedChanges
 from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
+    ROW_TRACKING,
+    is_supported,
     protocol_for_new_table,
     stored_properties,
     validate_properties,
+    with_row_id_columns,
 )
+from adelta.kernel.table_state import TableState
 from adelta.operations.evolve import partition_names
 from adelta.table import known_state, open_table, publish_state
 from adelta.write.first_commit import commit_new_table
@@ -173,6 +177,8 @@ def new_table(
         created_time=clock.now_ms(),
     )
     protocol = protocol_for_new_table(schema, asked)
+    if is_supported(ROW_TRACKING, protocol):
+        metadata = with_row_id_columns(TableState(protocol, metadata), str(uuid.uuid4()))
     if parameters is None:
         parameters = {
             "isManaged": "false",

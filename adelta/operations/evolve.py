@@ -6,6 +6,7 @@ with overwriting all rows, the data's columns become the table's.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,15 @@ from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.names import check_column_names
 from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.table_features import TYPE_WIDENING, upgraded_protocol
+from adelta.kernel.table_features import (
+    ROW_TRACKING,
+    TYPE_WIDENING,
+    is_supported,
+    upgraded_protocol,
+    with_row_id_columns,
+)
 from adelta.kernel.table_properties import TableProperties
+from adelta.kernel.table_state import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,6 +99,9 @@ def stage_metadata(
         InvalidPropertyError: a property has a value that is not allowed.
     """
     protocol = upgraded_protocol(tx.protocol, tx.metadata, after, asked)
+    if is_supported(ROW_TRACKING, protocol or tx.protocol):
+        state = TableState(protocol or tx.protocol, after)
+        after = with_row_id_columns(state, str(uuid.uuid4()))
     if protocol is not None or after != tx.metadata:
         tx.update_metadata(after, protocol)
 

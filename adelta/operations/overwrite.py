@@ -29,11 +29,11 @@ from adelta.kernel.expressions.nodes import (
 )
 from adelta.kernel.expressions.resolve import bind_predicate
 from adelta.kernel.partition import parse_partition_values
-from adelta.kernel.scan_plan import plan_columns
+from adelta.kernel.scan_plan import ROW_COMMIT_VERSION, ROW_ID, plan_columns
 from adelta.kernel.schema.names import physical_name
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.read.data_files import Piece, read_files, read_pieces
-from adelta.transaction import remove_replaced
+from adelta.transaction import append_copies, remove_replaced
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -73,7 +73,7 @@ async def overwrite_where(tx: Transaction, roots: StoreRoots, data: Data, where:
     kept = _rows(roots, configuration, hit, Not(Comparison("<=>", where, TRUE)))
     async with aclosing(kept):
         if not configuration.change_data_feed_enabled:
-            await tx.append(kept)
+            await append_copies(tx, kept)
         elif await _has_rows(kept):
             raise UnsupportedFeatureError(
                 f"{roots.store.uri} keeps a change data feed, and some of its files hold rows that "
@@ -137,12 +137,15 @@ async def _files_with_matches(
 async def _rows(
     roots: StoreRoots, configuration: TableConfiguration, files: Sequence[AddFile], where: Node
 ) -> AsyncGenerator[pa.RecordBatch, None]:
+    hidden = configuration.row_id_columns
     plan = plan_columns(
         configuration.schema,
         columns=None,
         where=where,
         partition_columns=configuration.partition_columns,
         mapping_mode=configuration.column_mapping_mode,
+        row_ids=hidden,
+        row_id_names=hidden or (ROW_ID, ROW_COMMIT_VERSION),
     )
     async with aclosing(read_files(roots, plan, files)) as tables:
         async for table in tables:

@@ -9,12 +9,14 @@ from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     IN_COMMIT_TIMESTAMPS_ENABLED,
+    ROW_TRACKING_ENABLED,
     stored_properties,
     validate_properties,
 )
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX, PROTOCOL_KEYS, TableProperties
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.evolve import stage_metadata
+from adelta.operations.row_tracking import backfill_row_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,7 +42,8 @@ async def set_properties(
     """Set properties of a table; the others stay as they are.
 
     Where a property needs a table feature, the protocol comes to support it. A feature alone is
-    asked for by ``{"delta.feature.<name>": "supported"}``.
+    asked for by ``{"delta.feature.<name>": "supported"}``. Before `delta.enableRowTracking` is set,
+    rows that are there are given ids, in commits of their own.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -52,6 +55,8 @@ async def set_properties(
     """
     asked = validate_properties(properties)
     _refuse_others(asked)
+    if ROW_TRACKING_ENABLED.read(asked):
+        await backfill_row_ids(table, storage_options=storage_options)
     async with altering(
         table,
         "SET TBLPROPERTIES",

@@ -242,7 +242,8 @@ def set_properties(
     """Set properties of a table; the others stay as they are.
 
     Where a property needs a table feature, the protocol comes to support it. A feature alone is
-    asked for by ``{"delta.feature.<name>": "supported"}``.
+    asked for by ``{"delta.feature.<name>": "supported"}``. Before `delta.enableRowTracking` is set,
+    rows that are there are given ids, in commits of their own.
 
     Raises:
         TableNotFoundError: there is no table.

@@ -17,10 +17,13 @@ import anyio
 from adelta._concurrency import in_thread, to_the_end
 from adelta.commit.coordinator import Committed, Unknown
 from adelta.errors import CommitConflictError
+from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.conflict_checker import rebase
 from adelta.kernel.transaction.isolation import IsolationLevel, effective_level
+from adelta.kernel.transaction.row_tracking import adopt_row_ids
 from adelta.log.commit_reader import decode_commit
 from adelta.write.attempt import encode_attempt, unknown_outcome
+from adelta.write.row_tracking import tracked
 from adelta.write.winners import read_winners, winning_commit
 
 if TYPE_CHECKING:
@@ -71,11 +74,13 @@ async def commit_staged(
     """
     deadline = anyio.current_time() + timeout
     level = effective_level(staged, level)
+    prepared_for = TableConfiguration(state.protocol, state.metadata)
     attempts = 0
     while True:
         attempts += 1
         version = state.version + 1
-        encode = partial(encode_attempt, state, staged, read, level, engine, clock.now_ms())
+        placed = await tracked(state, staged, prepared_for=prepared_for)
+        encode = partial(encode_attempt, state, placed, read, level, engine, clock.now_ms())
         small = len(staged.adds) + staged.removes.num_rows + len(staged.cdc) < _INLINE_FILES
         data = encode() if small else await in_thread(encode)
         # A put that is cancelled half-way has an outcome that nobody knows.
@@ -90,15 +95,17 @@ async def commit_staged(
             longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(attempts, 16))
             await anyio.sleep(random.uniform(0, longest))
         winners = await read_winners(state, lost=attempts)
+        summaries = [winning_commit(commit) for commit in winners]
         judged = rebase(
             staged,
             read,
-            [winning_commit(commit) for commit in winners],
+            summaries,
             protocol=state.protocol,
             metadata=state.metadata,
             level=level,
             root=state.root,
         )
+        staged = adopt_row_ids(staged, summaries, state.root)
         state = state.advance(winners)
         if judged.own_version is not None or judged.applied_at is not None:
             return CommitResult(state, judged.own_version, attempts)

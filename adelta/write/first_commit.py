@@ -14,6 +14,7 @@ from adelta.kernel.log_segment import LogSegment
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.assemble import assemble, make_commit_info
 from adelta.kernel.transaction.isolation import IsolationLevel
+from adelta.kernel.transaction.row_tracking import track_rows
 from adelta.log.commit_reader import decode_commit
 from adelta.log.state import LogState
 from adelta.write.attempt import unknown_outcome
@@ -41,8 +42,9 @@ async def commit_new_table(
         raise InvalidUseError(f"{store.uri}: a table begins with a protocol and metadata")
     now = clock.now_ms()
     configuration = TableConfiguration(staged.protocol, staged.metadata)
+    placed = await in_thread(track_rows, staged, configuration, {}, 0)
     info = make_commit_info(
-        staged,
+        placed,
         read_version=None,
         level=IsolationLevel.SERIALIZABLE,
         is_blind_append=True,
@@ -50,7 +52,7 @@ async def commit_new_table(
         engine=engine,
         in_commit_timestamp_ms=now if configuration.in_commit_timestamps_enabled else None,
     )
-    data = await in_thread(lambda: encode_commit(assemble(staged, info)))
+    data = await in_thread(lambda: encode_commit(assemble(placed, info)))
     claim = FilesystemCoordinator(store).commit(0, data, staged.transaction_id)
     outcome = await to_the_end(claim)  # torn, it would have an unknown outcome
     if isinstance(outcome, Unknown):

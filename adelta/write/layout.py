@@ -41,7 +41,8 @@ class FileLayout:
 
     `table_schema` has all columns under their logical names, `physical_schema` the same under the
     names that files use. `file_schema` has those that data files hold: partition columns, whose
-    values are in the log, and void columns, which have none, are left out.
+    values are in the log, and void columns, which have none, are left out; `hidden` columns, which
+    are none of the table's, come behind. Without `rules`, rows are taken as they are.
     """
 
     table_schema: pa.Schema
@@ -53,7 +54,8 @@ class FileLayout:
     options: WriterOptions
     suffix: str
     string_prefix_length: int
-    rules: RowRules
+    rules: RowRules | None
+    hidden: pa.Schema
 
     @classmethod
     def of(cls, spec: WriteSpec) -> FileLayout:
@@ -78,12 +80,13 @@ class FileLayout:
                 "every column of the table is a partition column or void, so that its data files "
                 "would hold none; add a column first"
             )
+        hidden = _hidden(spec)
         leaves = stats_leaves(schema, properties, spec.partition_columns, spec.column_mapping_mode)
         codec = properties.parquet_compression_codec
         return cls(
             table_schema=to_arrow_schema(schema),
             physical_schema=to_arrow_schema(physical),
-            file_schema=to_arrow_schema(stored),
+            file_schema=to_arrow_schema(t.StructType((*stored.fields, *hidden))),
             partition_columns=partitions,
             statistics_leaves=leaves,
             bounded_leaves=bounded_leaves(stored, leaves),
@@ -94,13 +97,8 @@ class FileLayout:
             ),
             suffix=_SUFFIXES[codec],
             string_prefix_length=properties.data_skipping_string_prefix_length,
-            rules=RowRules.of(
-                schema,
-                dict(spec.properties),
-                generates=spec.generates,
-                has_defaults=spec.has_defaults,
-                where=spec.where,
-            ),
+            rules=_rules(spec, schema) if spec.content == "rows" else None,
+            hidden=to_arrow_schema(t.StructType(hidden)),
         )
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -112,13 +110,34 @@ class FileLayout:
                 satisfy a constraint.
             InvalidExpressionError: a value of a constraint or a computed column cannot be computed.
         """
-        rows = relabel(self.rules.apply(batch, self.table_schema), self.physical_schema)
+        if self.rules is not None:
+            rows = self.rules.apply(batch, self.table_schema)
+        else:
+            rows = batch.select(self.table_schema.names)
+        rows = relabel(rows, self.physical_schema)
         kept = {*self.file_schema.names, *(name for name, _ in self.partition_columns)}
-        return rows.select([name for name in rows.schema.names if name in kept])
+        rows = rows.select([name for name in rows.schema.names if name in kept])
+        for field in self.hidden:
+            rows = rows.append_column(field, batch.column(field.name))
+        return rows
 
     def stats_json(self, statistics: FileStatistics) -> str:
         """The `stats` of a file's `add`."""
         return stats_json(statistics, self.string_prefix_length)
+
+
+def _rules(spec: WriteSpec, schema: t.StructType) -> RowRules:
+    return RowRules.of(
+        schema,
+        dict(spec.properties),
+        generates=spec.generates,
+        has_defaults=spec.has_defaults,
+        where=spec.where,
+    )
+
+
+def _hidden(spec: WriteSpec) -> tuple[t.StructField, ...]:
+    return tuple(t.StructField(name, t.LONG) for name in spec.row_id_columns or ())
 
 
 def _place(schema: t.StructType, name: str) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from adelta.errors import InvalidOptionError
 from adelta.kernel.table_features import ALLOW_COLUMN_DEFAULTS, GENERATED_COLUMNS
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.table_configuration import TableConfiguration
 
-__all__ = ["ENGINE", "WriteSpec"]
+__all__ = ["ENGINE", "FileContent", "WriteSpec"]
+
+FileContent = Literal["rows", "copies", "changes"]
+"""New rows; rows that the table had before, written anew; or row changes for the feed."""
 
 
 def _version() -> str:
@@ -48,6 +51,9 @@ class WriteSpec:
     Columns are computed by the schema's generation expressions and defaults where the table
     supports these (`generates`, `has_defaults`). `where` is a condition of the caller's own that
     every row has to satisfy, beside the constraints of the table.
+
+    All of that is for new rows. Where the `content` is ``copies``, rows are complete and have been
+    held to the rules before; they come with the hidden `row_id_columns` where the table has these.
     """
 
     schema_string: str
@@ -59,6 +65,8 @@ class WriteSpec:
     generates: bool = False
     has_defaults: bool = False
     where: Node | None = None
+    content: FileContent = "rows"
+    row_id_columns: tuple[str, str] | None = None
 
     def __post_init__(self) -> None:
         for name in ("target_file_size", "memory_budget"):
@@ -73,6 +81,7 @@ class WriteSpec:
         target_file_size: int | None = None,
         memory_budget: int = _MEMORY_BUDGET,
         where: Node | None = None,
+        content: FileContent = "rows",
     ) -> WriteSpec:
         """How files of a table with this configuration are written."""
         metadata = configuration.metadata
@@ -86,4 +95,6 @@ class WriteSpec:
             configuration.supports(GENERATED_COLUMNS),
             configuration.supports(ALLOW_COLUMN_DEFAULTS),
             where,
+            content,
+            configuration.row_id_columns if content == "copies" else None,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,13 @@ class Staging:
         self.adds.extend(taken)
         for name, value in added_metrics(taken).items():
             self._count(name, value)
+        self.touched = True
+
+    def add_again(self, files: Iterable[AddFile]) -> None:
+        """Take in live files to add once more without a change of data; they count as read."""
+        taken = tuple(replace(file, data_change=False) for file in files)
+        self.adds.extend(taken)
+        self.read = self.read.with_files(frozenset(decode_path(file.path) for file in taken))
         self.touched = True
 
     def remove(self, files: Iterable[AddFile], now_ms: int, *, data_change: bool) -> None:

@@ -111,7 +111,6 @@ async def test_append_only_is_enforced_from_the_moment_it_is_set() -> None:
         ({"delta.minWriterVersion": "7"}, InvalidPropertyError, "delta.feature"),
         ({"delta.dataSkippingStatsColumns": "gone"}, InvalidPropertyError, "gone"),
         ({"delta.logRetentionDuration": "interval 1 day"}, InvalidPropertyError, "shorter"),
-        ({"delta.enableRowTracking": "true"}, UnsupportedFeatureError, "rowTracking"),
         ({"delta.enableInCommitTimestamps": "true"}, UnsupportedFeatureError, "created"),
     ],
 )

@@ -12,7 +12,6 @@ import pyarrow as pa
 from adelta.errors import InvalidTableError, SchemaMismatchError
 from adelta.kernel.expressions.compute import filter_mask
 from adelta.kernel.partition import parse_partition_values
-from adelta.kernel.scan_plan.plan import ROW_COMMIT_VERSION, ROW_ID, ScanPlan
 from adelta.kernel.scan_plan.row_ids import attached
 from adelta.kernel.schema.arrow import to_arrow_schema, to_arrow_type
 from adelta.kernel.schema.conform import conform, find_fields
@@ -22,6 +21,7 @@ from adelta.kernel.schema.variant.text import variants_as_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from adelta.kernel.scan_plan.plan import ScanPlan
     from adelta.kernel.schema.types import StructField
 
 __all__ = ["assemble", "file_column_indices"]
@@ -74,7 +74,7 @@ def assemble(
         if names:
             rows = pa.table([columns[n] for n in names], schema=to_arrow_schema(plan.output))
     if plan.row_ids is not None:
-        ids = zip((ROW_ID, ROW_COMMIT_VERSION), attached(table), strict=True)
+        ids = zip(plan.row_id_names, attached(table), strict=True)
         for name, values in ids:
             rows = rows.append_column(pa.field(name, pa.int64()), values)
     if mask is not None:

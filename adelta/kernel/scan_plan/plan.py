@@ -37,8 +37,6 @@ ROW_ID = "_row_id"
 ROW_COMMIT_VERSION = "_row_commit_version"
 """The column beside it: the version that last wrote the row."""
 
-_ROW_IDS = (StructField(ROW_ID, LONG), StructField(ROW_COMMIT_VERSION, LONG))
-
 
 @dataclass(frozen=True, slots=True)
 class ScanPlan:
@@ -47,7 +45,8 @@ class ScanPlan:
     `schema` is the whole table's, `output` the columns that the scan yields, in order, and `read`
     the ones that a file must give: `output`, and what `where` needs beside it. `row_ids` are the
     names of the hidden columns of files that hold row ids and row commit versions, where these are
-    asked for. With `variants_as_json`, variants come out as JSON text.
+    asked for; `row_id_names` are what they are called in what the scan yields. With
+    `variants_as_json`, variants come out as JSON text.
     """
 
     schema: StructType
@@ -57,6 +56,7 @@ class ScanPlan:
     mapping_mode: ColumnMappingMode
     where: Node | None = None
     row_ids: tuple[str, str] | None = None
+    row_id_names: tuple[str, str] = (ROW_ID, ROW_COMMIT_VERSION)
     variants_as_json: bool = False
 
     @property
@@ -64,7 +64,8 @@ class ScanPlan:
         """The schema of the batches that the scan yields."""
         output = with_text(self.output) if self.variants_as_json else self.output
         assert isinstance(output, StructType)
-        extra = _ROW_IDS if self.row_ids is not None else ()
+        names = self.row_id_names if self.row_ids is not None else ()
+        extra = (StructField(name, LONG) for name in names)
         return to_arrow_schema(StructType((*output.fields, *extra)))
 
     @property
@@ -114,6 +115,7 @@ def plan_columns(
     partition_columns: Sequence[str],
     mapping_mode: ColumnMappingMode,
     row_ids: tuple[str, str] | None = None,
+    row_id_names: tuple[str, str] = (ROW_ID, ROW_COMMIT_VERSION),
     variants_as_json: bool = False,
 ) -> ScanPlan:
     """The plan of a scan that yields `columns` where `where` is true.
@@ -132,7 +134,7 @@ def plan_columns(
         read += [f for f in schema if f.name in needed - names]
     check_type_changes(read)
     if row_ids is not None:
-        taken = next(filter(None, (schema.field(f.name) for f in _ROW_IDS)), None)
+        taken = next(filter(None, (schema.field(name) for name in row_id_names)), None)
         if taken is not None:
             raise SchemaMismatchError(
                 f"the table has a column {taken.name!r} of its own, which row ids would hide; "
@@ -146,5 +148,6 @@ def plan_columns(
         mapping_mode,
         where,
         row_ids,
+        row_id_names,
         variants_as_json,
     )

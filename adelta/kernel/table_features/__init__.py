@@ -42,7 +42,17 @@ from adelta.kernel.table_features.in_commit_timestamp import (
     IN_COMMIT_TIMESTAMPS_ENABLED,
     in_commit_timestamp_enablement,
 )
-from adelta.kernel.table_features.row_tracking import ROW_TRACKING, row_id_columns
+from adelta.kernel.table_features.row_tracking import (
+    ROW_IDS_PRESERVED,
+    ROW_TRACKING,
+    ROW_TRACKING_BACKFILL,
+    ROW_TRACKING_DOMAIN,
+    ROW_TRACKING_ENABLED,
+    high_water_mark,
+    high_water_mark_domain,
+    row_id_columns,
+    with_row_id_columns,
+)
 from adelta.kernel.table_features.type_widening import TYPE_WIDENING
 from adelta.kernel.table_features.v2_checkpoint import V2_CHECKPOINT
 
@@ -61,7 +71,11 @@ __all__ = [
     "IN_COMMIT_TIMESTAMPS_ENABLED",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION",
+    "ROW_IDS_PRESERVED",
     "ROW_TRACKING",
+    "ROW_TRACKING_BACKFILL",
+    "ROW_TRACKING_DOMAIN",
+    "ROW_TRACKING_ENABLED",
     "TYPE_WIDENING",
     "V2_CHECKPOINT",
     "FeatureKind",
@@ -69,6 +83,8 @@ __all__ = [
     "check_readable",
     "check_writable",
     "find_feature",
+    "high_water_mark",
+    "high_water_mark_domain",
     "implied_features",
     "in_commit_timestamp_enablement",
     "is_active",
@@ -81,4 +97,5 @@ __all__ = [
     "upgraded_protocol",
     "validate_properties",
     "wanted_features",
+    "with_row_id_columns",
 ]

@@ -56,6 +56,7 @@ def make_commit_info(
         engine_info=engine,
         txn_id=staged.transaction_id,
         user_metadata=staged.user_metadata,
+        tags=staged.tags,
     )
 
 

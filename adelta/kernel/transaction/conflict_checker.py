@@ -25,7 +25,9 @@ from adelta.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
+from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.file_set import canonical_paths
+from adelta.kernel.table_features import ROW_TRACKING_BACKFILL
 from adelta.kernel.transaction.metadata_change import leaves_files_valid
 
 if TYPE_CHECKING:
@@ -154,7 +156,10 @@ def _check_applications(staged: StagedChanges, winner: WinningCommit) -> None:
 def _check_added(
     staged: StagedChanges, read: ReadSet, winner: WinningCommit, level: IsolationLevel
 ) -> None:
-    if not winner.adds.num_rows or not level.must_see_adds_of(winner, staged):
+    if not winner.adds.num_rows:
+        return
+    _check_added_twice(staged, winner)
+    if winner.operation == ROW_TRACKING_BACKFILL or not level.must_see_adds_of(winner, staged):
         return
     if read.whole_table:
         raise _conflict(
@@ -168,6 +173,17 @@ def _check_added(
                 winner,
                 f"added {_example(matching)}, which may hold rows where {predicate.text}",
             )
+
+
+def _check_added_twice(staged: StagedChanges, winner: WinningCommit) -> None:
+    """Two commits that add one file again, say with a vector or with ids, would undo each other."""
+    paths = pa.array([decode_path(file.path) for file in staged.adds], pa.string())
+    added = canonical_paths(winner.adds.column("path"))
+    twice = winner.adds.filter(pc.is_in(added, value_set=paths))
+    if twice.num_rows:
+        raise _conflict(
+            ConcurrentAppendError, winner, f"added {_example(twice)}, which this one adds too"
+        )
 
 
 def _check_removed(

@@ -283,3 +283,16 @@ def test_the_order_of_checks_is_delta_sparks() -> None:
         ConcurrentAppendError,
         ConcurrentDeleteReadError,
     ]
+
+
+def test_two_commits_cannot_both_add_one_file_again() -> None:
+    mine = staged(adds=(add("a%20b", data_change=False),))
+    theirs = winner(5, adds=adds(add("a b", data_change=False)))
+    with pytest.raises(ConcurrentAppendError, match="which this one adds too"):
+        judge(mine, APPEND, theirs)
+
+
+def test_files_that_a_backfill_adds_again_are_no_new_rows() -> None:
+    info = CommitInfo(operation="ROW TRACKING BACKFILL", txn_id="theirs")
+    theirs = winner(5, commit_info=info, adds=adds(add("a", data_change=False)))
+    assert judge(staged(), ALL_READ, theirs).read_version == 5

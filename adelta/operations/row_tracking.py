@@ -1,0 +1,83 @@
+"""Row tracking for a table that exists: ids for the rows that are there, in several commits.
+
+First the table comes to support the feature, so that from then on every commit gives ids to the
+rows that it adds. Then the files that are without are added again, with ids, a batch a commit. Only
+a table all of whose files have ids may be set to `delta.enableRowTracking`.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from adelta._concurrency import in_thread
+from adelta.errors import ConcurrentAppendError, ConcurrentDeleteReadError, InvalidPropertyError
+from adelta.kernel.file_set import FileSet
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import ROW_TRACKING, ROW_TRACKING_BACKFILL
+from adelta.kernel.table_properties import FEATURE_PREFIX
+from adelta.operations.evolve import stage_metadata
+from adelta.table import Table, latest_state, open_table
+from adelta.transaction import add_again
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from adelta.kernel.actions.file_actions import AddFile
+
+__all__ = ["backfill_row_ids"]
+
+_FILES_A_COMMIT = 100_000
+
+
+async def backfill_row_ids(
+    table: Table | str,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    files_a_commit: int = _FILES_A_COMMIT,
+) -> None:
+    """Give ids to all rows of a table, which supports row tracking afterwards.
+
+    Nothing is done where rows are tracked already.
+
+    Raises:
+        InvalidPropertyError: the table has suspended row tracking.
+        InvalidOptionError: a file does not say how many rows it has.
+        CommitConflictError: another commit changed the table's protocol or metadata meanwhile.
+    """
+    handle: AbstractAsyncContextManager[Table]
+    handle = nullcontext(table) if isinstance(table, Table) else open_table(table, storage_options)
+    async with handle as opened:
+        state = await latest_state(opened)
+        configuration = TableConfiguration(state.protocol, state.metadata)
+        if configuration.row_id_columns is not None:
+            return
+        if configuration.supports(ROW_TRACKING) and not configuration.uses(ROW_TRACKING):
+            raise InvalidPropertyError(
+                f"{opened.uri} has suspended row tracking (delta.rowTrackingSuspended), so that no "
+                "row gets an id; unset that property first"
+            )
+        if not configuration.supports(ROW_TRACKING):
+            async with opened.transaction("UPGRADE PROTOCOL") as tx:
+                asked = {FEATURE_PREFIX + ROW_TRACKING.name: "supported"}
+                stage_metadata(tx, tx.metadata, asked)
+        while files := await _without_ids(opened, files_a_commit):
+            try:
+                async with opened.transaction(ROW_TRACKING_BACKFILL) as tx:
+                    add_again(tx, files)
+            except (ConcurrentAppendError, ConcurrentDeleteReadError):
+                continue  # a file of the batch is gone, or has its ids: see what is left
+
+
+async def _without_ids(table: Table, most: int) -> list[AddFile]:
+    state = await latest_state(table)
+    files = await state.files()
+
+    def chosen() -> list[AddFile]:
+        bare = pc.is_null(files.table.column("base_row_id"))
+        return list(FileSet(files.table.filter(bare).slice(0, most)).rows())
+
+    return await in_thread(chosen)
