@@ -17,18 +17,24 @@ from adelta.operations import (
     unset_properties,
     write_table,
 )
+from adelta.parquet.options import BloomFilter, ColumnOptions, WriterOptions
 from adelta.scan import Scan
 from adelta.snapshot import Snapshot
 from adelta.table import Table, open_table
 from adelta.transaction import Transaction
+from adelta.write.spec import DataFileOptions
 
 __all__ = [
+    "BloomFilter",
+    "ColumnOptions",
     "Commit",
+    "DataFileOptions",
     "Position",
     "Scan",
     "Snapshot",
     "Table",
     "Transaction",
+    "WriterOptions",
     "add_columns",
     "add_constraint",
     "changes",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
+    from adelta.write.spec import DataFileOptions
 
 __all__ = ["Table", "open_table"]
 
@@ -118,12 +119,14 @@ class Table:
         user_metadata: str | None = None,
         isolation: str = "Serializable",
         timeout: float = COMMIT_TIMEOUT,
+        data_files: DataFileOptions | None = None,
     ) -> Transaction:
         """Changes to be committed as one version: an asynchronous context manager.
 
         `operation` is what the table's history will call it, and `parameters` are what it will say
         of how that was done. `isolation` is ``Serializable`` or ``WriteSerializable``. Lost races
-        are run again for `timeout` seconds.
+        are run again for `timeout` seconds. `data_files` says how the files of `append` and
+        `overwrite` are to be; without it that follows the table's properties.
 
         Raises:
             InvalidOptionError: there is no such isolation level.
@@ -136,6 +139,7 @@ class Table:
             user_metadata=user_metadata,
             isolation=isolation,
             timeout=timeout,
+            data_files=data_files,
             clock=self._clock,
         )
 

@@ -35,10 +35,11 @@ from adelta.kernel.transaction.isolation import isolation_level
 from adelta.kernel.transaction.precommit import check_staged
 from adelta.write.batches import record_batches
 from adelta.write.commit_loop import commit_staged
-from adelta.write.data_files import discard_data_files, write_data_files
-from adelta.write.spec import ENGINE, WriteSpec
+from adelta.write.data_files import discard_data_files
+from adelta.write.spec import AS_THE_TABLE_SAYS, ENGINE, WriteSpec
 from adelta.write.staging import Staging
 from adelta.write.upkeep import after_commit
+from adelta.write.write_data_files import write_data_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.protocol import Protocol as TableProtocol
     from adelta.log.state import LogState
     from adelta.write.batches import Data
-    from adelta.write.spec import FileContent
+    from adelta.write.spec import DataFileOptions, FileContent
 
 __all__ = [
     "StateSource",
@@ -115,6 +116,7 @@ class Transaction:
         user_metadata: str | None = None,
         isolation: str = "Serializable",
         timeout: float = COMMIT_TIMEOUT,
+        data_files: DataFileOptions | None = None,
         coordinator: CommitCoordinator | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
@@ -122,6 +124,7 @@ class Transaction:
         self._staging = Staging(operation, parameters, user_metadata)
         self._level = isolation_level(isolation)
         self._timeout = timeout
+        self._data_files = data_files or AS_THE_TABLE_SAYS
         self._coordinator = coordinator
         self._clock = clock
         self._stage = _Stage.NEW
@@ -410,7 +413,12 @@ class Transaction:
         self._staging.touched = True
         if await self._is_applied():
             return []
-        spec = WriteSpec.of(self._configuration(), where=to_predicate(where), content=content)
+        spec = WriteSpec.of(
+            self._configuration(),
+            files=self._data_files,
+            where=to_predicate(where),
+            content=content,
+        )
         self._staging.parameters.setdefault("partitionBy", list(spec.partition_columns))
         async with aclosing(record_batches(data)) as batches:
             files = await write_data_files(self._based_on().store, spec, batches)

@@ -24,9 +24,10 @@ from adelta.operations.evolve import merge_schema, overwrite_schema
 from adelta.operations.overwrite import overwrite_partitions, overwrite_where
 from adelta.table import Table, known_state, latest_state, open_table
 from adelta.write.batches import open_batches
-from adelta.write.data_files import discard_data_files, write_data_files
+from adelta.write.data_files import discard_data_files
 from adelta.write.metrics import added_metrics
-from adelta.write.spec import WriteSpec
+from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions, WriteSpec
+from adelta.write.write_data_files import write_data_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.staged import StagedChanges
+    from adelta.parquet.options import WriterOptions
     from adelta.transaction import Transaction
     from adelta.write.batches import Data
 
@@ -85,6 +87,9 @@ async def write_table(
     replace_where: Where | None = None,
     partition_overwrite: PartitionOverwrite = "static",
     properties: Mapping[str, str] | None = None,
+    target_file_size: int | None = None,
+    writer_options: WriterOptions | None = None,
+    optimize_write: bool | None = None,
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -104,6 +109,9 @@ async def write_table(
     the data has, behind its own; and where `delta.enableTypeWidening` is set, a column becomes as
     wide as the data's. With ``overwrite``, which needs the mode ``overwrite``, the data's columns
     become the table's, and so does `partition_by`.
+
+    `target_file_size` in bytes, `writer_options` and `optimize_write` say how data files are to be,
+    as `DataFileOptions` does; what is None follows the table's properties.
 
     Two arguments overwrite a part of the table only. With `replace_where` the rows for which that
     predicate is true are replaced, and every new row has to satisfy it; with `partition_overwrite`
@@ -135,6 +143,11 @@ async def write_table(
         schema_mode,
         to_predicate(replace_where),
         partition_overwrite,
+        DataFileOptions(
+            target_file_size=target_file_size,
+            writer_options=writer_options,
+            optimize_write=optimize_write,
+        ),
     )
     request.check()
     if isinstance(table, Table):
@@ -156,6 +169,7 @@ class _Request:
     schema_mode: SchemaMode | None = None
     replace_where: Node | None = None
     partition_overwrite: PartitionOverwrite = "static"
+    data_files: DataFileOptions = AS_THE_TABLE_SAYS
 
     def check(self) -> None:
         """Refuse what makes no sense together.
@@ -224,7 +238,11 @@ async def _write(table: Table, data: Data, request: _Request) -> WriteMetrics:
         await _check_partitioning(table, request)
     if request.schema_mode is not None or request.partition_overwrite == "dynamic":
         await latest_state(table)  # what is written before files are read fixes the version
-    tx = table.transaction(parameters=request.parameters, user_metadata=request.user_metadata)
+    tx = table.transaction(
+        parameters=request.parameters,
+        user_metadata=request.user_metadata,
+        data_files=request.data_files,
+    )
     async with tx:
         if request.txn is not None:
             tx.set_transaction(*request.txn)
@@ -295,7 +313,9 @@ async def _into_new(table: Table, data: Data, request: _Request) -> WriteMetrics
             parameters=request.parameters | {"partitionBy": list(request.partition_by or ())},
             user_metadata=request.user_metadata,
         )
-        spec = WriteSpec.of(table_configuration(staged), where=request.replace_where)
+        spec = WriteSpec.of(
+            table_configuration(staged), files=request.data_files, where=request.replace_where
+        )
         files = await write_data_files(table.store, spec, batches)
     if request.txn is not None:
         stamp = SetTransaction(*request.txn, SYSTEM_CLOCK.now_ms())

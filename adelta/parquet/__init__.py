@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from adelta.parquet.columns import ColumnName
 from adelta.parquet.footer import read_metadata
-from adelta.parquet.options import BloomFilter, WriterOptions
+from adelta.parquet.options import BloomFilter, ColumnOptions, WriterOptions
 from adelta.parquet.reader import ChunkStatistics, ParquetFile
 from adelta.parquet.statistics import ColumnStatistics, FileStatistics, StatisticsCollector
 from adelta.parquet.writer import ParquetObjectWriter, WrittenFile, write_parquet
@@ -13,6 +13,7 @@ __all__ = [
     "BloomFilter",
     "ChunkStatistics",
     "ColumnName",
+    "ColumnOptions",
     "ColumnStatistics",
     "FileStatistics",
     "ParquetFile",

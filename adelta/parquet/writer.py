@@ -117,6 +117,11 @@ class ParquetObjectWriter:
         return self._encoder.written
 
     @property
+    def bytes_taken(self) -> int:
+        """Bytes of Arrow data taken in so far."""
+        return self._encoded_from_bytes + self._buffered_bytes
+
+    @property
     def buffered_bytes(self) -> int:
         """Bytes of Arrow data that wait for their row group to fill."""
         return self._buffered_bytes

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
+from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +39,8 @@ _WRITE = (
     "txnAppId",
     "txnVersion",
     "userMetadata",
+    "optimizeWrite",
+    "targetFileSize",
 )
 _STORAGE_PREFIXES = ("aws_", "s3_", "option.")
 _STORAGE_KEYS = frozenset(
@@ -87,7 +90,6 @@ _NOT_YET = {
     "replacewhere": None,
     "partitionoverwritemode": "static",
     "readchangefeed": "false",
-    "optimizewrite": "false",
     "datachange": "true",
 }
 """delta-spark's options that adelta does not have, with the value that asks for nothing."""
@@ -151,7 +153,8 @@ class WriteOptions:
 
     `partition_by` is for a table that the write creates. `if_exists` is ``error`` or ``ignore``
     where an existing table is not to be written to. With `txn`, an application's id and the number
-    of this write, work that the table shows as done is skipped.
+    of this write, work that the table shows as done is skipped. `data_files` says how each task
+    writes its files.
     """
 
     uri: str
@@ -160,6 +163,7 @@ class WriteOptions:
     if_exists: str | None = None
     txn: tuple[str, int] | None = None
     user_metadata: str | None = None
+    data_files: DataFileOptions = AS_THE_TABLE_SAYS
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -185,6 +189,10 @@ class WriteOptions:
             if_exists=if_exists,
             txn=None if app_id is None or number is None else (app_id, number),
             user_metadata=given.get("usermetadata"),
+            data_files=DataFileOptions(
+                target_file_size=_integer("targetFileSize", given.get("targetfilesize"), least=1),
+                optimize_write=_optional_boolean("optimizeWrite", given.get("optimizewrite")),
+            ),
         )
 
 
@@ -260,6 +268,10 @@ def _integer(name: str, text: str | None, *, least: int) -> int | None:
             f"the option {name} is {text!r}; it must be an integer of {least} or more"
         )
     return number
+
+
+def _optional_boolean(name: str, text: str | None) -> bool | None:
+    return None if text is None else _boolean(name, text)
 
 
 def _boolean(name: str, text: str) -> bool:

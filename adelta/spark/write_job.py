@@ -33,10 +33,11 @@ from adelta.spark.types import arrow_schema, to_delta_schema
 from adelta.storage.resolve import open_store
 from adelta.table import latest_state, open_table
 from adelta.transaction import Transaction
-from adelta.write.data_files import discard_data_files, write_data_files
+from adelta.write.data_files import discard_data_files
 from adelta.write.layout import FileLayout
 from adelta.write.metrics import added_metrics
 from adelta.write.spec import WriteSpec
+from adelta.write.write_data_files import write_data_files
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -84,7 +85,7 @@ async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: 
             state = await latest_state(table)
         except TableNotFoundError:
             first = _first_commit(options, schema, overwrite=overwrite)
-            spec = WriteSpec.of(table_configuration(first))
+            spec = WriteSpec.of(table_configuration(first), files=options.data_files)
             return replace(nothing, spec=spec, first=first)
         if options.if_exists == "error":
             raise TableAlreadyExistsError(
@@ -98,7 +99,7 @@ async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: 
         if overwrite:
             configuration.check_removable(table.uri)
         _check_partitioning(options, table.uri, state.metadata.partition_columns)
-        spec = WriteSpec.of(configuration)
+        spec = WriteSpec.of(configuration, files=options.data_files)
         # No rows yet: what can be said of the columns alone is said before the tasks start.
         FileLayout.of(spec).conform(_no_rows(schema))
         return replace(nothing, spec=spec, version=state.version)

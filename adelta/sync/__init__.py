@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from adelta import Commit, Position
+from adelta import BloomFilter, ColumnOptions, Commit, DataFileOptions, Position, WriterOptions
 from adelta.sync.changes import changes, tail
 from adelta.sync.operations import (
     add_columns,
@@ -24,12 +24,16 @@ from adelta.sync.table import Table, open_table
 from adelta.sync.transaction import Transaction
 
 __all__ = [
+    "BloomFilter",
+    "ColumnOptions",
     "Commit",
+    "DataFileOptions",
     "Position",
     "Scan",
     "Snapshot",
     "Table",
     "Transaction",
+    "WriterOptions",
     "add_columns",
     "add_constraint",
     "changes",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from adelta.operations.fsck import FsckReport
     from adelta.operations.history import HistoryEntry
     from adelta.operations.write import PartitionOverwrite, SchemaMode, WriteMetrics, WriteMode
+    from adelta.parquet.options import WriterOptions
     from adelta.write.batches import ArrowStream
 
 __all__ = [
@@ -302,6 +303,9 @@ def write_table(
     replace_where: Where | None = None,
     partition_overwrite: PartitionOverwrite = "static",
     properties: Mapping[str, str] | None = None,
+    target_file_size: int | None = None,
+    writer_options: WriterOptions | None = None,
+    optimize_write: bool | None = None,
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -321,6 +325,9 @@ def write_table(
     the data has, behind its own; and where `delta.enableTypeWidening` is set, a column becomes as
     wide as the data's. With ``overwrite``, which needs the mode ``overwrite``, the data's columns
     become the table's, and so does `partition_by`.
+
+    `target_file_size` in bytes, `writer_options` and `optimize_write` say how data files are to be,
+    as `DataFileOptions` does; what is None follows the table's properties.
 
     Two arguments overwrite a part of the table only. With `replace_where` the rows for which that
     predicate is true are replaced, and every new row has to satisfy it; with `partition_overwrite`
@@ -351,6 +358,9 @@ def write_table(
         replace_where=replace_where,
         partition_overwrite=partition_overwrite,
         properties=properties,
+        target_file_size=target_file_size,
+        writer_options=writer_options,
+        optimize_write=optimize_write,
         txn=txn,
         user_metadata=user_metadata,
         storage_options=storage_options,

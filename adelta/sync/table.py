@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import ClassVar
 
+    from adelta.write.spec import DataFileOptions
+
 __all__ = ["Table", "open_table"]
 
 
@@ -67,12 +69,14 @@ class Table(Handle[_AsyncTable]):
         user_metadata: str | None = None,
         isolation: str = "Serializable",
         timeout: float = COMMIT_TIMEOUT,
+        data_files: DataFileOptions | None = None,
     ) -> Transaction:
         """Changes to be committed as one version: a context manager.
 
         `operation` is what the table's history will call it, and `parameters` are what it will say
         of how that was done. `isolation` is ``Serializable`` or ``WriteSerializable``. Lost races
-        are run again for `timeout` seconds.
+        are run again for `timeout` seconds. `data_files` says how the files of `append` and
+        `overwrite` are to be; without it that follows the table's properties.
 
         Raises:
             InvalidOptionError: there is no such isolation level.
@@ -85,6 +89,7 @@ class Table(Handle[_AsyncTable]):
                 user_metadata=user_metadata,
                 isolation=isolation,
                 timeout=timeout,
+                data_files=data_files,
             ),
             self,
         )

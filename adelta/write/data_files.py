@@ -29,7 +29,7 @@ from adelta.write.layout import FileLayout
 from adelta.write.partitioner import PartitionedRows, split_by_partition
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import Iterable
     from types import TracebackType
     from typing import Self
 
@@ -39,34 +39,14 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import ObjectStore
     from adelta.write.spec import WriteSpec
 
-__all__ = ["DataFileWriter", "discard_data_files", "write_data_files"]
+__all__ = ["CLOSING", "DataFileWriter", "OpenFile", "discard_data_files"]
 
 _log = logging.getLogger("adelta.write")
 
-_CLOSING = 8  # files that are closed at the same time
+CLOSING = 8
+"""Files that are closed at the same time."""
+
 _DISCARD_SECONDS = 30.0
-
-
-async def write_data_files(
-    store: ObjectStore,
-    spec: WriteSpec,
-    batches: AsyncIterator[pa.RecordBatch],
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-) -> list[AddFile]:
-    """Write all rows of `batches` below the root of `store`; the actions that would add the files.
-
-    If anything fails, the files that were written are deleted again.
-
-    Raises:
-        SchemaMismatchError: the columns of a batch do not fit the table's.
-        InvariantViolationError: a column that must not be null holds a null.
-        StorageError: the store refused or failed.
-    """
-    async with DataFileWriter(store, spec, clock=clock) as writer:
-        async for batch in batches:
-            await writer.write(batch)
-        return await writer.finish()
 
 
 async def discard_data_files(store: ObjectStore, paths: Iterable[str]) -> None:
@@ -83,7 +63,7 @@ async def discard_data_files(store: ObjectStore, paths: Iterable[str]) -> None:
 
 
 @dataclass(slots=True)
-class _OpenFile:
+class OpenFile:
     """A file that takes rows, and the statistics of those it has taken."""
 
     values: tuple[str | None, ...]
@@ -108,7 +88,7 @@ class DataFileWriter:
         self._spec = spec
         self._layout = FileLayout.of(spec)
         self._clock = clock
-        self._open: dict[tuple[str | None, ...], _OpenFile] = {}
+        self._open: dict[tuple[str | None, ...], OpenFile] = {}
         self._files = 0
         self._done: list[AddFile] = []
         self._paths: list[str] = []
@@ -122,12 +102,7 @@ class DataFileWriter:
             StorageError: the store refused or failed.
         """
         for part in await in_thread(self._prepare, batch):
-            file = self._open.get(part.values)
-            if file is None:
-                file = self._open[part.values] = self._begin(part.values)
-            await file.writer.write(part.rows)
-            if file.writer.estimated_size >= self._spec.target_file_size:
-                await self._close(file)
+            await self._take(part.values, part.rows)
         await self._relieve()
 
     async def finish(self) -> list[AddFile]:
@@ -137,7 +112,7 @@ class DataFileWriter:
             InvariantViolationError: a column that must not be null holds a null.
             StorageError: the store refused or failed.
         """
-        await map_concurrent(self._close, tuple(self._open.values()), limit=_CLOSING)
+        await map_concurrent(self._close, tuple(self._open.values()), limit=CLOSING)
         return self._done
 
     async def abort(self) -> None:
@@ -162,10 +137,19 @@ class DataFileWriter:
         if exc_type is not None:
             await self.abort()
 
+    async def _take(self, values: tuple[str | None, ...], rows: pa.RecordBatch | pa.Table) -> None:
+        """Put rows into the file of their partition."""
+        file = self._open.get(values)
+        if file is None:
+            file = self._open[values] = self._begin(values)
+        await file.writer.write(rows)
+        if file.writer.estimated_size >= self._spec.target_file_size:
+            await self._close(file)
+
     def _prepare(self, batch: pa.RecordBatch) -> list[PartitionedRows]:
         return split_by_partition(self._layout.conform(batch), self._layout.partition_columns)
 
-    def _begin(self, values: tuple[str | None, ...]) -> _OpenFile:
+    def _begin(self, values: tuple[str | None, ...]) -> OpenFile:
         layout = self._layout
         names = [name for name, _ in layout.partition_columns]
         directory = partition_directory(zip(names, values, strict=True))
@@ -182,9 +166,9 @@ class DataFileWriter:
             options=layout.options,
             statistics=statistics,
         )
-        return _OpenFile(values, writer, statistics)
+        return OpenFile(values, writer, statistics)
 
-    async def _close(self, file: _OpenFile) -> None:
+    async def _close(self, file: OpenFile) -> None:
         self._paths.append(file.writer.path)  # before it is there: a put may outlive its failure
         written = await file.writer.close()
         self._open.pop(file.values, None)

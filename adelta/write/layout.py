@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from adelta.errors import SchemaMismatchError
+from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.cast import relabel
@@ -13,12 +13,14 @@ from adelta.kernel.schema.json import schema_from_string
 from adelta.kernel.schema.names import as_nullable, physical_schema
 from adelta.kernel.statistics import bounded_leaves, stats_json, stats_leaves
 from adelta.kernel.table_properties import TableProperties
+from adelta.parquet.columns import ColumnTree
 from adelta.parquet.options import WriterOptions
 from adelta.write.row_rules import RowRules
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from adelta.parquet.columns import ColumnName, ColumnNode
     from adelta.parquet.statistics import FileStatistics
     from adelta.write.spec import WriteSpec
 
@@ -31,6 +33,8 @@ _SUFFIXES: Final = {
     "lz4": ".lz4.parquet",
     "lz4_raw": ".lz4raw.parquet",
     "zstd": ".zstd.parquet",
+    "brotli": ".br.parquet",
+    "none": ".parquet",
 }
 _ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 
@@ -82,20 +86,21 @@ class FileLayout:
             )
         hidden = _hidden(spec)
         leaves = stats_leaves(schema, properties, spec.partition_columns, spec.column_mapping_mode)
-        codec = properties.parquet_compression_codec
+        table_schema = to_arrow_schema(schema)
+        file_schema = to_arrow_schema(t.StructType((*stored.fields, *hidden)))
+        options = _writer_options(spec, properties)
+        if options.names_columns:
+            options = options.renamed(_FileNames(table_schema, physical, file_schema))
+        options.arrow_arguments(file_schema)  # refuses what does not fit before rows are taken in
         return cls(
-            table_schema=to_arrow_schema(schema),
+            table_schema=table_schema,
             physical_schema=to_arrow_schema(physical),
-            file_schema=to_arrow_schema(t.StructType((*stored.fields, *hidden))),
+            file_schema=file_schema,
             partition_columns=partitions,
             statistics_leaves=leaves,
             bounded_leaves=bounded_leaves(stored, leaves),
-            options=WriterOptions(
-                compression=codec,
-                row_group_bytes=min(_ROW_GROUP_BYTES, spec.target_file_size),
-                data_page_version="1.0" if properties.parquet_format_version == "1.0.0" else "2.0",
-            ),
-            suffix=_SUFFIXES[codec],
+            options=options,
+            suffix=_SUFFIXES[(options.compression or "none").lower()],
             string_prefix_length=properties.data_skipping_string_prefix_length,
             rules=_rules(spec, schema) if spec.content == "rows" else None,
             hidden=to_arrow_schema(t.StructType(hidden)),
@@ -138,6 +143,47 @@ def _rules(spec: WriteSpec, schema: t.StructType) -> RowRules:
 
 def _hidden(spec: WriteSpec) -> tuple[t.StructField, ...]:
     return tuple(t.StructField(name, t.LONG) for name in spec.row_id_columns or ())
+
+
+def _writer_options(spec: WriteSpec, properties: TableProperties) -> WriterOptions:
+    """The writer's own options, and the table's properties where these leave a choice."""
+    given = spec.writer_options
+    if given is None:
+        return WriterOptions(
+            compression=properties.parquet_compression_codec,
+            row_group_bytes=min(_ROW_GROUP_BYTES, spec.target_file_size),
+            data_page_version="1.0" if properties.parquet_format_version == "1.0.0" else "2.0",
+        )
+    if given.compression is None:
+        return replace(given, compression=properties.parquet_compression_codec)
+    return given
+
+
+class _FileNames:
+    """From the names that users give columns to those that data files have."""
+
+    def __init__(self, table: pa.Schema, physical: t.StructType, file: pa.Schema) -> None:
+        self._logical = ColumnTree(table)
+        self._physical = ColumnTree(to_arrow_schema(physical))
+        self._stored = frozenset(file.names)
+
+    def __call__(self, name: ColumnName) -> ColumnName:
+        chain = self._logical.find(name)
+        if not chain:
+            raise InvalidOptionError(
+                f"writer_options names the column {name!r}, and the table has none of that name"
+            )
+        found: list[ColumnNode] = []
+        logical, physical = self._logical.columns, self._physical.columns
+        for node in chain:
+            found.append(physical[logical.index(node)])
+            logical, physical = node.children, found[-1].children
+        if found[0].name not in self._stored:
+            raise InvalidOptionError(
+                f"writer_options names the column {name!r}, which data files do not hold: "
+                "partition columns are in the log"
+            )
+        return tuple(node.name for node in found)
 
 
 def _place(schema: t.StructType, name: str) -> int:

@@ -16,8 +16,9 @@ from adelta.kernel.table_features import ALLOW_COLUMN_DEFAULTS, GENERATED_COLUMN
 if TYPE_CHECKING:
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.table_configuration import TableConfiguration
+    from adelta.parquet.options import WriterOptions
 
-__all__ = ["ENGINE", "FileContent", "WriteSpec"]
+__all__ = ["AS_THE_TABLE_SAYS", "ENGINE", "DataFileOptions", "FileContent", "WriteSpec"]
 
 FileContent = Literal["rows", "copies", "changes"]
 """New rows; rows that the table had before, written anew; or row changes for the feed."""
@@ -40,6 +41,45 @@ _TARGET_FILE_SIZE = 128 * _MIB
 _MEMORY_BUDGET = 256 * _MIB
 
 
+def _check_sizes(sizes: DataFileOptions | WriteSpec) -> None:
+    for name in ("target_file_size", "memory_budget"):
+        size = getattr(sizes, name)
+        if size is not None and size < 1:
+            raise InvalidOptionError(f"{name} is {size}; it must be 1 or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFileOptions:
+    """How a writer wants data files to be: sizes in bytes, Parquet's options, and their gathering.
+
+    Attributes:
+        target_file_size: the size from which a file is closed and another one begun. None is the
+            table's property ``delta.targetFileSize``, or 128 MiB.
+        writer_options: how Parquet is written. None leaves that to the table's properties.
+        optimize_write: whether rows of a partitioned table are gathered, on local disk where they
+            are too many for the memory, until they fill files of the target size: few large files
+            a partition instead of many small ones. None is the table's property
+            ``delta.autoOptimize.optimizeWrite``.
+        memory_budget: bytes of rows, and of encoded files that are not sent off yet, that the
+            writer holds over all partitions.
+
+    Raises:
+        InvalidOptionError: a size is not positive.
+    """
+
+    target_file_size: int | None = None
+    writer_options: WriterOptions | None = None
+    optimize_write: bool | None = None
+    memory_budget: int = _MEMORY_BUDGET
+
+    def __post_init__(self) -> None:
+        _check_sizes(self)
+
+
+AS_THE_TABLE_SAYS = DataFileOptions()
+"""What holds where a caller says nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class WriteSpec:
     """How to write: the table's schema, partitioning and properties, and the writer's own limits.
@@ -47,6 +87,10 @@ class WriteSpec:
     `target_file_size` is the size in bytes from which a file is closed and another one begun.
     `memory_budget` bounds the bytes of rows, and of encoded files that are not sent off yet, that a
     writer holds over all partitions.
+
+    `writer_options` say how Parquet is written; None leaves that to the table's properties. With
+    `optimize_write` the rows of a partitioned table are gathered, on disk where they are too many,
+    until they fill files.
 
     Columns are computed by the schema's generation expressions and defaults where the table
     supports these (`generates`, `has_defaults`). `where` is a condition of the caller's own that
@@ -67,34 +111,40 @@ class WriteSpec:
     where: Node | None = None
     content: FileContent = "rows"
     row_id_columns: tuple[str, str] | None = None
+    writer_options: WriterOptions | None = None
+    optimize_write: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("target_file_size", "memory_budget"):
-            if getattr(self, name) < 1:
-                raise InvalidOptionError(f"{name} is {getattr(self, name)}; it must be 1 or more")
+        _check_sizes(self)
 
     @classmethod
     def of(
         cls,
         configuration: TableConfiguration,
         *,
-        target_file_size: int | None = None,
-        memory_budget: int = _MEMORY_BUDGET,
+        files: DataFileOptions = AS_THE_TABLE_SAYS,
         where: Node | None = None,
         content: FileContent = "rows",
     ) -> WriteSpec:
         """How files of a table with this configuration are written."""
-        metadata = configuration.metadata
+        metadata, properties = configuration.metadata, configuration.properties
+        optimize = files.optimize_write
+        if optimize is None:
+            optimize = properties.optimize_write
+        if optimize is None:
+            optimize = bool(properties.auto_optimize)
         return cls(
             metadata.schema_string,
             metadata.partition_columns,
             tuple(metadata.configuration.items()),
             configuration.column_mapping_mode,
-            target_file_size or configuration.properties.target_file_size or _TARGET_FILE_SIZE,
-            memory_budget,
+            files.target_file_size or properties.target_file_size or _TARGET_FILE_SIZE,
+            files.memory_budget,
             configuration.supports(GENERATED_COLUMNS),
             configuration.supports(ALLOW_COLUMN_DEFAULTS),
             where,
             content,
             configuration.row_id_columns if content == "copies" else None,
+            files.writer_options,
+            optimize,
         )

@@ -18,6 +18,7 @@ from adelta.errors import (
 )
 from adelta.parquet import (
     BloomFilter,
+    ColumnOptions,
     ParquetFile,
     ParquetObjectWriter,
     StatisticsCollector,
@@ -341,7 +342,8 @@ async def test_options_reach_the_columns_they_name():
     ("options", "says"),
     [
         ({"compression": "lzo"}, "must be one of uncompressed"),
-        ({"compression_level": 3}, "has no levels"),
+        ({"compression_level": 3}, "no compression is named"),
+        ({"compression": "snappy", "compression_level": 3}, "has no levels"),
         ({"compression": "zstd", "compression_level": 99}, "must be -131072 to 22"),
         ({"row_group_rows": 0}, "row_group_rows is 0"),
         ({"version": "3"}, "version is '3'"),
@@ -351,6 +353,38 @@ async def test_options_reach_the_columns_they_name():
 def test_wrong_options_are_refused_when_they_are_made(options: dict[str, object], says: str):
     with pytest.raises(InvalidOptionError, match=says):
         WriterOptions(**options)
+
+
+async def test_single_columns_have_a_compression_and_an_encoding_of_their_own():
+    schema = pa.schema([("a.b", pa.string()), ("l", pa.list_(pa.int64())), ("n", pa.int64())])
+    table = pa.table([["x"] * 100, [[1, 2]] * 100, list(range(100))], schema=schema)
+    options = WriterOptions(
+        compression="zstd",
+        columns=(
+            ColumnOptions("a.b", compression="gzip", compression_level=9),
+            ColumnOptions("n", compression="none", encoding="delta_binary_packed"),
+        ),
+    )
+    store = RecordingStore()
+    written = await write_parquet(store, "f", batches(table), schema=schema, options=options)
+    text, items, number = (written.metadata.row_group(0).column(i) for i in range(3))
+    assert [c.compression for c in (text, items, number)] == ["GZIP", "ZSTD", "UNCOMPRESSED"]
+    assert "DELTA_BINARY_PACKED" in number.encodings
+    assert [c.has_dictionary_page for c in (text, items, number)] == [True, True, False]
+    assert pq.read_table(pa.BufferReader(await store.get("f"))).equals(table)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"encoding": "delta"}, "encoding of column c is 'delta'"),
+        ({"compression": "lzo"}, "must be one of"),
+        ({"compression_level": 3}, "no compression is named"),
+    ],
+)
+def test_wrong_options_of_a_column_are_refused(options: dict[str, object], says: str):
+    with pytest.raises(InvalidOptionError, match=says):
+        ColumnOptions("c", **options)
 
 
 def test_options_that_name_no_column_are_refused_before_anything_is_written():

@@ -1,0 +1,44 @@
+"""All rows of a stream → data files, by the writer that the WriteSpec asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta._clock import SYSTEM_CLOCK
+from adelta.write.data_files import DataFileWriter
+from adelta.write.gathering import GatheringWriter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import pyarrow as pa
+
+    from adelta._clock import Clock
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.storage.object_store import ObjectStore
+    from adelta.write.spec import WriteSpec
+
+__all__ = ["write_data_files"]
+
+
+async def write_data_files(
+    store: ObjectStore,
+    spec: WriteSpec,
+    batches: AsyncIterator[pa.RecordBatch],
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> list[AddFile]:
+    """Write all rows of `batches` below the root of `store`; the actions that would add the files.
+
+    If anything fails, the files that were written are deleted again.
+
+    Raises:
+        SchemaMismatchError: the columns of a batch do not fit the table's.
+        InvariantViolationError: a column that must not be null holds a null.
+        StorageError: the store refused or failed.
+    """
+    gather = spec.optimize_write and bool(spec.partition_columns)
+    async with (GatheringWriter if gather else DataFileWriter)(store, spec, clock=clock) as writer:
+        async for batch in batches:
+            await writer.write(batch)
+        return await writer.finish()
