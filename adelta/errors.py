@@ -20,6 +20,7 @@ Each class can be caught by its adelta name or, where one fits, by the builtin t
     ├── InvalidPropertyError (ValueError)           correct the table property
     ├── InvalidOptionError (ValueError)             correct the argument or the storage option
     ├── InvalidUseError (RuntimeError)              the call is not allowed in this state
+    ├── HistoryRetainedError                        wait until old versions have expired
     ├── CommitConflictError                         read again and retry, or give up
     │   ├── ConcurrentAppendError
     │   ├── ConcurrentDeleteReadError
@@ -49,6 +50,7 @@ __all__ = [
     "ConcurrentDeleteDeleteError",
     "ConcurrentDeleteReadError",
     "ConcurrentTransactionError",
+    "HistoryRetainedError",
     "InvalidExpressionError",
     "InvalidOptionError",
     "InvalidPropertyError",
@@ -144,6 +146,10 @@ class InvalidOptionError(AdeltaError, ValueError):
 
 class InvalidUseError(AdeltaError, RuntimeError):
     """Raised when a call is not allowed in the state that its object is in."""
+
+
+class HistoryRetainedError(AdeltaError):
+    """Raised when what is to be dropped is used by old versions that are still kept."""
 
 
 class CommitConflictError(AdeltaError):

@@ -120,6 +120,15 @@ class Snapshot:
                 for batch in table.to_batches():
                     yield batch
 
+    async def domain_metadata(self) -> Mapping[str, str]:
+        """The configuration of every domain, those of Delta's own included, by its name.
+
+        Raises:
+            InvalidTableError: a checkpoint is damaged.
+        """
+        known = await self._state.domain_metadata()
+        return {name: domain.configuration for name, domain in known.items()}
+
     async def verify(self) -> bool:
         """Hold the version to its checksum file: True where they agree, False where it has none.
 

@@ -22,14 +22,17 @@ from adelta._concurrency import in_thread
 from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.errors import (
     CommitOutcomeUnknownError,
+    InvalidOptionError,
     InvalidUseError,
     UnsupportedFeatureError,
 )
+from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.data_skipping.prune import Skipping
 from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import DOMAIN_METADATA
 from adelta.kernel.transaction.conflict_checker import already_applied
 from adelta.kernel.transaction.isolation import isolation_level
 from adelta.kernel.transaction.precommit import check_staged
@@ -313,6 +316,30 @@ class Transaction:
             raise InvalidUseError(f"the application {app_id!r} is set by this transaction already")
         stamp = SetTransaction(app_id, version, self._clock.now_ms())
         self._staging.set_transactions[app_id] = stamp
+
+    def set_domain_metadata(self, domain: str, configuration: str | None) -> None:
+        """Stage the configuration of a domain of the user's own; None removes it.
+
+        Another commit that changes the domain before this one is a conflict.
+
+        Raises:
+            InvalidUseError: the transaction is not open.
+            InvalidOptionError: the domain's name is empty, or Delta's own.
+            UnsupportedFeatureError: the table does not support domain metadata.
+        """
+        self._check_open("set_domain_metadata")
+        if not domain or domain.lower().startswith("delta."):
+            raise InvalidOptionError(
+                f"the domain {domain!r} cannot be set: names that begin with 'delta.' are Delta's "
+                "own; choose another one"
+            )
+        if not self._configuration().supports(DOMAIN_METADATA):
+            raise UnsupportedFeatureError(
+                f"{self._based_on().root} does not support domain metadata; add the feature "
+                f"{DOMAIN_METADATA.name} first (add_feature)"
+            )
+        removed = configuration is None
+        self._staging.domains[domain] = DomainMetadata(domain, configuration or "", removed)
 
     def update_metadata(self, metadata: Metadata, protocol: TableProtocol | None = None) -> None:
         """Stage new metadata, and a new protocol where the metadata need one.

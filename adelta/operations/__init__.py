@@ -1,11 +1,13 @@
 """The verbs over a table, one file each: free functions that return frozen values."""
 
 from adelta.operations.add_columns import add_columns
+from adelta.operations.add_feature import add_feature
 from adelta.operations.alter import AlterMetrics
 from adelta.operations.checkpoint import CheckpointMetrics, checkpoint
 from adelta.operations.constraints import add_constraint, drop_constraint
 from adelta.operations.create import create_table
 from adelta.operations.detail import TableDetail, detail
+from adelta.operations.drop_feature import drop_feature
 from adelta.operations.fsck import FsckProblem, FsckReport, fsck
 from adelta.operations.history import HistoryEntry, history
 from adelta.operations.set_properties import set_properties, unset_properties
@@ -21,10 +23,12 @@ __all__ = [
     "WriteMetrics",
     "add_columns",
     "add_constraint",
+    "add_feature",
     "checkpoint",
     "create_table",
     "detail",
     "drop_constraint",
+    "drop_feature",
     "fsck",
     "history",
     "set_properties",

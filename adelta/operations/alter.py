@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from adelta.transaction import Transaction
 
-__all__ = ["AlterMetrics", "altering"]
+__all__ = ["AlterMetrics", "altering", "opened"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,15 @@ async def altering(
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         CommitConflictError: another commit came first and the work has to be done again.
     """
-    handle: AbstractAsyncContextManager[Table]
-    handle = nullcontext(table) if isinstance(table, Table) else open_table(table, storage_options)
-    async with handle as opened:
-        await latest_state(opened)  # what is changed here should not be out of date already
-        tx = opened.transaction(operation, parameters=parameters, user_metadata=user_metadata)
+    async with opened(table, storage_options) as handle:
+        await latest_state(handle)  # what is changed here should not be out of date already
+        tx = handle.transaction(operation, parameters=parameters, user_metadata=user_metadata)
         async with tx:
-            yield tx, opened
+            yield tx, handle
+
+
+def opened(
+    table: Table | str, storage_options: Mapping[str, str] | None
+) -> AbstractAsyncContextManager[Table]:
+    """A handle on the table, which is closed at the end of the block if it was opened here."""
+    return nullcontext(table) if isinstance(table, Table) else open_table(table, storage_options)

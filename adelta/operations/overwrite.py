@@ -29,10 +29,11 @@ from adelta.kernel.expressions.nodes import (
 )
 from adelta.kernel.expressions.resolve import bind_predicate
 from adelta.kernel.partition import parse_partition_values
-from adelta.kernel.scan_plan import ROW_COMMIT_VERSION, ROW_ID, plan_columns
+from adelta.kernel.scan_plan import plan_columns
 from adelta.kernel.schema.names import physical_name
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.read.data_files import Piece, read_files, read_pieces
+from adelta.operations.staging import copied_rows
+from adelta.read.data_files import Piece, read_pieces
 from adelta.transaction import append_copies, remove_replaced
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ async def overwrite_where(tx: Transaction, roots: StoreRoots, data: Data, where:
     hit = await _files_with_matches(roots, configuration, files, where)
     if not hit:
         return
-    kept = _rows(roots, configuration, hit, Not(Comparison("<=>", where, TRUE)))
+    kept = copied_rows(roots, configuration, hit, Not(Comparison("<=>", where, TRUE)))
     async with aclosing(kept):
         if not configuration.change_data_feed_enabled:
             await append_copies(tx, kept)
@@ -132,25 +133,6 @@ async def _files_with_matches(
             if table.num_rows:
                 found[decode_path(piece.file.path)] = piece.file
     return list(found.values())
-
-
-async def _rows(
-    roots: StoreRoots, configuration: TableConfiguration, files: Sequence[AddFile], where: Node
-) -> AsyncGenerator[pa.RecordBatch, None]:
-    hidden = configuration.row_id_columns
-    plan = plan_columns(
-        configuration.schema,
-        columns=None,
-        where=where,
-        partition_columns=configuration.partition_columns,
-        mapping_mode=configuration.column_mapping_mode,
-        row_ids=hidden,
-        row_id_names=hidden or (ROW_ID, ROW_COMMIT_VERSION),
-    )
-    async with aclosing(read_files(roots, plan, files)) as tables:
-        async for table in tables:
-            for batch in table.to_batches():
-                yield batch
 
 
 async def _has_rows(batches: AsyncGenerator[pa.RecordBatch, None]) -> bool:

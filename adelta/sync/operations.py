@@ -6,11 +6,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.operations.add_columns import add_columns as _add_columns
+from adelta.operations.add_feature import add_feature as _add_feature
 from adelta.operations.checkpoint import checkpoint as _checkpoint
 from adelta.operations.constraints import add_constraint as _add_constraint
 from adelta.operations.constraints import drop_constraint as _drop_constraint
 from adelta.operations.create import create_table as _create_table
 from adelta.operations.detail import detail as _detail
+from adelta.operations.drop_feature import drop_feature as _drop_feature
 from adelta.operations.fsck import fsck as _fsck
 from adelta.operations.history import history as _history
 from adelta.operations.set_properties import set_properties as _set_properties
@@ -41,10 +43,12 @@ if TYPE_CHECKING:
 __all__ = [
     "add_columns",
     "add_constraint",
+    "add_feature",
     "checkpoint",
     "create_table",
     "detail",
     "drop_constraint",
+    "drop_feature",
     "fsck",
     "history",
     "set_properties",
@@ -109,6 +113,36 @@ def add_constraint(
         unwrap(table),
         name,
         expression,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
+
+
+def add_feature(
+    table: Table | str,
+    name: str,
+    *,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Let a table support a table feature, and those that it requires.
+
+    Clients that lack the feature can no longer write the table, or not even read it. What the
+    table's protocol versions implied stays supported. Where the table supports the feature already,
+    nothing is committed. Most features have to be switched on by a property as well, which brings
+    the feature along (`set_properties`).
+
+    Raises:
+        TableNotFoundError: there is no table.
+        UnsupportedFeatureError: adelta does not know the feature, or cannot write a table with it.
+        InvalidPropertyError: the table cannot have the feature as it is.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(
+        _add_feature,
+        unwrap(table),
+        name,
         user_metadata=user_metadata,
         storage_options=storage_options,
     )
@@ -197,6 +231,41 @@ def drop_constraint(
     """
     return _portal.call(
         _drop_constraint,
+        unwrap(table),
+        name,
+        if_exists=if_exists,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
+
+
+def drop_feature(
+    table: Table | str,
+    name: str,
+    *,
+    if_exists: bool = False,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Let a table no longer support a table feature, so that clients without it can use the table.
+
+    What uses the feature goes first, in a commit of its own, and data files are written anew where
+    their rows depend on it. Constraints, and columns of types that need the feature, have to be
+    dropped by the user. Where the feature binds readers, earlier versions that use it stay readable
+    for clients that know it, and the table comes to support ``checkpointProtection`` instead.
+    A feature that the table does not support is an error, unless `if_exists`.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidOptionError: the table does not support the feature.
+        InvalidUseError: the feature cannot be dropped from any table, another feature depends on
+            it, or something has to be dropped first.
+        UnsupportedFeatureError: adelta does not know the feature, or cannot write the table.
+        CommitConflictError: another commit came first; call it again.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(
+        _drop_feature,
         unwrap(table),
         name,
         if_exists=if_exists,

@@ -102,6 +102,14 @@ class Snapshot(Handle[_AsyncSnapshot]):
         """
         return iterate((self,), self._async().files_batches, where, columns=columns)
 
+    def domain_metadata(self) -> Mapping[str, str]:
+        """The configuration of every domain, those of Delta's own included, by its name.
+
+        Raises:
+            InvalidTableError: a checkpoint is damaged.
+        """
+        return _portal.call(self._async().domain_metadata)
+
     def verify(self) -> bool:
         """Hold the version to its checksum file: True where they agree, False where it has none.
 

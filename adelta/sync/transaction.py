@@ -176,6 +176,18 @@ class Transaction(Handle[_AsyncTransaction]):
         """
         _portal.run(self._async().set_transaction, app_id, version)
 
+    def set_domain_metadata(self, domain: str, configuration: str | None) -> None:
+        """Stage the configuration of a domain of the user's own; None removes it.
+
+        Another commit that changes the domain before this one is a conflict.
+
+        Raises:
+            InvalidUseError: the transaction is not open.
+            InvalidOptionError: the domain's name is empty, or Delta's own.
+            UnsupportedFeatureError: the table does not support domain metadata.
+        """
+        _portal.run(self._async().set_domain_metadata, domain, configuration)
+
     def update_metadata(self, metadata: Metadata, protocol: TableProtocol | None = None) -> None:
         """Stage new metadata, and a new protocol where the metadata need one.
 

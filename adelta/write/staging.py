@@ -18,6 +18,7 @@ from adelta.write.metrics import added_metrics
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from adelta.kernel.actions.domain_metadata import DomainMetadata
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
@@ -39,6 +40,7 @@ class Staging:
         adds: files to add.
         removes: files to remove, of `REMOVE_SCHEMA`.
         set_transactions: application transactions by application.
+        domains: domain metadata by domain.
         protocol: a new protocol.
         metadata: new metadata.
         touched: whether files were staged, or would have been had there been any.
@@ -59,6 +61,7 @@ class Staging:
         self.adds: list[AddFile] = []
         self.removes: pa.Table = REMOVE_SCHEMA.empty_table()
         self.set_transactions: dict[str, SetTransaction] = {}
+        self.domains: dict[str, DomainMetadata] = {}
         self.protocol: Protocol | None = None
         self.metadata: Metadata | None = None
         self.touched = False
@@ -107,6 +110,7 @@ class Staging:
             protocol=self.protocol,
             metadata=self.metadata,
             set_transactions=tuple(self.set_transactions.values()),
+            domains=tuple(self.domains.values()),
             adds=tuple(self.adds),
             removes=self.removes,
         )

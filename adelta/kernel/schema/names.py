@@ -21,7 +21,7 @@ from adelta.kernel.schema.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "COLUMN_ID_KEY",
@@ -31,9 +31,11 @@ __all__ = [
     "column_id",
     "contains_type",
     "leaf_fields",
+    "map_fields",
     "physical_name",
     "physical_schema",
     "walk_fields",
+    "without_field_metadata",
 ]
 
 PHYSICAL_NAME_KEY = "delta.columnMapping.physicalName"
@@ -135,6 +137,32 @@ def walk_fields(
         case MapType(key, value):
             yield from walk_fields(key, (*path, "key"))
             yield from walk_fields(value, (*path, "value"))
+
+
+def map_fields(schema: StructType, change: Callable[[StructField], StructField]) -> StructType:
+    """The schema with every field at any depth changed, inner fields first."""
+
+    def mapped(data_type: DataType) -> DataType:
+        match data_type:
+            case StructType():
+                return map_fields(data_type, change)
+            case ArrayType(element):
+                return replace(data_type, element_type=mapped(element))
+            case MapType(key, value):
+                return replace(data_type, key_type=mapped(key), value_type=mapped(value))
+        return data_type
+
+    return StructType(tuple(change(replace(f, type=mapped(f.type))) for f in schema))
+
+
+def without_field_metadata(schema: StructType, *keys: str) -> StructType:
+    """The schema with no field, at any depth, bearing these keys of metadata."""
+
+    def stripped(field: StructField) -> StructField:
+        kept = {key: value for key, value in field.metadata.items() if key not in keys}
+        return replace(field, metadata=kept)
+
+    return map_fields(schema, stripped)
 
 
 def contains_type(data_type: DataType, wanted: DataType) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
 from adelta.kernel.table_features._new_table import (
+    named_feature,
     protocol_for_new_table,
     protocol_of,
     stored_properties,
@@ -23,10 +24,20 @@ from adelta.kernel.table_features._registry import (
     is_supported,
     supported_names,
 )
-from adelta.kernel.table_features._upgrade import upgraded_protocol
+from adelta.kernel.table_features._removal import Removal, unset, with_properties
+from adelta.kernel.table_features._upgrade import (
+    dependants,
+    protocol_with,
+    protocol_without,
+    upgraded_protocol,
+)
 from adelta.kernel.table_features.allow_column_defaults import ALLOW_COLUMN_DEFAULTS
 from adelta.kernel.table_features.append_only import APPEND_ONLY
 from adelta.kernel.table_features.change_data_feed import CHANGE_DATA_FEED
+from adelta.kernel.table_features.checkpoint_protection import (
+    CHECKPOINT_PROTECTION,
+    CHECKPOINT_PROTECTION_BEFORE,
+)
 from adelta.kernel.table_features.column_mapping import (
     COLUMN_MAPPING,
     COLUMN_MAPPING_MAX_ID,
@@ -60,6 +71,8 @@ __all__ = [
     "ALLOW_COLUMN_DEFAULTS",
     "APPEND_ONLY",
     "CHANGE_DATA_FEED",
+    "CHECKPOINT_PROTECTION",
+    "CHECKPOINT_PROTECTION_BEFORE",
     "COLUMN_MAPPING",
     "COLUMN_MAPPING_MAX_ID",
     "COLUMN_MAPPING_MODE",
@@ -79,9 +92,11 @@ __all__ = [
     "TYPE_WIDENING",
     "V2_CHECKPOINT",
     "FeatureKind",
+    "Removal",
     "TableFeature",
     "check_readable",
     "check_writable",
+    "dependants",
     "find_feature",
     "high_water_mark",
     "high_water_mark_domain",
@@ -89,13 +104,18 @@ __all__ = [
     "in_commit_timestamp_enablement",
     "is_active",
     "is_supported",
+    "named_feature",
     "protocol_for_new_table",
     "protocol_of",
+    "protocol_with",
+    "protocol_without",
     "row_id_columns",
     "stored_properties",
     "supported_names",
+    "unset",
     "upgraded_protocol",
     "validate_properties",
     "wanted_features",
+    "with_properties",
     "with_row_id_columns",
 ]

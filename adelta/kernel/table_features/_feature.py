@@ -17,10 +17,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from adelta.kernel.schema.types import DataType
+    from adelta.kernel.table_features._removal import Removal
     from adelta.kernel.table_properties import Property
     from adelta.kernel.table_state import TableState
 
-__all__ = ["FeatureKind", "TableFeature", "always", "has_field_metadata", "has_type", "never"]
+__all__ = [
+    "FeatureKind",
+    "TableFeature",
+    "allows_anything",
+    "always",
+    "has_field_metadata",
+    "has_type",
+    "never",
+]
 
 
 class FeatureKind(Enum):
@@ -40,6 +49,10 @@ def never(_state: TableState) -> bool:
     return False
 
 
+def allows_anything(_before: TableState | None, _after: TableState) -> None:
+    """For `check`: every change is allowed."""
+
+
 @dataclass(frozen=True, slots=True)
 class TableFeature:
     """One table feature.
@@ -57,6 +70,9 @@ class TableFeature:
         wanted: whether the metadata of a new table asks for it.
         active: whether the metadata of a table that supports it switches it on.
         needed_to_read: whether the rows of a table that supports it are read wrongly without it.
+        check: refuses a change of a table that the feature does not allow; the state before is None
+            where the table is new. It is asked about tables that support the feature afterwards.
+        removal: how it is dropped from a table; None where it cannot be.
     """
 
     name: str
@@ -71,6 +87,10 @@ class TableFeature:
     wanted: Callable[[TableState], bool] = field(default=never, hash=False)
     active: Callable[[TableState], bool] = field(default=always, hash=False)
     needed_to_read: Callable[[TableState], bool] = field(default=never, hash=False)
+    check: Callable[[TableState | None, TableState], None] = field(
+        default=allows_anything, hash=False
+    )
+    removal: Removal | None = field(default=None, hash=False)
 
     @property
     def names(self) -> tuple[str, ...]:

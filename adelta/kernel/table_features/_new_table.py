@@ -34,8 +34,10 @@ if TYPE_CHECKING:
     from adelta.kernel.schema.types import StructType
 
 __all__ = [
+    "named_feature",
     "protocol_for_new_table",
     "protocol_of",
+    "protocol_of_names",
     "stored_properties",
     "validate_properties",
     "wanted_features",
@@ -116,26 +118,32 @@ def protocol_of(features: Iterable[TableFeature]) -> Protocol:
 
     Versions alone where they imply exactly these, else versions with lists.
     """
-    wanted = set(features)
-    reader = max((f.min_reader for f in wanted), default=1)
-    writer = max((f.legacy_writer or TABLE_FEATURES_WRITER for f in wanted), default=1)
-    if writer < TABLE_FEATURES_WRITER and set(implied_features(reader, writer)) == wanted:
+    return protocol_of_names(f.name for f in features)
+
+
+def protocol_of_names(names: Iterable[str]) -> Protocol:
+    """`protocol_of` for features under the names that a protocol lists them by."""
+    wanted = {name: named_feature(name) for name in names}
+    features = set(wanted.values())
+    reader = max((f.min_reader for f in features), default=1)
+    writer = max((f.legacy_writer or TABLE_FEATURES_WRITER for f in features), default=1)
+    if writer < TABLE_FEATURES_WRITER and set(implied_features(reader, writer)) == features:
         return Protocol(reader, writer)
-    for_readers = (f.name for f in wanted if f.kind is FeatureKind.READER_WRITER)
+    for_readers = (n for n, f in wanted.items() if f.kind is FeatureKind.READER_WRITER)
     return Protocol(
         reader,
         TABLE_FEATURES_WRITER,
         tuple(sorted(for_readers)) if reader == TABLE_FEATURES_READER else None,
-        tuple(sorted(f.name for f in wanted)),
+        tuple(sorted(wanted)),
     )
 
 
-def _asked_for(key: str, value: str) -> TableFeature:
-    name = key.removeprefix(FEATURE_PREFIX)
-    if value.strip().lower() not in _SUPPORTED:
-        raise InvalidPropertyError(
-            f"the table property {key} is {value!r}, but a feature can only be 'supported'"
-        )
+def named_feature(name: str) -> TableFeature:
+    """The feature that a user calls `name`, in any case.
+
+    Raises:
+        UnsupportedFeatureError: there is none that adelta knows.
+    """
     feature = find_feature(name) or next(
         (f for f in FEATURES if name.lower() in (n.lower() for n in f.names)), None
     )
@@ -145,3 +153,11 @@ def _asked_for(key: str, value: str) -> TableFeature:
             "adelta"
         )
     return feature
+
+
+def _asked_for(key: str, value: str) -> TableFeature:
+    if value.strip().lower() not in _SUPPORTED:
+        raise InvalidPropertyError(
+            f"the table property {key} is {value!r}, but a feature can only be 'supported'"
+        )
+    return named_feature(key.removeprefix(FEATURE_PREFIX))

@@ -1,7 +1,8 @@
-"""The protocol that a table needs after a change of its metadata.
+"""The protocol that a table needs after a change of its metadata, or without a feature.
 
-A protocol is never weakened here: features that have become idle stay supported until somebody
-drops them (PROTOCOL.md, "Table Features for New and Existing Tables").
+Features that have become idle stay supported until somebody drops them (PROTOCOL.md, "Table
+Features for New and Existing Tables"). Where protocol versions alone say the same as lists, they
+are preferred, since more clients know them.
 """
 
 from __future__ import annotations
@@ -9,17 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.kernel.actions.protocol import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER, Protocol
-from adelta.kernel.table_features._feature import FeatureKind
-from adelta.kernel.table_features._new_table import protocol_of, wanted_features
-from adelta.kernel.table_features._registry import implied_features, is_supported
+from adelta.kernel.table_features._new_table import protocol_of_names, wanted_features
+from adelta.kernel.table_features._registry import FEATURES, is_supported, supported_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.table_features._feature import TableFeature
 
-__all__ = ["upgraded_protocol"]
+__all__ = ["dependants", "protocol_with", "protocol_without", "upgraded_protocol"]
 
 
 def upgraded_protocol(
@@ -42,32 +42,33 @@ def upgraded_protocol(
     wanted_before = wanted_features(before.schema, before.configuration)
     wanted = wanted_features(after.schema, {**after.configuration, **(asked or {})})
     missing = [f for f in wanted if f not in wanted_before and not is_supported(f, protocol)]
-    return _with(protocol, missing) if missing else None
+    return protocol_with(protocol, *missing) if missing else None
 
 
-def _with(protocol: Protocol, missing: Sequence[TableFeature]) -> Protocol:
-    reader, writer = protocol.min_reader_version, protocol.min_writer_version
-    if writer < TABLE_FEATURES_WRITER:
-        made = protocol_of([*implied_features(reader, writer), *missing])
-        return made if made.min_reader_version >= reader else _at_reader(made, reader)
-    reader = max(reader, *(f.min_reader for f in missing))
-    for_writers = {*(protocol.writer_features or ()), *(f.name for f in missing)}
-    for_readers = None
-    if reader == TABLE_FEATURES_READER:
-        binding = [f.name for f in missing if f.kind is FeatureKind.READER_WRITER]
-        implied = (
-            [
-                f.name
-                for f in implied_features(protocol.min_reader_version, TABLE_FEATURES_WRITER)
-                if f.kind is FeatureKind.READER_WRITER and f.name in for_writers
-            ]
-            if protocol.reader_features is None
-            else protocol.reader_features
-        )
-        for_readers = tuple(sorted({*implied, *binding}))
-    return Protocol(reader, TABLE_FEATURES_WRITER, for_readers, tuple(sorted(for_writers)))
+def protocol_with(protocol: Protocol, *missing: TableFeature) -> Protocol:
+    """The weakest protocol that supports these features too, and keeps out whom `protocol` does."""
+    names = {*supported_names(protocol), *(f.name for f in missing)}
+    made = protocol_of_names(names)
+    reader = protocol.min_reader_version
+    if made.min_reader_version >= reader:
+        return made
+    # the readers that the table was closed to stay shut out
+    for_readers = protocol.reader_features if reader == TABLE_FEATURES_READER else None
+    for_writers = made.writer_features
+    if for_readers is not None and for_writers is None:
+        for_writers = tuple(sorted(names))
+    writer = made.min_writer_version if for_writers is None else TABLE_FEATURES_WRITER
+    return Protocol(reader, writer, for_readers, for_writers)
 
 
-def _at_reader(made: Protocol, reader: int) -> Protocol:
-    """`made` under the higher reader version that the table has already."""
-    return Protocol(reader, made.min_writer_version, made.reader_features, made.writer_features)
+def protocol_without(protocol: Protocol, feature: TableFeature) -> Protocol:
+    """The weakest protocol that supports what `protocol` does, but for one feature.
+
+    Example: versions (1, 3) without ``invariants`` are (1, 7) with a list of the two that are left.
+    """
+    return protocol_of_names(n for n in supported_names(protocol) if n not in feature.names)
+
+
+def dependants(protocol: Protocol, feature: TableFeature) -> tuple[TableFeature, ...]:
+    """The features that a table supports and that cannot be without `feature`."""
+    return tuple(f for f in FEATURES if feature in f.requires and is_supported(f, protocol))

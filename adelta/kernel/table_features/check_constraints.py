@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.table_features._removal import Removal
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 
 if TYPE_CHECKING:
@@ -17,6 +18,14 @@ def _active(state: TableState) -> bool:
     return any(key.lower().startswith(CONSTRAINT_PREFIX) for key in state.configuration)
 
 
+def _obstacle(state: TableState) -> str | None:
+    found = [k for k in state.configuration if k.lower().startswith(CONSTRAINT_PREFIX)]
+    if not found:
+        return None
+    names = ", ".join(sorted(key[len(CONSTRAINT_PREFIX) :] for key in found))
+    return f"the constraints {names}, which the table has; drop them first (drop_constraint)"
+
+
 CHECK_CONSTRAINTS = TableFeature(
     name="checkConstraints",
     kind=FeatureKind.WRITER,
@@ -24,4 +33,5 @@ CHECK_CONSTRAINTS = TableFeature(
     can_write=True,
     wanted=_active,
     active=_active,
+    removal=Removal(obstacle=_obstacle),
 )

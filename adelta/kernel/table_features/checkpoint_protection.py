@@ -5,25 +5,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.table_features._removal import Removal
 from adelta.kernel.table_properties import Property, parse_whole
 
 if TYPE_CHECKING:
     from adelta.kernel.table_state import TableState
 
-__all__ = ["CHECKPOINT_PROTECTION"]
+__all__ = ["CHECKPOINT_PROTECTION", "CHECKPOINT_PROTECTION_BEFORE"]
 
-_BEFORE_VERSION = Property(
+CHECKPOINT_PROTECTION_BEFORE = Property(
     "delta.requireCheckpointProtectionBeforeVersion", parse_whole(0), 0, settable=False
 )
+"""The version before which checkpoints are protected."""
 
 
 def _active(state: TableState) -> bool:
-    return _BEFORE_VERSION.read(state.configuration) > 0
+    return CHECKPOINT_PROTECTION_BEFORE.read(state.configuration) > 0
 
 
 CHECKPOINT_PROTECTION = TableFeature(
     name="checkpointProtection",
     kind=FeatureKind.WRITER,
-    properties=(_BEFORE_VERSION,),
+    properties=(CHECKPOINT_PROTECTION_BEFORE,),
+    can_write=True,  # checkpoints are written of the latest version alone, which is never before
     active=_active,
+    removal=Removal(needs_truncation=True, forgotten=(CHECKPOINT_PROTECTION_BEFORE.key,)),
 )

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature, always
+from adelta.kernel.table_features._removal import Removal, unset
 from adelta.kernel.table_properties import Property, parse_boolean
 
 if TYPE_CHECKING:
+    from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.table_state import TableState
 
 __all__ = ["DELETION_VECTORS"]
@@ -19,6 +21,10 @@ def _active(state: TableState) -> bool:
     return _ENABLED.read(state.configuration)
 
 
+def _cleaned(metadata: Metadata) -> Metadata:
+    return unset(metadata, _ENABLED.key)
+
+
 DELETION_VECTORS = TableFeature(
     name="deletionVectors",
     kind=FeatureKind.READER_WRITER,
@@ -27,4 +33,11 @@ DELETION_VECTORS = TableFeature(
     wanted=_active,
     active=_active,
     needed_to_read=always,  # vectors stay in force when the property is switched off
+    removal=Removal(
+        "REORG",
+        cleaned=_cleaned,
+        column="deletion_vector",
+        protects_history=True,
+        used=_active,
+    ),
 )

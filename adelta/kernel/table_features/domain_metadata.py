@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.table_features._removal import Removal
 
 __all__ = ["DOMAIN_METADATA"]
 
@@ -10,4 +11,5 @@ DOMAIN_METADATA = TableFeature(
     name="domainMetadata",
     kind=FeatureKind.WRITER,
     can_write=True,
+    removal=Removal("DOMAIN METADATA CLEANUP", domains=None),
 )

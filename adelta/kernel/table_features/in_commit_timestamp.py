@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.table_features._removal import Removal, unset, with_properties
 from adelta.kernel.table_properties import Property, parse_boolean, parse_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.table_state import TableState
 
 __all__ = [
@@ -43,6 +45,17 @@ def _active(state: TableState) -> bool:
     return IN_COMMIT_TIMESTAMPS_ENABLED.read(state.configuration)
 
 
+def _cleaned(metadata: Metadata) -> Metadata:
+    rest = unset(
+        metadata,
+        IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION.key,
+        IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP.key,
+    )
+    if not IN_COMMIT_TIMESTAMPS_ENABLED.read(metadata.configuration):
+        return rest
+    return with_properties(rest, {IN_COMMIT_TIMESTAMPS_ENABLED.key: "false"})
+
+
 IN_COMMIT_TIMESTAMP = TableFeature(
     name="inCommitTimestamp",
     kind=FeatureKind.WRITER,
@@ -54,4 +67,5 @@ IN_COMMIT_TIMESTAMP = TableFeature(
     can_write=True,
     wanted=_active,
     active=_active,
+    removal=Removal(cleaned=_cleaned),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.table_features._removal import Removal
 from adelta.kernel.table_properties import Property, parse_boolean
 
 if TYPE_CHECKING:
@@ -25,4 +26,5 @@ MATERIALIZE_PARTITION_COLUMNS = TableFeature(
     kind=FeatureKind.WRITER,
     properties=(_WANTED, _BEST_EFFORT),
     wanted=_wanted,
+    removal=Removal(forgotten=(_WANTED.key,)),
 )

@@ -10,6 +10,7 @@ from adelta.errors import InvalidPropertyError, InvalidTableError, SchemaMismatc
 from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.schema.names import PHYSICAL_NAME_KEY
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.table_features._removal import Removal, with_properties
 from adelta.kernel.table_features.domain_metadata import DOMAIN_METADATA
 from adelta.kernel.table_properties import Property, parse_boolean, parse_text
 
@@ -52,6 +53,12 @@ _ROW_ID_COLUMN = Property(
 _ROW_COMMIT_VERSION_COLUMN = Property(
     "delta.rowTracking.materializedRowCommitVersionColumnName", parse_text, "", settable=False
 )
+_PROPERTIES: tuple[Property[object], ...] = (
+    ROW_TRACKING_ENABLED,
+    _SUSPENDED,
+    _ROW_ID_COLUMN,
+    _ROW_COMMIT_VERSION_COLUMN,
+)
 
 
 def _wanted(state: TableState) -> bool:
@@ -63,14 +70,30 @@ def _active(state: TableState) -> bool:
     return not _SUSPENDED.read(state.configuration)
 
 
+def _cleaned(metadata: Metadata) -> Metadata:
+    """Row ids are no longer kept, nor given to new files."""
+    wanted = {ROW_TRACKING_ENABLED.key: "false", _SUSPENDED.key: "true"}
+    configuration = metadata.configuration
+    if _SUSPENDED.read(configuration) and not ROW_TRACKING_ENABLED.read(configuration):
+        return metadata
+    return with_properties(metadata, wanted)
+
+
 ROW_TRACKING = TableFeature(
     name="rowTracking",
     kind=FeatureKind.WRITER,
     can_write=True,
     requires=(DOMAIN_METADATA,),
-    properties=(ROW_TRACKING_ENABLED, _SUSPENDED, _ROW_ID_COLUMN, _ROW_COMMIT_VERSION_COLUMN),
+    properties=_PROPERTIES,
     wanted=_wanted,
     active=_active,
+    removal=Removal(
+        "ROW TRACKING UNBACKFILL",
+        cleaned=_cleaned,
+        cleared=("base_row_id", "default_row_commit_version"),
+        forgotten=tuple(p.key for p in _PROPERTIES),
+        domains=(ROW_TRACKING_DOMAIN,),
+    ),
 )
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adelta.kernel.schema.json import schema_to_string
+from adelta.kernel.schema.names import without_field_metadata
+from adelta.kernel.schema.widening import TYPE_CHANGES_KEY
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature, has_field_metadata
+from adelta.kernel.table_features._removal import Removal, unset
 from adelta.kernel.table_properties import Property, parse_boolean
 
 if TYPE_CHECKING:
+    from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.table_state import TableState
 
 __all__ = ["TYPE_WIDENING"]
@@ -19,6 +25,17 @@ def _active(state: TableState) -> bool:
     return _ENABLED.read(state.configuration)
 
 
+_used = has_field_metadata(TYPE_CHANGES_KEY)
+
+
+def _cleaned(metadata: Metadata) -> Metadata:
+    rest = unset(metadata, _ENABLED.key)
+    schema = without_field_metadata(rest.schema, TYPE_CHANGES_KEY)
+    if schema == rest.schema:
+        return rest
+    return replace(rest, schema_string=schema_to_string(schema))
+
+
 TYPE_WIDENING = TableFeature(
     name="typeWidening",
     kind=FeatureKind.READER_WRITER,
@@ -28,5 +45,12 @@ TYPE_WIDENING = TableFeature(
     can_write=True,
     wanted=_active,
     active=_active,
-    needed_to_read=has_field_metadata("delta.typeChanges"),
+    needed_to_read=_used,
+    removal=Removal(
+        "REORG",
+        cleaned=_cleaned,
+        all_files=_used,  # no action tells whether its file was written before a change of types
+        protects_history=True,
+        used=_used,
+    ),
 )

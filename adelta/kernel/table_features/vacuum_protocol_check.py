@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.table_features._removal import Removal
 
 __all__ = ["VACUUM_PROTOCOL_CHECK"]
 
@@ -10,4 +11,5 @@ VACUUM_PROTOCOL_CHECK = TableFeature(
     name="vacuumProtocolCheck",
     kind=FeatureKind.READER_WRITER,
     can_write=True,
+    removal=Removal(protects_history=True),
 )

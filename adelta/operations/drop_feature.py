@@ -1,0 +1,198 @@
+"""DROP FEATURE: a table that supports one table feature less.
+
+First a commit removes whatever uses the feature from the latest version; then another one takes it
+out of the protocol. A feature that binds readers is in earlier versions as well, which clients that
+lack it must not come upon: so checkpoints are written between the two commits, and protected from
+then on (feature ``checkpointProtection``), and no client has to read further back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from adelta.errors import InvalidOptionError, InvalidUseError
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import (
+    CHECKPOINT_PROTECTION,
+    CHECKPOINT_PROTECTION_BEFORE,
+    dependants,
+    is_supported,
+    named_feature,
+    protocol_with,
+    protocol_without,
+    unset,
+    with_properties,
+)
+from adelta.kernel.table_state import TableState
+from adelta.log.checkpoint_writer import write_checkpoint
+from adelta.operations.alter import AlterMetrics, altering, opened
+from adelta.operations.staging import commit_nothing, move_rows, stage_domain
+from adelta.table import Table, latest_state
+from adelta.transaction import add_again
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.table_features import Removal, TableFeature
+    from adelta.transaction import Transaction
+
+__all__ = ["drop_feature"]
+
+_BARRIER = 3  # checkpoints: a reader that cannot use one of them may try two earlier ones
+
+
+async def drop_feature(
+    table: Table | str,
+    name: str,
+    *,
+    if_exists: bool = False,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Let a table no longer support a table feature, so that clients without it can use the table.
+
+    What uses the feature goes first, in a commit of its own, and data files are written anew where
+    their rows depend on it. Constraints, and columns of types that need the feature, have to be
+    dropped by the user. Where the feature binds readers, earlier versions that use it stay readable
+    for clients that know it, and the table comes to support ``checkpointProtection`` instead.
+    A feature that the table does not support is an error, unless `if_exists`.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidOptionError: the table does not support the feature.
+        InvalidUseError: the feature cannot be dropped from any table, another feature depends on
+            it, or something has to be dropped first.
+        UnsupportedFeatureError: adelta does not know the feature, or cannot write the table.
+        CommitConflictError: another commit came first; call it again.
+        StorageError: the store refused or failed.
+    """
+    feature = named_feature(name)
+    async with opened(table, storage_options) as handle:
+        state = await latest_state(handle)
+        if not is_supported(feature, state.protocol):
+            if if_exists:
+                return AlterMetrics(None)
+            raise InvalidOptionError(
+                f"{handle.uri} does not support the feature {feature.name}, so it cannot be "
+                "dropped; leave it be, or say if_exists=True"
+            )
+        removal = _removal(feature, TableState(state.protocol, state.metadata), handle.uri)
+        await _clean(handle, feature, removal, user_metadata)
+        if removal.protects_history:
+            for _ in range(_BARRIER):
+                await _empty_commit(handle)
+                await write_checkpoint(await latest_state(handle))
+        metrics = await _downgrade(handle, feature, removal, user_metadata)
+        if removal.protects_history:
+            await write_checkpoint(await latest_state(handle))
+        return metrics
+
+
+def _removal(feature: TableFeature, state: TableState, uri: str) -> Removal:
+    """How the feature goes, where it can.
+
+    Raises:
+        InvalidUseError: it cannot be dropped, or not yet.
+    """
+    removal = feature.removal
+    if removal is None:
+        raise InvalidUseError(
+            f"the feature {feature.name} cannot be dropped from a table; write its rows into a new "
+            "one"
+        )
+    needing = [f.name for f in dependants(state.protocol, feature)]
+    if needing:
+        raise InvalidUseError(
+            f"{uri} supports {', '.join(needing)}, which cannot be without {feature.name}; drop "
+            f"{'these' if len(needing) > 1 else 'it'} first"
+        )
+    obstacle = removal.obstacle(state)
+    if obstacle is not None:
+        raise InvalidUseError(f"{feature.name} is needed by {obstacle}")
+    return removal
+
+
+async def _clean(
+    handle: Table, feature: TableFeature, removal: Removal, user_metadata: str | None
+) -> None:
+    """Commit a version that does not use the feature; none where the latest one does not."""
+    async with altering(
+        handle,
+        removal.operation,
+        {"feature": feature.name},
+        user_metadata=user_metadata,
+        storage_options=None,
+    ) as (tx, _):
+        before = TableConfiguration(tx.protocol, tx.metadata)
+        files = await _files(handle, tx, exclusive=removal.exclusive)
+        every = removal.all_files(TableState(before.protocol, before.metadata))
+        moved = [f for f in files if every or _has(f, removal.column)]
+        marked = [f for f in files if any(_has(f, column) for column in removal.cleared)]
+        cleaned = removal.cleaned(before.metadata)
+        if cleaned != before.metadata:
+            tx.update_metadata(cleaned)
+        if removal.domains is None:
+            for domain in await (await latest_state(handle)).domain_metadata():
+                stage_domain(tx, domain, None)
+        if moved:
+            await move_rows(tx, handle._roots, before, moved)
+        if marked:
+            cleared: dict[str, Any] = dict.fromkeys(removal.cleared)
+            add_again(tx, [replace(file, **cleared) for file in marked])
+
+
+async def _files(handle: Table, tx: Transaction, *, exclusive: bool) -> Sequence[AddFile]:
+    """The live files at the version that `tx` builds on; `exclusive` of others beside them."""
+    if exclusive:
+        return await tx.read()
+    state = await latest_state(handle)
+    assert state.version == tx.read_version
+    return list((await state.files()).rows())
+
+
+def _has(file: AddFile, column: str | None) -> bool:
+    return column is not None and getattr(file, column) is not None
+
+
+async def _empty_commit(handle: Table) -> None:
+    async with handle.transaction("Empty Commit") as tx:
+        commit_nothing(tx)
+
+
+async def _downgrade(
+    handle: Table, feature: TableFeature, removal: Removal, user_metadata: str | None
+) -> AlterMetrics:
+    """Commit the protocol without the feature, where nothing of the latest version uses it."""
+    async with altering(
+        handle,
+        "DROP FEATURE",
+        {"featureName": feature.name, "truncateHistory": False},
+        user_metadata=user_metadata,
+        storage_options=None,
+    ) as (tx, _):
+        state = TableState(tx.protocol, tx.metadata)
+        files = await tx.read()
+        columns = (removal.column, *removal.cleared)
+        if (
+            removal.cleaned(tx.metadata) != tx.metadata
+            or removal.obstacle(state) is not None
+            or any(_has(file, column) for file in files for column in columns)
+        ):
+            raise InvalidUseError(
+                f"{handle.uri}: somebody has begun to use {feature.name} again while it was being "
+                "dropped; see that nobody does, and call drop_feature again"
+            )
+        protocol = protocol_without(tx.protocol, feature)
+        metadata = unset(tx.metadata, *removal.forgotten)
+        if removal.protects_history:
+            protocol = protocol_with(protocol, CHECKPOINT_PROTECTION)
+            version = {CHECKPOINT_PROTECTION_BEFORE.key: str(tx.read_version + 1)}
+            metadata = with_properties(metadata, version)
+        tx.update_metadata(metadata, protocol)
+        known = await (await latest_state(handle)).domain_metadata()
+        for domain in removal.domains or ():
+            if domain in known:
+                stage_domain(tx, domain, None)
+    return AlterMetrics(tx.version)
