@@ -4,7 +4,8 @@
 
 * ``tables``: a hundred snapshots of a hundred small tables, concurrently in one event loop,
   against deltalake in a hundred threads.
-* ``far``: a cold open over S3 with 20 ms of latency each way, in round trips, against deltalake.
+* ``far``: a cold open over S3 with 20 ms of latency each way, against deltalake, in round trips of
+  latency: what it takes longer than without that latency.
   The S3 is Ceph's RADOS gateway in memory (moto where that is not installed), behind a proxy that
   delays.
 * ``slope``: seconds and megabytes by the number of files, for the whole list and for the same list
@@ -31,6 +32,7 @@ from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from figures import record
 from tables import SHAPES, Shape, make
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ def many_tables(folder: Path, rounds: int) -> None:
     print(f"  adelta, one loop         {TABLES / ours:>8,.0f} a second")
     print(f"  deltalake, {TABLES} threads   {TABLES / theirs:>8,.0f} a second")
     print(f"  ratio                    {theirs / ours:>8.2f}x", flush=True)
+    record("tables", faster=theirs / ours)
 
 
 def _open_tables(engine: str, folder: Path) -> dict[str, float]:
@@ -194,13 +197,15 @@ def far_store(folder: Path, rounds: int) -> None:
             asyncio.run(upload(near, name))
             cells = []
             for engine in ("adelta", "deltalake"):
-                seconds = [
-                    _child("far", engine, name, json.dumps(far))["seconds"] for _ in range(rounds)
+                taken = [
+                    [_child("far", engine, name, json.dumps(way))["seconds"] for way in (far, near)]
+                    for _ in range(rounds)
                 ]
-                middle = statistics.median(seconds)
-                cells.append(
-                    f"{engine} {middle * 1000:>6.0f} ms = {middle / ROUND_TRIP:>4.1f} trips"
-                )
+                middle = statistics.median(there for there, _ in taken)
+                trips = statistics.median(there - here for there, here in taken) / ROUND_TRIP
+                cells.append(f"{engine} {middle * 1000:>6.0f} ms, {trips:>4.1f} round trips")
+                if engine == "adelta":
+                    record(f"far {name}", ms=middle * 1000, trips=round(trips))
             print(f"  {name:<8} {'   '.join(cells)}", flush=True)
 
 
@@ -258,6 +263,7 @@ def slope(folder: Path, rounds: int) -> None:
             (last - first) / millions for first, last in zip(points[0], points[-1], strict=True)
         )
         print(f"{way}: {seconds:.2f} s and {megabytes:,.0f} MB for every further million of files")
+        record(f"slope {way}", seconds=seconds, mb=megabytes)
 
 
 def _list(way: str, folder: str) -> dict[str, float]:

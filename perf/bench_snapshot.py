@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow
+from figures import record
 from tables import SHAPES, append_commit, make
 
 if TYPE_CHECKING:
@@ -192,6 +193,8 @@ def _compare(shape: str, work: str, folder: Path, rounds: int) -> None:
         f"{lighter:>6.1f}x {pause:>5.1f} ms",
         flush=True,
     )
+    mine = {"ms": seconds["adelta"] * 1000, "mb": megabytes["adelta"]}
+    record(f"{shape} {work}", faster=faster, cpu=less, lighter=lighter, pause=pause, **mine)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,218 @@
+"""Every figure that adelta is to reach, measured and put beside what is asked of it.
+
+    python perf/report.py [--only TEXT] [--rounds 3] [--tables DIR] [--write]
+
+Runs the benchmarks, which measure adelta and its peers in turn, and prints one table. The exit
+status is 1 where a figure is missed. ``--write`` puts the table into perf/README.md, with the date
+and the machine. Run it on a machine that does nothing else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from figures import FILE, read_figures
+
+HERE = Path(__file__).resolve().parent
+BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A bound on one figure: at least `least`, or at most `most`."""
+
+    figure: str
+    least: float | None = None
+    most: float | None = None
+    unit: str = "x"
+
+    def __str__(self) -> str:
+        sign, bound = (">=", self.least) if self.least is not None else ("<=", self.most)
+        return f"{sign} {bound:g}{self.unit}"
+
+    def holds(self, value: float) -> bool:
+        """Whether the figure is within the bound."""
+        return (self.least is None or value >= self.least) and (
+            self.most is None or value <= self.most
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table: what is measured under the key `work`, and what is asked of it."""
+
+    work: str
+    title: str
+    asked: tuple[Asked, ...]
+
+
+def faster(least: float) -> Asked:
+    """Time against the peer's."""
+    return Asked("faster", least=least)
+
+
+def lighter(least: float) -> Asked:
+    """Peak memory against the peer's."""
+    return Asked("lighter", least=least, unit="x less memory")
+
+
+PAUSE = Asked("pause", most=20, unit=" ms pause")
+
+
+def _snapshot_rows() -> list[Row]:
+    rows = []
+    for shape, title in (
+        ("1m-json", "1 M adds, JSON statistics"),
+        ("1m-json-8", "1 M adds, JSON statistics, 8 parts"),
+        ("1m-parsed", "1 M adds, stats_parsed"),
+        ("1m-parsed-8", "1 M adds, stats_parsed, 8 parts"),
+        ("1m-vectors", "1 M adds, half of them with deletion vectors"),
+    ):
+        by_id = (faster(10),) if "parsed" in shape else (faster(2.5), lighter(2))
+        rows += [
+            Row(f"{shape} open", f"cold open, {title}", (faster(15), lighter(4), PAUSE)),
+            Row(f"{shape} files", f"whole file list, {title}", (faster(2.5), lighter(2), PAUSE)),
+            Row(f"{shape} partition", f"one partition, {title}", (faster(6), lighter(2), PAUSE)),
+            Row(f"{shape} id", f"files for one id, {title}", (*by_id, PAUSE)),
+            Row(
+                f"{shape} refresh",
+                f"refresh after one commit, {title}",
+                (Asked("ms", most=5, unit=" ms"), PAUSE),
+            ),
+        ]
+    rows.append(Row("10k-commits open", "cold open of 10,000 JSON commits", (faster(4), PAUSE)))
+    rows += [
+        Row(f"3-commits {work}", f"{title}, 300,000 adds in three commits", (PAUSE,))
+        for work, title in (("open", "cold open"), ("files", "whole file list"))
+    ]
+    return rows
+
+
+ROWS: tuple[Row, ...] = (
+    *_snapshot_rows(),
+    Row("tables", "100 snapshots of 100 tables in one loop, against 100 threads", (faster(1.5),)),
+    Row(
+        "far young",
+        "cold open over S3 at 2 x 20 ms, young table",
+        (Asked("trips", most=2, unit=" round trips"),),
+    ),
+    Row(
+        "far hinted",
+        "cold open over S3 at 2 x 20 ms, checkpoint hint",
+        (Asked("trips", most=3, unit=" round trips"),),
+    ),
+)
+
+RUNS: tuple[tuple[str, ...], ...] = (
+    (
+        "bench_snapshot.py",
+        "--shapes",
+        "1m-json",
+        "1m-json-8",
+        "1m-parsed",
+        "1m-parsed-8",
+        "1m-vectors",
+    ),
+    ("bench_snapshot.py", "--shapes", "10k-commits", "3-commits", "--work", "open", "files"),
+    ("bench_log.py", "tables", "far", "slope"),
+)
+
+
+def run(figures: Path, tables: Path, rounds: int, only: str) -> None:
+    """Run the benchmarks one after another; what they print goes to the terminal."""
+    environment = os.environ | {FILE: str(figures)}
+    for program, *arguments in RUNS:
+        if only and only not in program:
+            continue
+        command = [sys.executable, str(HERE / program), *arguments]
+        command += ["--rounds", str(rounds), "--tables", str(tables)]
+        print("$ python perf/" + " ".join([program, *arguments]), flush=True)
+        subprocess.run(command, env=environment, check=True)
+        print(flush=True)
+
+
+def table(found: dict[str, dict[str, float]]) -> tuple[list[str], int]:
+    """The lines of the table, and how many figures are missed."""
+    lines = ["| work | asked | measured |", "|---|---|---|"]
+    missed = 0
+    for row in ROWS:
+        figures = found.get(row.work)
+        if figures is None:
+            continue
+        cells = []
+        for asked in row.asked:
+            value = figures[asked.figure]
+            held = asked.holds(value)
+            missed += not held
+            cells.append(f"{_digits(value)}{asked.unit}" + ("" if held else " **missed**"))
+        bounds = ", ".join(map(str, row.asked))
+        lines.append(f"| {row.title} | {bounds} | {', '.join(cells)} |")
+    for way, title in (("whole", "the whole file list"), ("batches", "the same list in batches")):
+        slope = found.get(f"slope {way}")
+        if slope is not None:
+            grows = f"{slope['seconds']:.2f} s, {slope['mb']:,.0f} MB"
+            lines.append(f"| {title}, every further million of files | linear | {grows} |")
+    return lines, missed
+
+
+def _digits(value: float) -> str:
+    if value == int(value) or value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if value < 3 else f"{value:.1f}"
+
+
+def machine() -> str:
+    """Where and with what the figures were measured."""
+    model = platform.processor() or platform.machine()
+    information = Path("/proc/cpuinfo")
+    if information.exists():
+        named = re.search(r"^model name\s*:\s*(.+)$", information.read_text(), re.MULTILINE)
+        model = named[1] if named else model
+    packages = ", ".join(f"{name} {version(name)}" for name in ("deltalake", "pyarrow"))
+    day = time.strftime("%Y-%m-%d")
+    cores = os.cpu_count()
+    python = platform.python_version()
+    return f"Measured {day} on {cores} cores ({model}), Python {python}, {packages}."
+
+
+def write(lines: list[str]) -> None:
+    """Put the table into the README between its two marks."""
+    readme = HERE / "README.md"
+    before, _, rest = readme.read_text().partition(BEGIN)
+    _, _, after = rest.partition(END)
+    readme.write_text(f"{before}{BEGIN}\n{machine()}\n\n" + "\n".join(lines) + f"\n{END}{after}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", metavar="TEXT", help="benchmarks with this name")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tables", type=Path, help="keep the tables here for the next run")
+    parser.add_argument("--write", action="store_true", help="put the table into perf/README.md")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        figures = Path(scratch) / "figures"
+        figures.touch()
+        tables = arguments.tables or Path(scratch) / "tables"
+        tables.mkdir(parents=True, exist_ok=True)
+        run(figures, tables, arguments.rounds, arguments.only)
+        lines, missed = table(read_figures(figures))
+    print(machine(), "", *lines, sep="\n")
+    print(f"\n{missed} figures missed" if missed else "\nevery figure reached")
+    if arguments.write:
+        write(lines)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
