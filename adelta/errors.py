@@ -40,6 +40,11 @@ Every error can be pickled: it crosses process borders in Spark tasks.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 __all__ = [
     "AdeltaError",
     "ChangesNotAvailableError",
@@ -159,6 +164,9 @@ class CommitConflictError(AdeltaError):
         winning_version: version of the commit that won, where known.
         winning_operation: its operation, where its commit info names one.
         retryable: whether reading again and doing the work again may succeed.
+        path: the first file in which both commits meet, as the winner's log entry has it, where
+            it is files that they meet in.
+        partition: the partition values of that file.
     """
 
     def __init__(
@@ -168,11 +176,15 @@ class CommitConflictError(AdeltaError):
         winning_version: int | None = None,
         winning_operation: str | None = None,
         retryable: bool = True,
+        path: str | None = None,
+        partition: Mapping[str, str | None] | None = None,
     ) -> None:
         super().__init__(message)
         self.winning_version = winning_version
         self.winning_operation = winning_operation
         self.retryable = retryable
+        self.path = path
+        self.partition = dict(partition or {})
 
 
 class ConcurrentAppendError(CommitConflictError):

@@ -13,6 +13,7 @@ happened, `CommitOutcomeUnknownError`, is everything left as it is.
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import replace
 from enum import Enum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
@@ -201,8 +202,9 @@ class Transaction:
     async def read(self, where: Where | None = None) -> list[AddFile]:
         """The live files that may hold rows for which `where` is true, which count as read.
 
-        Another commit that adds such files before this one is a conflict, and so is one that
-        removes a file which this transaction removes too. The first read looks at the latest
+        Another commit that adds such files before this one is a conflict, and so is one that takes
+        rows out of the files found. Files that others only rearrange hold the same rows as before,
+        and conflict where this transaction removes them too. The first read looks at the latest
         version, as long as nothing has been staged.
 
         Raises:
@@ -224,14 +226,31 @@ class Transaction:
             now.partition_columns,
             mode=now.column_mapping_mode,
         )
+        found = list((await self._based_on().files_matching(skipping)).rows())
         self._staging.read = self._staging.read.with_predicate(skipping)
-        return list((await self._based_on().files_matching(skipping)).rows())
+        self.mark_read(found)
+        return found
 
-    async def append(self, data: Data, where: Where | None = None) -> list[AddFile]:
+    def mark_read(self, files: Iterable[AddFile]) -> None:
+        """Declare that the rows of `files` were read, beside those that `read` has found.
+
+        Another commit that takes rows out of them before this one is a conflict.
+
+        Raises:
+            InvalidUseError: the transaction is not open.
+        """
+        self._check_open("mark_read")
+        paths = frozenset(decode_path(file.path) for file in files)
+        self._staging.read = self._staging.read.with_files(paths)
+
+    async def append(
+        self, data: Data, where: Where | None = None, *, data_change: bool = True
+    ) -> list[AddFile]:
         """Write the rows of `data` into new files, and stage these; the files.
 
-        Every row has to satisfy `where`. Where `set_transaction` has been called and shows the work
-        as done, nothing is written.
+        Every row has to satisfy `where`. `data_change` is False where the rows are in the table
+        already, in files that this transaction removes, also with `data_change` False. Where
+        `set_transaction` has been called and shows the work as done, nothing is written.
 
         Raises:
             InvalidOptionError: `data` holds no rows.
@@ -243,7 +262,7 @@ class Transaction:
         """
         self._check_open("append")
         self._staging.parameters.setdefault("mode", "Append")
-        return await self._write(data, where)
+        return await self._write(data, where, data_change=data_change)
 
     async def overwrite(self, data: Data) -> None:
         """Stage the removal of every live file, and the rows of `data` in their place.
@@ -282,7 +301,7 @@ class Transaction:
         """
         self._check_open("add_files")
         self._staging.parameters.setdefault("mode", "Append")
-        self._staging.add(files)
+        self._staging.place(files)
 
     def remove_files(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
         """Stage the removal of live files, which count as read.
@@ -435,7 +454,12 @@ class Transaction:
         return bool(wanted) and already_applied(wanted, await self._based_on().set_transactions())
 
     async def _write(
-        self, data: Data, where: Where | None = None, content: FileContent = "rows"
+        self,
+        data: Data,
+        where: Where | None = None,
+        content: FileContent = "rows",
+        *,
+        data_change: bool = True,
     ) -> list[AddFile]:
         self._staging.touched = True
         if await self._is_applied():
@@ -450,6 +474,8 @@ class Transaction:
         async with aclosing(record_batches(data)) as batches:
             files = await write_data_files(self._based_on().store, spec, batches)
         self._written.extend(decode_path(file.path) for file in files)
+        if not data_change:
+            files = [replace(file, data_change=False) for file in files]
         self._staging.add(files)
         return files
 

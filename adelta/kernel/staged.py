@@ -35,7 +35,8 @@ class StagedChanges:
 
     New files are few and come from writers as rows; `removes` may name every file of a table, so
     it is an Arrow table of `REMOVE_SCHEMA`. `transaction_id` is the `txnId` by which a writer finds
-    its own commit in the log, and `tags` go into its provenance.
+    its own commit in the log. `placed` are the decoded paths of added files that were not written
+    for this commit, so that others may know of them; `tags` go into its provenance.
     """
 
     transaction_id: str
@@ -51,6 +52,7 @@ class StagedChanges:
     adds: tuple[AddFile, ...] = ()
     removes: pa.Table = field(default_factory=REMOVE_SCHEMA.empty_table, hash=False, compare=False)
     cdc: tuple[AddCDCFile, ...] = ()
+    placed: frozenset[str] = frozenset()
 
     @property
     def is_empty(self) -> bool:

@@ -95,8 +95,9 @@ class Transaction(Handle[_AsyncTransaction]):
     def read(self, where: Where | None = None) -> list[AddFile]:
         """The live files that may hold rows for which `where` is true, which count as read.
 
-        Another commit that adds such files before this one is a conflict, and so is one that
-        removes a file which this transaction removes too. The first read looks at the latest
+        Another commit that adds such files before this one is a conflict, and so is one that takes
+        rows out of the files found. Files that others only rearrange hold the same rows as before,
+        and conflict where this transaction removes them too. The first read looks at the latest
         version, as long as nothing has been staged.
 
         Raises:
@@ -106,13 +107,28 @@ class Transaction(Handle[_AsyncTransaction]):
         """
         return _portal.call(self._async().read, where)
 
+    def mark_read(self, files: Iterable[AddFile]) -> None:
+        """Declare that the rows of `files` were read, beside those that `read` has found.
+
+        Another commit that takes rows out of them before this one is a conflict.
+
+        Raises:
+            InvalidUseError: the transaction is not open.
+        """
+        _portal.run(self._async().mark_read, files)
+
     def append(
-        self, data: ArrowStream | Iterable[pa.RecordBatch], where: Where | None = None
+        self,
+        data: ArrowStream | Iterable[pa.RecordBatch],
+        where: Where | None = None,
+        *,
+        data_change: bool = True,
     ) -> list[AddFile]:
         """Write the rows of `data` into new files, and stage these; the files.
 
-        Every row has to satisfy `where`. Where `set_transaction` has been called and shows the work
-        as done, nothing is written.
+        Every row has to satisfy `where`. `data_change` is False where the rows are in the table
+        already, in files that this transaction removes, also with `data_change` False. Where
+        `set_transaction` has been called and shows the work as done, nothing is written.
 
         Raises:
             InvalidOptionError: `data` holds no rows.
@@ -122,7 +138,7 @@ class Transaction(Handle[_AsyncTransaction]):
             InvalidExpressionError: a constraint, or `where`, cannot be evaluated.
             UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         """
-        return _portal.call(self._async().append, fed(data), where)
+        return _portal.call(self._async().append, fed(data), where, data_change=data_change)
 
     def overwrite(self, data: ArrowStream | Iterable[pa.RecordBatch]) -> None:
         """Stage the removal of every live file, and the rows of `data` in their place.

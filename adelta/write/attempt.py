@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta.errors import CommitOutcomeUnknownError
 from adelta.kernel.actions.json import encode_commit
 from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import with_enablement
 from adelta.kernel.transaction.assemble import assemble, in_commit_timestamp, make_commit_info
 
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ def encode_attempt(
         if configuration.in_commit_timestamps_enabled
         else None
     )
+    if staged.metadata is not None and stamp is not None:
+        before, after = state.metadata.configuration, staged.metadata.configuration
+        enabled = with_enablement(before, after, state.version + 1, stamp)
+        staged = replace(staged, metadata=staged.metadata.with_configuration(enabled))
     info = make_commit_info(
         staged,
         read_version=state.version,

@@ -43,6 +43,7 @@ class Staging:
         domains: domain metadata by domain.
         protocol: a new protocol.
         metadata: new metadata.
+        placed: decoded paths of files to add that were not written for this transaction.
         touched: whether files were staged, or would have been had there been any.
     """
 
@@ -64,7 +65,14 @@ class Staging:
         self.domains: dict[str, DomainMetadata] = {}
         self.protocol: Protocol | None = None
         self.metadata: Metadata | None = None
+        self.placed: set[str] = set()
         self.touched = False
+
+    def place(self, files: Iterable[AddFile]) -> None:
+        """Take in files to add that were not written for this transaction."""
+        taken = tuple(files)
+        self.placed.update(decode_path(file.path) for file in taken)
+        self.add(taken)
 
     def add(self, files: Iterable[AddFile]) -> None:
         """Take in files to add."""
@@ -78,7 +86,9 @@ class Staging:
         """Take in live files to add once more without a change of data; they count as read."""
         taken = tuple(replace(file, data_change=False) for file in files)
         self.adds.extend(taken)
-        self.read = self.read.with_files(frozenset(decode_path(file.path) for file in taken))
+        paths = frozenset(decode_path(file.path) for file in taken)
+        self.placed |= paths
+        self.read = self.read.with_files(paths)
         self.touched = True
 
     def remove(self, files: Iterable[AddFile], now_ms: int, *, data_change: bool) -> None:
@@ -113,6 +123,7 @@ class Staging:
             domains=tuple(self.domains.values()),
             adds=tuple(self.adds),
             removes=self.removes,
+            placed=frozenset(self.placed),
         )
 
     def _count(self, name: str, value: int) -> None:

@@ -52,6 +52,7 @@ from adelta.kernel.table_features.in_commit_timestamp import (
     IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION,
     IN_COMMIT_TIMESTAMPS_ENABLED,
     in_commit_timestamp_enablement,
+    with_enablement,
 )
 from adelta.kernel.table_features.row_tracking import (
     ROW_IDS_PRESERVED,
@@ -116,6 +117,7 @@ __all__ = [
     "upgraded_protocol",
     "validate_properties",
     "wanted_features",
+    "with_enablement",
     "with_properties",
     "with_row_id_columns",
 ]

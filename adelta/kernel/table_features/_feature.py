@@ -29,6 +29,7 @@ __all__ = [
     "has_field_metadata",
     "has_type",
     "never",
+    "not_between",
 ]
 
 
@@ -53,6 +54,11 @@ def allows_anything(_before: TableState | None, _after: TableState) -> None:
     """For `check`: every change is allowed."""
 
 
+def not_between(_before: TableState, _after: TableState) -> bool:
+    """For hooks: no, whatever changed from one state to the next."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class TableFeature:
     """One table feature.
@@ -73,6 +79,11 @@ class TableFeature:
         check: refuses a change of a table that the feature does not allow; the state before is None
             where the table is new. It is asked about tables that support the feature afterwards.
         removal: how it is dropped from a table; None where it cannot be.
+        rebasable: whether a commit may follow the one that added the feature to the protocol,
+            though it was prepared before.
+        tolerates: whether a commit may follow a change of the feature's properties, and of the
+            fields' metadata under `field_metadata`, though it was prepared before.
+        field_metadata: the keys of fields' metadata that such a change may touch.
     """
 
     name: str
@@ -91,6 +102,9 @@ class TableFeature:
         default=allows_anything, hash=False
     )
     removal: Removal | None = field(default=None, hash=False)
+    rebasable: bool = False
+    tolerates: Callable[[TableState, TableState], bool] = field(default=not_between, hash=False)
+    field_metadata: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:

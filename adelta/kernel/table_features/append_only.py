@@ -27,4 +27,5 @@ APPEND_ONLY = TableFeature(
     can_write=True,
     wanted=_active,
     active=_active,
+    rebasable=True,
 )

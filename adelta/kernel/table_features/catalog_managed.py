@@ -19,4 +19,5 @@ CATALOG_MANAGED = TableFeature(
     name="catalogManaged",
     kind=FeatureKind.READER_WRITER,
     requires=(IN_COMMIT_TIMESTAMP, VACUUM_PROTOCOL_CHECK),
+    rebasable=True,
 )

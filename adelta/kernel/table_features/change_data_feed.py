@@ -32,4 +32,5 @@ CHANGE_DATA_FEED = TableFeature(
     can_write=True,
     wanted=_active,
     active=_active,
+    rebasable=True,
 )

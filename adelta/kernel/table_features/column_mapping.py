@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from adelta.kernel.schema.names import COLUMN_ID_KEY, PHYSICAL_NAME_KEY, walk_fields
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
 from adelta.kernel.table_properties import Property, parse_one_of, parse_whole
 
@@ -26,6 +27,15 @@ def _active(state: TableState) -> bool:
     return COLUMN_MAPPING_MODE.read(state.configuration) != "none"
 
 
+def _switched_on(before: TableState, after: TableState) -> bool:
+    """By name, on a table whose files go on bearing the names that they have."""
+    modes = [COLUMN_MAPPING_MODE.read(state.configuration) for state in (before, after)]
+    return modes == ["none", "name"] and all(
+        field.metadata.get(PHYSICAL_NAME_KEY) == field.name
+        for _, field in walk_fields(after.schema)
+    )
+
+
 COLUMN_MAPPING = TableFeature(
     name="columnMapping",
     kind=FeatureKind.READER_WRITER,
@@ -36,4 +46,7 @@ COLUMN_MAPPING = TableFeature(
     wanted=_active,
     active=_active,
     needed_to_read=_active,
+    rebasable=True,
+    tolerates=_switched_on,
+    field_metadata=(PHYSICAL_NAME_KEY, COLUMN_ID_KEY, "delta.columnMapping.nested.ids"),
 )

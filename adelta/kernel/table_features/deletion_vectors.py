@@ -25,6 +25,10 @@ def _cleaned(metadata: Metadata) -> Metadata:
     return unset(metadata, _ENABLED.key)
 
 
+def _switched_on(before: TableState, after: TableState) -> bool:
+    return _active(after) and not _active(before)
+
+
 DELETION_VECTORS = TableFeature(
     name="deletionVectors",
     kind=FeatureKind.READER_WRITER,
@@ -40,4 +44,6 @@ DELETION_VECTORS = TableFeature(
         protects_history=True,
         used=_active,
     ),
+    rebasable=True,
+    tolerates=_switched_on,
 )

@@ -12,4 +12,5 @@ DOMAIN_METADATA = TableFeature(
     kind=FeatureKind.WRITER,
     can_write=True,
     removal=Removal("DOMAIN METADATA CLEANUP", domains=None),
+    rebasable=True,
 )

@@ -20,7 +20,7 @@ __all__ = [
 ]
 
 
-def _feature(name: str, key: str, *requires: TableFeature) -> TableFeature:
+def _feature(name: str, key: str, *requires: TableFeature, rebasable: bool = True) -> TableFeature:
     enabled = Property(key, parse_boolean, False)
 
     def active(state: TableState) -> bool:
@@ -33,6 +33,7 @@ def _feature(name: str, key: str, *requires: TableFeature) -> TableFeature:
         properties=(enabled,),
         wanted=active,
         active=active,
+        rebasable=rebasable,
     )
 
 
@@ -42,5 +43,8 @@ ICEBERG_COMPAT_V3 = _feature(
     "icebergCompatV3", "delta.enableIcebergCompatV3", COLUMN_MAPPING, ROW_TRACKING
 )
 ICEBERG_WRITER_COMPAT_V1 = _feature(
-    "icebergWriterCompatV1", "delta.enableIcebergWriterCompatV1", ICEBERG_COMPAT_V2
+    "icebergWriterCompatV1",
+    "delta.enableIcebergWriterCompatV1",
+    ICEBERG_COMPAT_V2,
+    rebasable=False,
 )

@@ -20,6 +20,7 @@ __all__ = [
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION",
     "in_commit_timestamp_enablement",
+    "with_enablement",
 ]
 
 IN_COMMIT_TIMESTAMPS_ENABLED = Property("delta.enableInCommitTimestamps", parse_boolean, False)
@@ -41,6 +42,23 @@ def in_commit_timestamp_enablement(configuration: Mapping[str, str]) -> tuple[in
     return None if version is None or timestamp is None else (version, timestamp)
 
 
+def with_enablement(
+    before: Mapping[str, str], after: Mapping[str, str], version: int, timestamp_ms: int
+) -> Mapping[str, str]:
+    """`after` with version and time of the commit that switches in-commit timestamps on.
+
+    The commit becomes `version` of a table that had the properties `before`.
+    """
+    enabled = IN_COMMIT_TIMESTAMPS_ENABLED
+    if version == 0 or enabled.read(before) or not enabled.read(after):
+        return after
+    return {
+        **after,
+        IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION.key: str(version),
+        IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP.key: str(timestamp_ms),
+    }
+
+
 def _active(state: TableState) -> bool:
     return IN_COMMIT_TIMESTAMPS_ENABLED.read(state.configuration)
 
@@ -56,6 +74,10 @@ def _cleaned(metadata: Metadata) -> Metadata:
     return with_properties(rest, {IN_COMMIT_TIMESTAMPS_ENABLED.key: "false"})
 
 
+def _switched_on(before: TableState, after: TableState) -> bool:
+    return _active(after) and not _active(before)
+
+
 IN_COMMIT_TIMESTAMP = TableFeature(
     name="inCommitTimestamp",
     kind=FeatureKind.WRITER,
@@ -68,4 +90,6 @@ IN_COMMIT_TIMESTAMP = TableFeature(
     wanted=_active,
     active=_active,
     removal=Removal(cleaned=_cleaned),
+    rebasable=True,
+    tolerates=_switched_on,
 )

@@ -79,6 +79,11 @@ def _cleaned(metadata: Metadata) -> Metadata:
     return with_properties(metadata, wanted)
 
 
+def _switched_on(before: TableState, after: TableState) -> bool:
+    suspended = _SUSPENDED.read(before.configuration) or _SUSPENDED.read(after.configuration)
+    return _wanted(after) and not _wanted(before) and not suspended
+
+
 ROW_TRACKING = TableFeature(
     name="rowTracking",
     kind=FeatureKind.WRITER,
@@ -94,6 +99,8 @@ ROW_TRACKING = TableFeature(
         forgotten=tuple(p.key for p in _PROPERTIES),
         domains=(ROW_TRACKING_DOMAIN,),
     ),
+    rebasable=True,
+    tolerates=_switched_on,
 )
 
 

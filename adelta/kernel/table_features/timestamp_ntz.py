@@ -15,4 +15,5 @@ TIMESTAMP_NTZ = TableFeature(
     can_write=True,
     wanted=_active,
     active=_active,
+    rebasable=True,
 )

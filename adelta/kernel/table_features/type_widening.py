@@ -53,4 +53,5 @@ TYPE_WIDENING = TableFeature(
         protects_history=True,
         used=_used,
     ),
+    rebasable=True,
 )

@@ -39,4 +39,5 @@ V2_CHECKPOINT = TableFeature(
         used=_wanted,
         in_checkpoints=True,
     ),
+    rebasable=True,
 )

@@ -12,4 +12,5 @@ VACUUM_PROTOCOL_CHECK = TableFeature(
     kind=FeatureKind.READER_WRITER,
     can_write=True,
     removal=Removal(protects_history=True),
+    rebasable=True,
 )

@@ -5,12 +5,16 @@ put whose answer was lost may well have won. For each other winner, in Delta Spa
 protocol, its metadata, its domains, its application transactions, the files it added against what
 was read, the files it removed against what was read, and the files that both remove.
 
+Files that a winner added or removed with `dataChange` false hold the rows that were there before:
+what was read of them stays true, and only whoever changes the same files is in the way. Files are
+told apart by path alone, so two commits that give one file different deletion vectors collide.
+
 A blind append has read nothing, so no file action can conflict with it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -25,10 +29,11 @@ from adelta.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
-from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.file_set import canonical_paths
-from adelta.kernel.table_features import ROW_TRACKING_BACKFILL
-from adelta.kernel.transaction.metadata_change import leaves_files_valid
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import ROW_TRACKING_BACKFILL, ROW_TRACKING_DOMAIN
+from adelta.kernel.table_state import TableState
+from adelta.kernel.transaction.metadata_change import metadata_may_change, protocol_may_change
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,6 +89,7 @@ def rebase(
 
     Raises:
         CommitConflictError: one of its family, where the work has to be done again.
+        UnsupportedFeatureError: the table has come to need what adelta cannot write.
     """
     for winner in winners:
         info = winner.commit_info
@@ -94,47 +100,54 @@ def rebase(
         if already_applied(staged.set_transactions, recorded):
             return Rebase(winner.version, protocol, metadata, applied_at=winner.version)
     removed = _removed_paths(staged, root)
+    before = now = TableState(protocol, metadata)
     for winner in winners:
-        protocol = _check_protocol(staged, protocol, winner)
-        metadata = _check_metadata(staged, metadata, winner)
+        now = _check_protocol(staged, now, winner)
+        now = _check_metadata(staged, now, winner)
         _check_domains(staged, read, winner)
         _check_applications(staged, winner)
         _check_added(staged, read, winner, level)
         _check_removed(read, removed, winner, root)
-    return Rebase(winners[-1].version, protocol, metadata)
+        _check_placed(staged, winner, root)
+    if now != before:
+        TableConfiguration(now.protocol, now.metadata).check_writable(root or "the table")
+    return Rebase(winners[-1].version, now.protocol, now.metadata)
 
 
-def _check_protocol(staged: StagedChanges, protocol: Protocol, winner: WinningCommit) -> Protocol:
+def _check_protocol(staged: StagedChanges, now: TableState, winner: WinningCommit) -> TableState:
     changed = winner.protocol
-    if changed is None or changed == protocol:
-        if changed is not None and staged.protocol is not None:
-            raise _conflict(
-                ProtocolChangedError, winner, "set the table's protocol, as this one wants to"
-            )
-        return protocol
-    raise _conflict(ProtocolChangedError, winner, "changed the table's protocol")
+    if changed is None:
+        return now
+    if staged.protocol is not None:
+        raise _conflict(
+            ProtocolChangedError, winner, "set the table's protocol, as this one wants to"
+        )
+    if not protocol_may_change(now.protocol, changed):
+        raise _conflict(ProtocolChangedError, winner, "changed the table's protocol")
+    return replace(now, protocol=changed)
 
 
-def _check_metadata(staged: StagedChanges, metadata: Metadata, winner: WinningCommit) -> Metadata:
+def _check_metadata(staged: StagedChanges, now: TableState, winner: WinningCommit) -> TableState:
     changed = winner.metadata
     if changed is None:
-        return metadata
+        return now
     if staged.metadata is not None:
         raise _conflict(
             MetadataChangedError, winner, "changed the table's metadata, as this one wants to"
         )
-    if not leaves_files_valid(metadata, changed):
+    after = replace(now, metadata=changed)
+    if not metadata_may_change(now, after):
         raise _conflict(
             MetadataChangedError,
             winner,
             "changed the table's schema, partitioning or properties that files depend on",
         )
-    return changed
+    return after
 
 
 def _check_domains(staged: StagedChanges, read: ReadSet, winner: WinningCommit) -> None:
     mine = read.domains | {domain.domain for domain in staged.domains}
-    both = sorted(mine & {domain.domain for domain in winner.domains})
+    both = sorted(mine & {domain.domain for domain in winner.domains} - {ROW_TRACKING_DOMAIN})
     if both:
         raise _conflict(
             ConcurrentTransactionError, winner, f"changed the domain metadata {both[0]!r}"
@@ -156,64 +169,73 @@ def _check_applications(staged: StagedChanges, winner: WinningCommit) -> None:
 def _check_added(
     staged: StagedChanges, read: ReadSet, winner: WinningCommit, level: IsolationLevel
 ) -> None:
-    if not winner.adds.num_rows:
+    if read.is_empty or not level.must_see_adds_of(winner, staged):
         return
-    _check_added_twice(staged, winner)
-    if winner.operation == ROW_TRACKING_BACKFILL or not level.must_see_adds_of(winner, staged):
+    if winner.operation == ROW_TRACKING_BACKFILL:
+        return
+    adds = _changing(winner.adds)
+    if not adds.num_rows:
         return
     if read.whole_table:
-        raise _conflict(
-            ConcurrentAppendError, winner, f"added {_example(winner.adds)}; all files were read"
-        )
+        raise _conflict(ConcurrentAppendError, winner, "added {}; all files were read", adds)
     for predicate in read.predicates:
-        matching = winner.adds.filter(predicate.may_match(winner.adds))
+        matching = adds.filter(predicate.may_match(adds))
         if matching.num_rows:
-            raise _conflict(
-                ConcurrentAppendError,
-                winner,
-                f"added {_example(matching)}, which may hold rows where {predicate.text}",
-            )
-
-
-def _check_added_twice(staged: StagedChanges, winner: WinningCommit) -> None:
-    """Two commits that add one file again, say with a vector or with ids, would undo each other."""
-    paths = pa.array([decode_path(file.path) for file in staged.adds], pa.string())
-    added = canonical_paths(winner.adds.column("path"))
-    twice = winner.adds.filter(pc.is_in(added, value_set=paths))
-    if twice.num_rows:
-        raise _conflict(
-            ConcurrentAppendError, winner, f"added {_example(twice)}, which this one adds too"
-        )
+            what = f"added {{}}, which may hold rows where {_literal(predicate.text)}"
+            raise _conflict(ConcurrentAppendError, winner, what, matching)
 
 
 def _check_removed(
     read: ReadSet, removed: pa.Array[Any] | None, winner: WinningCommit, root: str | None
 ) -> None:
-    if not winner.removes.num_rows:
+    if (read.is_empty and removed is None) or not winner.removes.num_rows:
         return
-    if read.whole_table:
+    changing = _changing(winner.removes)
+    if changing.num_rows and read.whole_table:
         raise _conflict(
-            ConcurrentDeleteReadError,
-            winner,
-            f"removed {_example(winner.removes)}; all files were read",
+            ConcurrentDeleteReadError, winner, "removed {}; all files were read", changing
         )
-    gone = canonical_paths(winner.removes.column("path"), root)
-    if read.paths:
-        lost = winner.removes.filter(
-            pc.is_in(gone, value_set=pa.array(sorted(read.paths), pa.string()))
-        )
+    if changing.num_rows and read.paths:
+        lost = _among(changing, pa.array(sorted(read.paths), pa.string()), root)
         if lost.num_rows:
-            raise _conflict(
-                ConcurrentDeleteReadError, winner, f"removed {_example(lost)}, which was read"
-            )
+            raise _conflict(ConcurrentDeleteReadError, winner, "removed {}, which was read", lost)
     if removed is not None:
-        twice = winner.removes.filter(pc.is_in(gone, value_set=removed))
+        twice = _among(winner.removes, removed, root)
         if twice.num_rows:
             raise _conflict(
                 ConcurrentDeleteDeleteError,
                 winner,
-                f"removed {_example(twice)}, which this one removes too",
+                "removed {}, which this one removes too",
+                twice,
             )
+
+
+def _check_placed(staged: StagedChanges, winner: WinningCommit, root: str | None) -> None:
+    """Files that were not written for this commit: others may add them again, or remove them.
+
+    Two commits that add one file again, say with a vector or with ids, would undo each other; and
+    a file that others have removed must not come back.
+    """
+    if not staged.placed:
+        return
+    placed = pa.array(sorted(staged.placed), pa.string())
+    again = _among(winner.adds, placed, root)
+    if again.num_rows:
+        raise _conflict(ConcurrentAppendError, winner, "added {}, which this one adds too", again)
+    gone = _among(winner.removes, placed, root)
+    if gone.num_rows:
+        raise _conflict(ConcurrentDeleteReadError, winner, "removed {}, which this one adds", gone)
+
+
+def _changing(files: pa.Table) -> pa.Table:
+    """The files whose rows were not in the table before, or are not in it afterwards."""
+    return files.filter(files.column("data_change")) if files.num_rows else files
+
+
+def _among(files: pa.Table, paths: pa.Array[Any], root: str | None) -> pa.Table:
+    if not files.num_rows:
+        return files
+    return files.filter(pc.is_in(canonical_paths(files.column("path"), root), value_set=paths))
 
 
 def _removed_paths(staged: StagedChanges, root: str | None) -> pa.Array[Any] | None:
@@ -223,18 +245,29 @@ def _removed_paths(staged: StagedChanges, root: str | None) -> pa.Array[Any] | N
     return canonical_paths(staged.removes.column("path"), root).combine_chunks()
 
 
-def _example(files: pa.Table) -> str:
-    first = repr(str(files.column("path")[0]))
-    return first if files.num_rows == 1 else f"{first} and {files.num_rows - 1} more files"
-
-
 def _conflict(
-    kind: type[CommitConflictError], winner: WinningCommit, what: str
+    kind: type[CommitConflictError],
+    winner: WinningCommit,
+    what: str,
+    files: pa.Table | None = None,
 ) -> CommitConflictError:
+    """The error; `{}` in `what` stands for the first of `files`."""
     by = f" ({winner.operation})" if winner.operation else ""
+    path = str(files.column("path")[0]) if files is not None else None
+    partition: dict[str, str | None] = {}
+    if files is not None:
+        partition = dict(files.column("partition_values")[0].as_py() or ())
+        others = f" and {files.num_rows - 1} more files" if files.num_rows > 1 else ""
+        what = what.format(f"{path!r}{others}")
     return kind(
         f"the commit of version {winner.version}{by} came first and {what}; "
         "read the table again and repeat the work",
         winning_version=winner.version,
         winning_operation=winner.operation,
+        path=path,
+        partition=partition,
     )
+
+
+def _literal(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")

@@ -21,8 +21,10 @@ from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.staged import StagedChanges, WinningCommit
+from adelta.kernel.table_state import TableState
 from adelta.kernel.transaction.conflict_checker import Rebase, rebase
 from adelta.kernel.transaction.isolation import IsolationLevel
+from adelta.kernel.transaction.metadata_change import metadata_may_change, protocol_may_change
 from adelta.kernel.transaction.read_set import ReadSet
 from adelta.kernel.transaction.removal import removals, removes_table
 
@@ -57,6 +59,10 @@ def removes(*paths: str, data_change: bool = True) -> pa.Table:
 
 def staged(**changes: object) -> StagedChanges:
     return StagedChanges("mine", **{"adds": (add("new"),), **changes})  # type: ignore[arg-type]
+
+
+def state(metadata: Metadata, *names: str) -> TableState:
+    return TableState(Protocol(2, 7, None, names), metadata)
 
 
 def winner(version: int = 5, **content: object) -> WinningCommit:
@@ -94,7 +100,7 @@ def test_a_transaction_that_read_everything_conflicts_with_any_added_file() -> N
 
 def test_a_transaction_that_read_everything_conflicts_with_any_removed_file() -> None:
     with pytest.raises(ConcurrentDeleteReadError, match="'a' and 1 more files"):
-        judge(staged(), ALL_READ, winner(removes=removes("a", "b", data_change=False)))
+        judge(staged(), ALL_READ, winner(removes=removes("a", "b")))
 
 
 def test_a_removed_file_that_was_read_is_a_conflict_and_another_is_not() -> None:
@@ -253,6 +259,110 @@ def test_changes_add_up_over_several_winners() -> None:
     assert judged.read_version == 6
 
 
+MARKED = """{"type":"struct","fields":[{"name":"n","type":"long","nullable":true,"metadata":
+{"delta.identity.start":1,"delta.identity.step":1,"delta.identity.highWaterMark":%d}}]}"""
+MAPPED = """{"type":"struct","fields":[{"name":"n","type":"long","nullable":true,"metadata":
+{"delta.columnMapping.id":1,"delta.columnMapping.physicalName":"%s"}}]}"""
+PLAIN = '{"type":"struct","fields":[{"name":"n","type":"long","nullable":true,"metadata":{}}]}'
+
+
+def change(
+    names: str, before: Metadata, after: Metadata, mine: StagedChanges | None = None
+) -> Rebase:
+    """Judge a change of metadata in a table that supports some features."""
+    readers = tuple(n for n in names.split() if n in ("columnMapping", "deletionVectors"))
+    return rebase(
+        mine or staged(),
+        APPEND,
+        [winner(metadata=after)],
+        protocol=Protocol(3, 7, readers, tuple(sorted(names.split()))),
+        metadata=before,
+        level=SERIALIZABLE,
+    )
+
+
+def test_identity_marks_of_others_are_adopted_by_who_gives_out_none() -> None:
+    before, after = (replace(METADATA, schema_string=MARKED % mark) for mark in (3, 9))
+    marks = "identityColumns"
+    assert metadata_may_change(state(before, marks), state(after, marks))
+    assert not metadata_may_change(state(before), state(after))
+    mine = staged(metadata=before)
+    with pytest.raises(MetadataChangedError):
+        change("inCommitTimestamp", before, after)
+    with pytest.raises(MetadataChangedError):
+        change("identityColumns", before, after, mine)
+
+
+@pytest.mark.parametrize(
+    ("names", "properties"),
+    [
+        ("inCommitTimestamp", {"delta.enableInCommitTimestamps": "true"}),
+        (
+            "inCommitTimestamp",
+            {
+                "delta.enableInCommitTimestamps": "true",
+                "delta.inCommitTimestampEnablementVersion": "5",
+                "delta.inCommitTimestampEnablementTimestamp": "1000",
+            },
+        ),
+    ],
+)
+def test_features_that_are_switched_on_without_harm_are_adopted(
+    names: str, properties: dict[str, str]
+) -> None:
+    """C3-05: not without their support, and not when they are switched off again."""
+    after = replace(METADATA, configuration=properties)
+    assert change(names, METADATA, after).metadata == after
+    with pytest.raises(MetadataChangedError):
+        change("domainMetadata", METADATA, after)
+    with pytest.raises(MetadataChangedError):
+        change(names, after, METADATA)
+
+
+def test_column_mapping_is_adopted_where_files_keep_their_names() -> None:
+    before = replace(METADATA, schema_string=PLAIN)
+    by_name = {"delta.columnMapping.mode": "name", "delta.columnMapping.maxColumnId": "1"}
+    same = replace(METADATA, schema_string=MAPPED % "n", configuration=by_name)
+    assert metadata_may_change(state(before, "columnMapping"), state(same, "columnMapping"))
+    other = replace(same, schema_string=MAPPED % "col-1")
+    assert not metadata_may_change(state(before, "columnMapping"), state(other, "columnMapping"))
+    assert not metadata_may_change(state(same, "columnMapping"), state(before, "columnMapping"))
+
+
+def test_features_that_bind_no_commit_of_before_may_be_added() -> None:
+    before = Protocol(1, 7, None, ("appendOnly",))
+    for name in ("changeDataFeed", "domainMetadata", "rowTracking", "vacuumProtocolCheck"):
+        assert protocol_may_change(before, Protocol(1, 7, None, ("appendOnly", name)))
+    for name in ("invariants", "checkConstraints", "generatedColumns", "identityColumns", "x"):
+        assert not protocol_may_change(before, Protocol(1, 7, None, ("appendOnly", name)))
+    assert not protocol_may_change(before, Protocol(1, 7, None, ()))
+
+
+def test_rearranged_files_conflict_with_who_removes_them_and_not_with_who_read_them() -> None:
+    moved = winner(
+        adds=adds(add("c", data_change=False)), removes=removes("a", "b", data_change=False)
+    )
+    judge(staged(), ALL_READ, moved)
+    judge(staged(), ReadSet(paths=frozenset({"a"})), moved)
+    mine = staged(removes=removals(adds(add("b")), 1))
+    with pytest.raises(ConcurrentDeleteDeleteError) as caught:
+        judge(mine, ALL_READ, moved)
+    assert caught.value.path == "b"
+
+
+def test_a_file_that_was_placed_by_hand_does_not_come_back_after_its_removal() -> None:
+    mine = staged(placed=frozenset({"a b"}))
+    judge(mine, APPEND, winner(removes=removes("c")))
+    with pytest.raises(ConcurrentDeleteReadError, match="which this one adds"):
+        judge(mine, APPEND, winner(removes=removes("a%20b")))
+
+
+def test_a_conflict_says_which_file_and_partition_it_is_about() -> None:
+    with pytest.raises(ConcurrentAppendError) as caught:
+        judge(staged(), ALL_READ, winner(adds=adds(add("a", partition="x"))))
+    assert (caught.value.path, caught.value.partition) == ("a", {"p": "x"})
+
+
 def test_the_order_of_checks_is_delta_sparks() -> None:
     """A winner that breaks every rule is reported for the first one; then the next is looked at."""
     mine = staged(
@@ -286,7 +396,7 @@ def test_the_order_of_checks_is_delta_sparks() -> None:
 
 
 def test_two_commits_cannot_both_add_one_file_again() -> None:
-    mine = staged(adds=(add("a%20b", data_change=False),))
+    mine = staged(adds=(add("a%20b", data_change=False),), placed=frozenset({"a b"}))
     theirs = winner(5, adds=adds(add("a b", data_change=False)))
     with pytest.raises(ConcurrentAppendError, match="which this one adds too"):
         judge(mine, APPEND, theirs)
