@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from adelta._clock import SYSTEM_CLOCK, Clock
+from adelta.commit.choose import UNSAFE_SINGLE_WRITER, open_log_store
 from adelta.errors import InvalidOptionError, InvalidUseError, VersionNotFoundError
 from adelta.kernel.history import parse_timestamp
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.latest import LatestState
 from adelta.log.time_travel import version_at_timestamp
 from adelta.snapshot import Snapshot
-from adelta.storage.resolve import open_store
 from adelta.storage.roots import StoreRoots
 from adelta.transaction import COMMIT_TIMEOUT, Transaction
 
@@ -26,15 +26,23 @@ if TYPE_CHECKING:
 __all__ = ["Table", "open_table"]
 
 
-def open_table(uri: str, storage_options: Mapping[str, str] | None = None) -> Table:
+def open_table(
+    uri: str,
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    unsafe_single_writer: bool = False,
+) -> Table:
     """A handle on the table at `uri`, a local path or a URI. No I/O until first awaited.
 
-    Use it as an async context manager, or call `aclose`. `storage_options` bear delta-rs's names.
+    Use it as an async context manager, or call `aclose`. `storage_options` bear delta-rs's names;
+    some of them choose how writers exclude each other. `unsafe_single_writer` lets the table be
+    written to in a store that cannot exclude writers: it is for tables that have one writer alone,
+    and the commits of a second one may be lost.
 
     Raises:
         InvalidOptionError: the scheme is unknown, or an option has a value that is not allowed.
     """
-    return Table(uri, storage_options)
+    return Table(uri, with_single_writer(storage_options, allowed=unsafe_single_writer))
 
 
 class Table:
@@ -53,7 +61,7 @@ class Table:
     ) -> None:
         self._given_uri = uri
         self._options = dict(storage_options or {})
-        self._roots = StoreRoots(store or open_store(uri, self._options), self._options)
+        self._roots = StoreRoots(store or open_log_store(uri, self._options), self._options)
         self._clock = clock
         self._source = LatestState(self._roots.store, clock)
         self._closed = False
@@ -163,6 +171,13 @@ class Table:
 
 
 # What adelta's own operations need of a handle, beyond what it shows its users.
+
+
+def with_single_writer(
+    storage_options: Mapping[str, str] | None, *, allowed: bool
+) -> Mapping[str, str] | None:
+    """The options, in which it is said that the table has one writer where that is `allowed`."""
+    return {**(storage_options or {}), UNSAFE_SINGLE_WRITER: "true"} if allowed else storage_options
 
 
 async def known_state(table: Table) -> LogState:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread
-from adelta.commit.filesystem import FilesystemCoordinator
+from adelta.commit.choose import coordinator_of
 from adelta.errors import (
     CommitOutcomeUnknownError,
     InvalidOptionError,
@@ -387,10 +387,12 @@ class Transaction:
             InvalidUseError: it has begun before.
             TableNotFoundError: there is no table.
             UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+            InvalidOptionError: the store cannot exclude other writers.
         """
         if self._stage is not _Stage.NEW:
             raise InvalidUseError(f"this transaction {self._stage.value}")
         self._state = await self._source.known_state()
+        self._coordinator = self._coordinator or coordinator_of(self._state.store)
         self._configuration().check_writable(self._state.root)
         self._stage = _Stage.OPEN
         return self
@@ -493,7 +495,7 @@ class Transaction:
         await in_thread(check_staged, staged, columns)
         state = self._based_on()
         result = await commit_staged(
-            self._coordinator or FilesystemCoordinator(state.store),
+            self._coordinator or coordinator_of(state.store),
             state,
             staged,
             self._staging.read,

@@ -51,3 +51,17 @@ class CommitCoordinator(Protocol):
             StorageError: the store refused; certainly nothing was written.
         """
         ...
+
+    async def recover(self) -> bool:
+        """Put in place the commits that are made but whose files are missing; whether there were.
+
+        The log shows every commit made before the call afterwards.
+
+        Raises:
+            StorageError: there may be such a commit, and it could not be put in place.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Give back connections. Calling it again does nothing."""
+        ...

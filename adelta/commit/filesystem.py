@@ -22,7 +22,11 @@ from adelta.errors import (
 from adelta.kernel.log_path import commit_path
 
 if TYPE_CHECKING:
-    from adelta.storage.object_store import ObjectStore
+    from collections.abc import Awaitable, Callable
+
+    from adelta.storage.object_store import ObjectMeta, ObjectStore
+
+    Create = Callable[[str, bytes], Awaitable[ObjectMeta]]
 
 __all__ = ["FilesystemCoordinator"]
 
@@ -32,10 +36,12 @@ _PUTS = 3
 class FilesystemCoordinator:
     """Claims versions in the `_delta_log` of the table at the root of `store`."""
 
-    __slots__ = ("_store",)
+    __slots__ = ("_create", "_store")
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, create: Create | None = None) -> None:
+        """Create files by `create`, which is put-if-absent unless something better is known."""
         self._store = store
+        self._create = store.put_if_absent if create is None else create
 
     async def commit(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
         """Try to create the commit file of `version`.
@@ -47,12 +53,12 @@ class FilesystemCoordinator:
         doubt: CommitOutcomeUnknownError | None = None
         for _ in range(_PUTS):
             try:
-                made = await self._store.put_if_absent(path, data)
+                made = await self._create(path, data)
                 return Committed(version, made.last_modified_ms)
             except ObjectExistsError as error:
                 if doubt is None:
                     return Lost(version)
-                return await self._whose(version, transaction_id) or Unknown(version, error)
+                return await self.whose(version, transaction_id) or Unknown(version, error)
             except PermissionDeniedError as error:
                 if doubt is None:
                     raise
@@ -61,17 +67,17 @@ class FilesystemCoordinator:
                 doubt = error
             except StorageError as error:
                 # A store that fails after the file is in place, while it makes it last, is caught.
-                outcome = await self._whose(version, transaction_id)
+                outcome = await self.whose(version, transaction_id)
                 if outcome is None and doubt is None:
                     raise
                 return outcome or Unknown(version, error)
-            outcome = await self._whose(version, transaction_id)
+            outcome = await self.whose(version, transaction_id)
             if outcome is not None:
                 return outcome
         return Unknown(version, doubt or CommitOutcomeUnknownError())
 
-    async def _whose(self, version: int, transaction_id: str) -> CommitOutcome | None:
-        """Whose the commit file is, or None where there is none or the store does not say."""
+    async def whose(self, version: int, transaction_id: str) -> CommitOutcome | None:
+        """Whose the commit file is: ours or not, unknown, or None where there is none."""
         path = commit_path(version)
         try:
             found = await self._store.get(path)
@@ -82,6 +88,13 @@ class FilesystemCoordinator:
             return None
         except StorageError as error:
             return Unknown(version, error)
+
+    async def recover(self) -> bool:
+        """Nothing is ever half-done: the file is the commit."""
+        return False
+
+    async def aclose(self) -> None:
+        """There is nothing to give back."""
 
 
 def _is_by(commit: bytes, transaction_id: str) -> bool:

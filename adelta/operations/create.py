@@ -64,18 +64,21 @@ async def create_table(
     description: str | None = None,
     mode: Literal["error", "ignore"] = "error",
     storage_options: Mapping[str, str] | None = None,
+    unsafe_single_writer: bool = False,
 ) -> Table:
     """Create an empty table at `uri`, and open it.
 
     `schema` is a `pyarrow.Schema` or whatever exports one, or Delta's own types. Where there is a
     table already, the mode ``error`` raises, and ``ignore`` opens that table as it is.
+    `unsafe_single_writer` is as in `open_table`.
 
     Raises:
         TableAlreadyExistsError: there is a table, and the mode is ``error``.
         SchemaMismatchError: Delta cannot have such a schema, or a partition column is not in it.
         InvalidPropertyError: a property is unknown or has a value that is not allowed.
         UnsupportedFeatureError: the table would need a feature that adelta does not have.
-        InvalidOptionError: there is no such mode, or the address or an option is not allowed.
+        InvalidOptionError: there is no such mode, the address or an option is not allowed, or the
+            store cannot exclude other writers.
         StorageError: the store refused or failed.
     """
     if mode not in ("error", "ignore"):
@@ -88,7 +91,7 @@ async def create_table(
         description=description,
         operation="CREATE TABLE",
     )
-    table = open_table(uri, storage_options)
+    table = open_table(uri, storage_options, unsafe_single_writer=unsafe_single_writer)
     try:
         if await exists(table):
             if mode == "error":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from adelta._clock import SYSTEM_CLOCK
+from adelta.commit.choose import coordinator_of
 from adelta.errors import (
     CommitOutcomeUnknownError,
     InvalidOptionError,
@@ -93,6 +94,7 @@ async def write_table(
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    unsafe_single_writer: bool = False,
 ) -> WriteMetrics:
     """Write rows into a table, and create it with the rows' schema where there is none.
 
@@ -103,7 +105,8 @@ async def write_table(
     `partition_by` and `properties` are for a new table; naming other partition columns than an
     existing table has is an error, unless the schema is overwritten. `txn` is an application's id
     and its version: where the table shows that the application has got there before, nothing is
-    written. `storage_options` are for a table given by its address.
+    written. `storage_options` and `unsafe_single_writer`, which are as in `open_table`, are for a
+    table given by its address.
 
     With the `schema_mode` ``merge`` the table takes in columns, and fields of structs, that only
     the data has, behind its own; and where `delta.enableTypeWidening` is set, a column becomes as
@@ -129,7 +132,8 @@ async def write_table(
         CommitOutcomeUnknownError: the commit may or may not have happened.
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         InvalidPropertyError: a property is unknown or has a value that is not allowed.
-        InvalidOptionError: an argument has a value that is not allowed.
+        InvalidOptionError: an argument has a value that is not allowed, or the store cannot exclude
+            other writers.
         StorageError: the store refused or failed.
     """
     if mode not in _MODES:
@@ -151,8 +155,13 @@ async def write_table(
     )
     request.check()
     if isinstance(table, Table):
+        if unsafe_single_writer:
+            raise InvalidOptionError(
+                "unsafe_single_writer goes to open_table, where a table is open"
+            )
         return await _write(table, data, request)
-    async with open_table(table, storage_options) as opened:
+    opening = open_table(table, storage_options, unsafe_single_writer=unsafe_single_writer)
+    async with opening as opened:
         return await _write(opened, data, request)
 
 
@@ -298,6 +307,7 @@ def _metrics(tx: Transaction) -> WriteMetrics:
 
 async def _into_new(table: Table, data: Data, request: _Request) -> WriteMetrics:
     """Create the table with its rows, in one commit."""
+    coordinator_of(table.store)  # refused before rows are written, not after
     schema, batches = await open_batches(data)
     async with aclosing(batches):
         if schema is None:

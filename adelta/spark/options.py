@@ -42,7 +42,7 @@ _WRITE = (
     "optimizeWrite",
     "targetFileSize",
 )
-_STORAGE_PREFIXES = ("aws_", "s3_", "option.")
+_STORAGE_PREFIXES = ("aws_", "s3_", "adelta_", "delta_dynamo_", "option.")
 _STORAGE_KEYS = frozenset(
     {
         "access_key_id",
@@ -79,6 +79,7 @@ _STORAGE_KEYS = frozenset(
         "skip_signature",
         "timeout",
         "token",
+        "unsafe_single_writer",
         "unsigned_payload",
         "user_agent",
         "virtual_hosted_style_request",

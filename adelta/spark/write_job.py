@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
+from adelta.commit.choose import coordinator_of
 from adelta.errors import (
     AdeltaError,
     CommitOutcomeUnknownError,
@@ -77,10 +78,12 @@ async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: 
         SchemaMismatchError: the rows do not fit the table, or no table can have such columns.
         InvariantViolationError: rows would be removed from a table that only takes appends.
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        InvalidOptionError: the store cannot exclude other writers.
         InvalidTableError: the log is damaged.
     """
     nothing = WriteJob(options, overwrite)
     async with open_table(options.uri, options.storage_options) as table:
+        coordinator_of(table.store)
         try:
             state = await latest_state(table)
         except TableNotFoundError:

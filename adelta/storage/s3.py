@@ -1,7 +1,8 @@
 """Objects in a bucket of S3 or of a server that speaks its API.
 
 Relies on what S3 promises since 2024: conditional writes (``If-None-Match: *``), strong
-consistency, and listings in the order of the keys' UTF-8 bytes.
+consistency, and listings in the order of the keys' UTF-8 bytes. Of a store that has no conditional
+writes, which the option ``aws_conditional_put=disabled`` says, `put_if_absent` is refused.
 
 A conditional put can end in doubt: its answer is lost, or is an error from inside the store. Then
 the put is made again; if that finds an object, the object is read back and compared. The same
@@ -170,7 +171,10 @@ class S3Store:
         Raises:
             ObjectExistsError: another object is there.
             CommitOutcomeUnknownError: it may have been created, and the store cannot be asked.
+            InvalidOptionError: by the options, the store has no conditional puts.
         """
+        if not self._options.conditional_put:
+            raise InvalidOptionError(f"{self._uri}: aws_conditional_put=disabled rules this out")
         key = self._root + check_path(path)
         headers = {**self._put_headers, "if-none-match": "*"}
         request = S3Request("PUT", key, headers=headers, body=data)
@@ -178,6 +182,10 @@ class S3Store:
         if isinstance(outcome, Answer):
             return _meta(path, len(data), outcome.headers)
         error = self._client.error(request, outcome)
+        if outcome.kind is Kind.UNSUPPORTED:
+            raise StorageError(
+                f"{error}; if the store has no conditional puts, set aws_conditional_put=disabled"
+            ) from error
         if not outcome.maybe_applied:
             raise error
         # In doubt: what is there now decides.

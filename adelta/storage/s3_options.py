@@ -13,32 +13,20 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import os
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
+from adelta.storage.given_options import GivenOptions
 from adelta.storage.http import HttpOptions
 from adelta.storage.retry import RetryPolicy
-from adelta.storage.sigv4 import Credentials
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["S3Options", "check_endpoint", "parse_options"]
+    from adelta.storage.sigv4 import Credentials
 
-_TRUE = frozenset({"1", "true", "on", "yes", "y"})
-_FALSE = frozenset({"0", "false", "off", "no", "n"})
-_UNITS = {
-    "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0,
-}  # fmt: skip
-_UNIT_WORDS = {
-    "": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s", "min": "m", "mins": "m",
-    "minute": "m", "minutes": "m", "hr": "h", "hrs": "h", "hour": "h", "hours": "h",
-    "day": "d", "days": "d", "millis": "ms", "msec": "ms",
-}  # fmt: skip
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
+__all__ = ["S3Options", "check_endpoint", "parse_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,104 +45,13 @@ class S3Options:
     web_identity_token_file: str | None = None
     sts_endpoint: str | None = None
     allow_http: bool = False
+    conditional_put: bool = True
     request_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     read_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     write_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     concurrency: int = 128
     http: HttpOptions = field(default_factory=HttpOptions)
     retry: RetryPolicy = field(default_factory=RetryPolicy)
-
-
-class _Given:
-    """The values given, by key, with readers that check them."""
-
-    def __init__(self, options: Mapping[str, str], environment: Mapping[str, str]) -> None:
-        self._options = {_plain(key): str(value) for key, value in options.items()}
-        self._environment = {
-            _plain(key): value
-            for key, value in environment.items()
-            if key.startswith("AWS_") and value
-        }
-        if limit := environment.get("OBJECT_STORE_CONCURRENCY_LIMIT"):
-            self._environment["concurrency_limit"] = limit
-
-    def text(self, *keys: str) -> str | None:
-        for values in (self._options, self._environment):
-            for key in keys:
-                if value := values.get(key, "").strip():
-                    return value
-        return None
-
-    def flag(self, *keys: str) -> bool | None:
-        value = self.text(*keys)
-        if value is None:
-            return None
-        if value.lower() in _TRUE:
-            return True
-        if value.lower() in _FALSE:
-            return False
-        raise InvalidOptionError(f"storage option {keys[0]} is true or false, not {value!r}")
-
-    def number(self, key: str, default: int, *, least: int) -> int:
-        value = self.text(key)
-        if value is None:
-            return default
-        if not value.isdecimal() or int(value) < least:
-            raise InvalidOptionError(
-                f"storage option {key} is a whole number of at least {least}, not {value!r}"
-            )
-        return int(value)
-
-    def factor(self, key: str, default: float) -> float:
-        value = self.text(key)
-        if value is None:
-            return default
-        try:
-            factor = float(value)
-        except ValueError:
-            factor = 0.0
-        if not 1.0 <= factor < 100.0:
-            raise InvalidOptionError(f"storage option {key} is a factor from 1, not {value!r}")
-        return factor
-
-    def seconds(self, default: float, *keys: str) -> float:
-        value = self.text(*keys)
-        if value is None:
-            return default
-        total, at = 0.0, 0
-        text = value.lower()
-        while match := _DURATION.match(text, at):
-            unit = _UNITS.get(_UNIT_WORDS.get(match[2], match[2]))
-            if unit is None:
-                break
-            total += float(match[1]) * unit
-            at = match.end()
-        if at != len(text) or total <= 0:
-            raise InvalidOptionError(
-                f"storage option {keys[0]} is a duration such as '30s' or '500ms', not {value!r}"
-            )
-        return total
-
-    def credentials(self) -> Credentials | None:
-        for values, source in (
-            (self._options, "storage options"),
-            (self._environment, "environment variables"),
-        ):
-            key, secret = values.get("access_key_id"), values.get("secret_access_key")
-            if key and secret:
-                token = values.get("session_token") or values.get("token") or None
-                return Credentials(key, secret, token, source)
-            if key or secret:
-                missing = "aws_secret_access_key" if key else "aws_access_key_id"
-                raise InvalidOptionError(f"{source} lack {missing}: keys come in pairs")
-            if values is self._options and "profile" in values:
-                return None
-        return None
-
-
-def _plain(key: str) -> str:
-    key = key.lower().removeprefix("aws_")
-    return key.removeprefix("backoff_config.").removeprefix("backoff.")
 
 
 def parse_options(
@@ -165,7 +62,7 @@ def parse_options(
     Raises:
         InvalidOptionError: a value is not allowed, or a key asks for what there is not.
     """
-    given = _Given(options, os.environ if environment is None else environment)
+    given = GivenOptions(options, environment)
     _refuse(given)
     skip_signature = bool(given.flag("skip_signature"))
     endpoint = given.text("endpoint_url_s3", "endpoint_url", "endpoint")
@@ -187,6 +84,7 @@ def parse_options(
         web_identity_token_file=given.text("web_identity_token_file"),
         sts_endpoint=given.text("sts_endpoint", "endpoint_url_sts"),
         allow_http=allow_http,
+        conditional_put=_conditional_put(given),
         request_headers=request,
         read_headers=read,
         write_headers=write,
@@ -212,7 +110,7 @@ def parse_options(
     )
 
 
-def _refuse(given: _Given) -> None:
+def _refuse(given: GivenOptions) -> None:
     """Refuse what would make a commit less safe, or objects unreadable, if it were ignored."""
     locking = given.text("s3_locking_provider")
     if locking is not None and locking.lower() != "none":
@@ -221,18 +119,23 @@ def _refuse(given: _Given) -> None:
             " each other by conditional puts alone. Remove the option only if no writer of the"
             " table relies on that lock"
         )
-    conditional = given.text("conditional_put")
-    if conditional is not None and conditional.lower() not in ("etag", "etag-put-if-not-exists"):
-        raise InvalidOptionError(
-            f"storage option aws_conditional_put={conditional!r} is not supported, only 'etag' is"
-        )
     if given.flag("s3_express"):
         raise InvalidOptionError(
             "storage option aws_s3_express is not supported: such buckets list keys in no order"
         )
 
 
-def _virtual_hosted(given: _Given) -> bool | None:
+def _conditional_put(given: GivenOptions) -> bool:
+    value = given.text("conditional_put") or "etag"
+    if value.lower() not in ("etag", "etag-put-if-not-exists", "disabled"):
+        raise InvalidOptionError(
+            f"storage option aws_conditional_put={value!r} is not supported: it is etag, or"
+            " disabled for a store that has no conditional puts"
+        )
+    return value.lower() != "disabled"
+
+
+def _virtual_hosted(given: GivenOptions) -> bool | None:
     flag = given.flag("virtual_hosted_style_request")
     style = given.text("s3_addressing_style")
     if flag is not None or style is None:
@@ -264,7 +167,7 @@ def check_endpoint(endpoint: str, *, allow_http: bool) -> str:
     return f"{scheme}://{host.rstrip('/')}"
 
 
-def _extra_headers(given: _Given) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+def _extra_headers(given: GivenOptions) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
     """Headers of every request, of those that touch an object's bytes, and of those that write."""
     request: dict[str, str] = {}
     read: dict[str, str] = {}

@@ -172,18 +172,21 @@ def create_table(
     description: str | None = None,
     mode: Literal["error", "ignore"] = "error",
     storage_options: Mapping[str, str] | None = None,
+    unsafe_single_writer: bool = False,
 ) -> Table:
     """Create an empty table at `uri`, and open it.
 
     `schema` is a `pyarrow.Schema` or whatever exports one, or Delta's own types. Where there is a
     table already, the mode ``error`` raises, and ``ignore`` opens that table as it is.
+    `unsafe_single_writer` is as in `open_table`.
 
     Raises:
         TableAlreadyExistsError: there is a table, and the mode is ``error``.
         SchemaMismatchError: Delta cannot have such a schema, or a partition column is not in it.
         InvalidPropertyError: a property is unknown or has a value that is not allowed.
         UnsupportedFeatureError: the table would need a feature that adelta does not have.
-        InvalidOptionError: there is no such mode, or the address or an option is not allowed.
+        InvalidOptionError: there is no such mode, the address or an option is not allowed, or the
+            store cannot exclude other writers.
         StorageError: the store refused or failed.
     """
     return Table._wrap(
@@ -197,6 +200,7 @@ def create_table(
             description=description,
             mode=mode,
             storage_options=storage_options,
+            unsafe_single_writer=unsafe_single_writer,
         )
     )
 
@@ -378,6 +382,7 @@ def write_table(
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    unsafe_single_writer: bool = False,
 ) -> WriteMetrics:
     """Write rows into a table, and create it with the rows' schema where there is none.
 
@@ -388,7 +393,8 @@ def write_table(
     `partition_by` and `properties` are for a new table; naming other partition columns than an
     existing table has is an error, unless the schema is overwritten. `txn` is an application's id
     and its version: where the table shows that the application has got there before, nothing is
-    written. `storage_options` are for a table given by its address.
+    written. `storage_options` and `unsafe_single_writer`, which are as in `open_table`, are for a
+    table given by its address.
 
     With the `schema_mode` ``merge`` the table takes in columns, and fields of structs, that only
     the data has, behind its own; and where `delta.enableTypeWidening` is set, a column becomes as
@@ -414,7 +420,8 @@ def write_table(
         CommitOutcomeUnknownError: the commit may or may not have happened.
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         InvalidPropertyError: a property is unknown or has a value that is not allowed.
-        InvalidOptionError: an argument has a value that is not allowed.
+        InvalidOptionError: an argument has a value that is not allowed, or the store cannot exclude
+            other writers.
         StorageError: the store refused or failed.
     """
     return _portal.call(
@@ -433,4 +440,5 @@ def write_table(
         txn=txn,
         user_metadata=user_metadata,
         storage_options=storage_options,
+        unsafe_single_writer=unsafe_single_writer,
     )

@@ -113,12 +113,22 @@ class Table(Handle[_AsyncTable]):
         self._leave(kind, error, trace)
 
 
-def open_table(uri: str, storage_options: Mapping[str, str] | None = None) -> Table:
+def open_table(
+    uri: str,
+    storage_options: Mapping[str, str] | None = None,
+    *,
+    unsafe_single_writer: bool = False,
+) -> Table:
     """A handle on the table at `uri`, a local path or a URI. No I/O until first used.
 
-    Use it as a context manager, or call `close`. `storage_options` bear delta-rs's names.
+    Use it as a context manager, or call `close`. `storage_options` bear delta-rs's names;
+    some of them choose how writers exclude each other. `unsafe_single_writer` lets the table be
+    written to in a store that cannot exclude writers: it is for tables that have one writer alone,
+    and the commits of a second one may be lost.
 
     Raises:
         InvalidOptionError: the scheme is unknown, or an option has a value that is not allowed.
     """
-    return Table._wrap(_portal.run(_open_table, uri, storage_options))
+    return Table._wrap(
+        _portal.run(_open_table, uri, storage_options, unsafe_single_writer=unsafe_single_writer)
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread, to_the_end
+from adelta.commit.choose import coordinator_of
 from adelta.commit.coordinator import Lost, Unknown
-from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.errors import InvalidUseError, TableAlreadyExistsError
 from adelta.kernel.actions.json import encode_commit
 from adelta.kernel.log_path import LogFileKind, LogPath, commit_path
@@ -36,6 +36,7 @@ async def commit_new_table(
     Raises:
         TableAlreadyExistsError: another writer has created the table.
         CommitOutcomeUnknownError: the commit may or may not have happened.
+        InvalidOptionError: the store cannot exclude other writers.
         StorageError: the store refused; certainly nothing was committed.
     """
     if staged.protocol is None or staged.metadata is None:
@@ -53,7 +54,7 @@ async def commit_new_table(
         in_commit_timestamp_ms=now if configuration.in_commit_timestamps_enabled else None,
     )
     data = await in_thread(lambda: encode_commit(assemble(placed, info)))
-    claim = FilesystemCoordinator(store).commit(0, data, staged.transaction_id)
+    claim = coordinator_of(store).commit(0, data, staged.transaction_id)
     outcome = await to_the_end(claim)  # torn, it would have an unknown outcome
     if isinstance(outcome, Unknown):
         raise unknown_outcome(store.uri, outcome, staged)

@@ -95,8 +95,8 @@ def test_client_and_retry_options_arrive() -> None:
             {"aws_server_side_encryption": "sse-c", "aws_sse_customer_key_base64": "AAAA"},
             "32 bytes",
         ),
-        ({"aws_s3_locking_provider": "dynamodb"}, "not supported"),
-        ({"aws_conditional_put": "disabled"}, "not supported"),
+        ({"aws_s3_locking_provider": "redis"}, "not supported"),
+        ({"aws_conditional_put": "dynamo:table"}, "not supported"),
         ({"aws_s3_express": "true"}, "not supported"),
     ],
 )

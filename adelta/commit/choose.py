@@ -1,0 +1,65 @@
+"""Who claims a table's versions: chosen by the storage options, and never anything else instead.
+
+It is put-if-absent on the table's own store. A store that has no conditional puts, as the option
+``aws_conditional_put=disabled`` says, cannot exclude writers, so that its tables can only be read;
+unless ``unsafe_single_writer=true`` says that there is one writer alone. That option is also called
+``aws_s3_allow_unsafe_rename``, as in delta-rs. Of a table in S3 options may be environment
+variables, in capitals: `ADELTA_UNSAFE_SINGLE_WRITER`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from adelta.commit.check_then_put import check_then_put
+from adelta.commit.coordinated_store import CoordinatedStore
+from adelta.commit.filesystem import FilesystemCoordinator
+from adelta.storage.given_options import GivenOptions
+from adelta.storage.resolve import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adelta.commit.coordinator import CommitCoordinator
+    from adelta.storage.object_store import ObjectStore
+
+__all__ = ["UNSAFE_SINGLE_WRITER", "coordinator_of", "open_log_store"]
+
+UNSAFE_SINGLE_WRITER = "unsafe_single_writer"
+
+
+def open_log_store(uri: str, storage_options: Mapping[str, str] | None = None) -> ObjectStore:
+    """The store of the table at `uri`, with the coordinator that the options choose. No I/O.
+
+    Raises:
+        InvalidOptionError: the scheme is unknown, or an option has a value that is not allowed.
+    """
+    options = storage_options or {}
+    store = open_store(uri, options)
+    in_s3 = store.uri.startswith(("s3://", "s3a://"))
+    given = GivenOptions(options, None if in_s3 else {})
+    if not in_s3 or _has_conditional_puts(options):
+        return store
+    unsafe = given.flag(
+        UNSAFE_SINGLE_WRITER, f"adelta_{UNSAFE_SINGLE_WRITER}", "s3_allow_unsafe_rename"
+    )
+    alone = FilesystemCoordinator(store, partial(check_then_put, store)) if unsafe else None
+    return CoordinatedStore(store, alone, conditional_put=False)
+
+
+def _has_conditional_puts(options: Mapping[str, str]) -> bool:
+    from adelta.storage.s3_options import parse_options  # with it comes aiohttp
+
+    return parse_options(options).conditional_put
+
+
+def coordinator_of(store: ObjectStore) -> CommitCoordinator:
+    """Who claims the versions of the table in `store`.
+
+    Raises:
+        InvalidOptionError: the store cannot exclude writers, and no option says what does.
+    """
+    if isinstance(store, CoordinatedStore):
+        return store.coordinator
+    return FilesystemCoordinator(store)

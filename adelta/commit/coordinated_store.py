@@ -1,0 +1,162 @@
+"""CoordinatedStore: the store of a table whose commits are claimed elsewhere than in its log.
+
+It is the table's own store, and adds what a coordinator needs of reading. Before the log is listed,
+and where a commit that is asked for by name is not there, commits that are made but whose files are
+missing are put in place; so every reader of the log sees every commit. A table without such a
+coordinator keeps its plain store, and pays nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from adelta.commit.check_then_put import check_then_put
+from adelta.errors import InvalidOptionError, InvalidUseError, ObjectNotFoundError
+from adelta.kernel.log_path import LOG_DIR, LogFileKind, parse_log_path
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+
+    from adelta.commit.coordinator import CommitCoordinator
+    from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
+
+__all__ = ["CoordinatedStore"]
+
+R = TypeVar("R")
+
+
+class CoordinatedStore:
+    """An `ObjectStore` that passes all on to `inner`, with `coordinator` to look after the log.
+
+    Without a coordinator the table can be read, and not be written to. `conditional_put` says
+    whether `inner` has conditional puts; where it has none, what is put if absent (never a commit)
+    may be put twice.
+    """
+
+    def __init__(
+        self, inner: ObjectStore, coordinator: CommitCoordinator | None, *, conditional_put: bool
+    ) -> None:
+        self.inner = inner
+        self._coordinator = coordinator
+        self._conditional_put = conditional_put
+
+    def __repr__(self) -> str:
+        return f"CoordinatedStore({self.inner!r}, {self._coordinator!r})"
+
+    @property
+    def coordinator(self) -> CommitCoordinator:
+        """Who claims the versions of the table.
+
+        Raises:
+            InvalidOptionError: nobody does, so it must not be written to.
+        """
+        if self._coordinator is None:
+            raise InvalidOptionError(
+                f"{self.uri} must not be written to: its store has no conditional puts "
+                "(aws_conditional_put=disabled), so of two writers of one version the first would "
+                "lose its commit. Where there is certainly one writer alone, set the storage "
+                "option unsafe_single_writer=true"
+            )
+        return self._coordinator
+
+    @property
+    def uri(self) -> str:
+        """The root's address."""
+        return self.inner.uri
+
+    @property
+    def concurrency(self) -> int:
+        """How many requests are under way at most."""
+        return self.inner.concurrency
+
+    async def _recover(self) -> bool:
+        return self._coordinator is not None and await self._coordinator.recover()
+
+    async def _or_recovered(self, read: Callable[[], Awaitable[R]], paths: Iterable[str]) -> R:
+        """The result of `read`, which is run again if a commit was missing and no longer is."""
+        try:
+            return await read()
+        except ObjectNotFoundError:
+            if any(map(_is_commit, paths)) and await self._recover():
+                return await read()
+            raise
+
+    async def get(self, path: str) -> bytes:
+        """The whole object. Raises: ObjectNotFoundError."""
+        return await self._or_recovered(lambda: self.inner.get(path), (path,))
+
+    async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
+        """The whole object and what the store says of it. Raises: ObjectNotFoundError."""
+        return await self._or_recovered(lambda: self.inner.get_with_meta(path), (path,))
+
+    async def get_many(self, paths: Sequence[str]) -> list[bytes]:
+        """Whole objects, in the order asked. Raises: ObjectNotFoundError."""
+        return await self._or_recovered(lambda: self.inner.get_many(paths), paths)
+
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
+        """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
+        return await self.inner.get_range(path, start, end)
+
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Bytes of every range, in the order asked."""
+        return await self.inner.get_ranges(path, ranges)
+
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+        """The last `length` bytes. Raises: ObjectNotFoundError."""
+        return await self.inner.get_suffix(path, length)
+
+    async def head(self, path: str) -> ObjectMeta:
+        """What the store says of the object. Raises: ObjectNotFoundError."""
+        return await self._or_recovered(lambda: self.inner.head(path), (path,))
+
+    async def put(self, path: str, data: bytes) -> ObjectMeta:
+        """Create or replace the object."""
+        return await self.inner.put(path, data)
+
+    async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
+        """Create the object.
+
+        Raises:
+            ObjectExistsError: another object is there.
+            CommitOutcomeUnknownError: it may have been created.
+            InvalidUseError: it is a commit, and these are for the coordinator to make.
+        """
+        if _is_commit(path):
+            raise InvalidUseError(f"{self.uri}/{path} can only be made by the table's coordinator")
+        if self._conditional_put:
+            return await self.inner.put_if_absent(path, data)
+        return await check_then_put(self.inner, path, data)
+
+    async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
+        """Create or replace an object of any size."""
+        return await self.inner.put_stream(path, chunks)
+
+    async def delete(self, paths: Iterable[str]) -> None:
+        """Delete every object; one that is not there is no error."""
+        await self.inner.delete(paths)
+
+    async def list(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncIterator[list[ObjectMeta]]:
+        """Pages of the objects whose path starts with `prefix`, in order."""
+        if prefix.startswith(LOG_DIR):
+            await self._recover()
+        pages = self.inner.list(prefix, start_after=start_after, recursive=recursive)
+        try:
+            async for page in pages:
+                yield page
+        finally:
+            await pages.aclose()  # type: ignore[attr-defined]  # adapters' listings are generators
+
+    async def aclose(self) -> None:
+        """Give back connections. Calling it again does nothing."""
+        if self._coordinator is not None:
+            await self._coordinator.aclose()
+        await self.inner.aclose()
+
+
+def _is_commit(path: str) -> bool:
+    if not path.startswith(LOG_DIR):
+        return False
+    parsed = parse_log_path(path)
+    return parsed is not None and parsed.kind is LogFileKind.COMMIT
