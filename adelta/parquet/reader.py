@@ -83,9 +83,20 @@ class ParquetFile:
         size: the object's size in bytes.
         metadata: the footer.
         schema: the Arrow schema of the whole file.
+        footer: the footer's bytes, with the eight after it; None where `metadata` was given.
     """
 
-    __slots__ = ("_held", "_ranges", "_store", "_tree", "metadata", "path", "schema", "size")
+    __slots__ = (
+        "_held",
+        "_ranges",
+        "_store",
+        "_tree",
+        "footer",
+        "metadata",
+        "path",
+        "schema",
+        "size",
+    )
 
     def __init__(
         self,
@@ -95,6 +106,7 @@ class ParquetFile:
         metadata: pq.FileMetaData,
         schema: pa.Schema,
         held: tuple[int, memoryview],
+        footer: memoryview | None = None,
     ) -> None:
         self._store = store
         self.path = path
@@ -102,6 +114,7 @@ class ParquetFile:
         self.metadata = metadata
         self.schema = schema
         self._held = held
+        self.footer = footer
         self._ranges: dict[tuple[int, int], ByteRange] = {}
         self._tree = ColumnTree(schema)
         if self._tree.num_leaves != metadata.num_columns:
@@ -229,7 +242,7 @@ class ParquetFile:
             found = await in_thread(self._chunk_ranges, chosen.leaves, groups)
         held = [self._held] if len(self._held[1]) else []
         wanted = join_adjacent(found, limit=_JOINED)
-        pieces = held + await self._fetch(subtract(wanted, _extents(held)))
+        pieces = held + await self.fetch_bytes(subtract(wanted, _extents(held)))
         return FetchedColumns(groups, chosen, tuple(pieces))
 
     def decode(self, fetched: FetchedColumns) -> pa.Table:
@@ -351,15 +364,7 @@ class ParquetFile:
             SchemaMismatchError: the file has no such column, or the column is no leaf.
             InvalidUseError: the file has no such row group.
         """
-        (group,) = self._groups((row_group,))
-        (chain,) = self._select((column,))
-        if not chain[-1].is_leaf:
-            raise SchemaMismatchError(
-                f"{self.path}: {_text(column)} is {chain[-1].type}, and statistics are of leaves: "
-                "name one of its fields"
-            )
-        self._chunk_ranges((chain[-1].first_leaf,), (group,))
-        chunk = self.metadata.row_group(group).column(chain[-1].first_leaf)
+        chunk = self.chunk(row_group, self.leaf(column))
         with reading(self.path):
             found = chunk.statistics
             if found is None:
@@ -371,6 +376,31 @@ class ParquetFile:
                 null_count=found.null_count,
                 num_values=found.num_values,
             )
+
+    def leaf(self, column: ColumnName) -> int:
+        """The number of a column that is a leaf among all leaves.
+
+        Raises:
+            SchemaMismatchError: the file has no such column, or the column is no leaf.
+        """
+        (chain,) = self._select((column,))
+        if not chain[-1].is_leaf:
+            raise SchemaMismatchError(
+                f"{self.path}: {_text(column)} is {chain[-1].type}, and statistics are of leaves: "
+                "name one of its fields"
+            )
+        return chain[-1].first_leaf
+
+    def chunk(self, row_group: int, leaf: int) -> pq.ColumnChunkMetaData:
+        """What the footer says of one leaf in one row group, once Arrow has found it sound.
+
+        Raises:
+            InvalidTableError: it is damaged.
+            InvalidUseError: the file has no such row group.
+        """
+        (group,) = self._groups((row_group,))
+        self._chunk_ranges((leaf,), (group,))
+        return self.metadata.row_group(group).column(leaf)
 
     def _groups(self, row_groups: Sequence[int] | None) -> list[int]:
         if row_groups is None:
@@ -419,7 +449,18 @@ class ParquetFile:
                 self._ranges[group, leaf] = probe.take_missed() or (0, 0)
         return [self._ranges[pair] for pair in pairs]
 
-    async def _fetch(self, ranges: list[ByteRange]) -> list[tuple[int, memoryview]]:
+    def held_bytes(self, start: int, end: int) -> memoryview | None:
+        """The bytes ``[start, end)`` where they came along with the footer; None where not."""
+        at, data = self._held
+        return data[start - at : end - at] if at <= start and end <= at + len(data) else None
+
+    async def fetch_bytes(self, ranges: Sequence[ByteRange]) -> list[tuple[int, memoryview]]:
+        """The bytes of each of the ranges ``[start, end)``, with their start.
+
+        Raises:
+            InvalidTableError: the object is shorter than it was.
+            ObjectNotFoundError: the object is no longer there.
+        """
         if not ranges:
             return []
         answers = await self._store.get_ranges(self.path, ranges)
@@ -451,7 +492,8 @@ def _describe(
     reader = open_arrow_reader(path, source, metadata)
     with reading(path):
         schema = reader.schema_arrow
-    return ParquetFile(store, path, size, reader.metadata, schema, held)
+    footer = source if isinstance(source, memoryview) else None
+    return ParquetFile(store, path, size, reader.metadata, schema, held, footer)
 
 
 def read_in_batches(reader: ParquetReader, groups: list[int], leaves: list[int]) -> pa.Table:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -38,6 +39,9 @@ from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.json import schema_from_string, schema_to_string
 from adelta.kernel.table_properties import PROPERTIES
+from adelta.parquet.bloom_filter import SplitBlockFilter
+from adelta.parquet.page_index import decode_pages, index_places
+from adelta.parquet.thrift import ThriftError
 from adelta.storage.local import LocalStore
 from adelta.storage.memory import MemoryStore
 from adelta.storage.roots import StoreRoots
@@ -155,6 +159,10 @@ def test_schema_strings(count: Count, text: str) -> None:
             to_arrow_schema(schema)
 
 
+COLUMN_INDEX, OFFSET_INDEX = (
+    memoryview(Path(__file__).with_name("corpus").joinpath("parquet_index", name).read_bytes())
+    for name in ("column_index", "offset_index")
+)
 PREDICATES = [
     bind_predicate(parse_expression(text), SCHEMA)
     for text in (
@@ -191,6 +199,25 @@ def test_table_properties(count: Count, text: str, known: object) -> None:
     count("table properties")
     with suppress(InvalidPropertyError):
         known.read({known.key: text})  # type: ignore[attr-defined]
+
+
+@fuzzing
+@given(data=damaged("parquet_index"))
+def test_page_indexes_and_bloom_filters(count: Count, data: bytes) -> None:
+    """Whatever is taken from them lies in the file, and is about rows that there are."""
+    count("page indexes and Bloom filters")
+    view = memoryview(data)
+    with suppress(ThriftError):
+        SplitBlockFilter(view).may_contain(b"x")
+    with suppress(ThriftError):
+        for place in index_places(view, [(0, 0), (1, 1)], end=1000).values():
+            assert 0 < place.offset_index[0] < place.offset_index[1] <= 1000
+    for column_index, offset_index in ((view, OFFSET_INDEX), (COLUMN_INDEX, view)):
+        with suppress(ThriftError):
+            pages = decode_pages(column_index, offset_index, rows=20, end=1000)
+            assert list(pages.first_rows) == sorted({*pages.first_rows, 0})
+            assert pages.first_rows[-1] < 20
+            assert len(pages.minima) == len(pages.maxima) == len(pages.places)
 
 
 class _Descriptor:

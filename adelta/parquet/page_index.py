@@ -1,0 +1,186 @@
+"""The page index of a file: bounds and null counts of the pages of a column chunk.
+
+Where the indexes lie is said in the footer, in fields that Arrow does not hand on: `index_places`
+reads them from the footer's bytes. `decode_pages` reads what lies there. An index that is damaged,
+or disagrees with the footer, says nothing: it decides what is worth reading, never what is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from adelta.parquet.thrift import BINARY, BOOLEANS, I64, LIST, STRUCT, CompactReader, ThriftError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from adelta.parquet.byte_ranges import ByteRange
+
+__all__ = ["IndexPlace", "Pages", "decode_pages", "index_places"]
+
+_ROW_GROUPS, _COLUMN_ORDERS = 4, 7  # of FileMetaData
+_COLUMNS = 1  # of RowGroup
+_OFFSET_INDEX, _OFFSET_INDEX_LENGTH, _COLUMN_INDEX, _COLUMN_INDEX_LENGTH = 4, 5, 6, 7
+_NULL_PAGES, _MINIMA, _MAXIMA, _NULL_COUNTS = 1, 2, 3, 5  # of ColumnIndex
+_PAGE_LOCATIONS = 1  # of OffsetIndex
+_PAGE_OFFSET, _PAGE_SIZE, _FIRST_ROW = 1, 2, 3  # of PageLocation
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPlace:
+    """Where the column index and the offset index of one column chunk lie."""
+
+    column_index: ByteRange
+    offset_index: ByteRange
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """The data pages of a column chunk, in the order of their rows.
+
+    Attributes:
+        first_rows: the first row of each page, counted within the row group.
+        places: where in the file each page lies, header included.
+        minima: a lower bound of each page's values, as Parquet stores a value plainly; None where
+            all are null.
+        maxima: likewise an upper bound.
+        null_counts: how many values of each page are null; None where the file does not say.
+    """
+
+    first_rows: tuple[int, ...]
+    places: tuple[ByteRange, ...]
+    minima: tuple[bytes | None, ...]
+    maxima: tuple[bytes | None, ...]
+    null_counts: tuple[int, ...] | None
+
+
+def index_places(
+    footer: memoryview, wanted: Collection[tuple[int, int]], *, end: int
+) -> dict[tuple[int, int], IndexPlace]:
+    """Where the indexes of the chunks `wanted` lie: (row group, leaf) to place.
+
+    `footer` starts with the file's Thrift metadata, and `end` is where that starts in the file.
+    Chunks without both indexes are left out, and so are all where the file does not say in which
+    order its bounds are. CPU-heavy: call it in a worker thread.
+
+    Raises:
+        ThriftError: the footer is damaged.
+    """
+    reader = CompactReader(footer)
+    places: dict[tuple[int, int], IndexPlace] = {}
+    ordered = False
+    for field, kind in reader.fields():
+        if field == _ROW_GROUPS and kind == LIST:
+            last = max((group for group, _ in wanted), default=-1)
+            for group in range(reader.list_of(STRUCT)):
+                if group > last:
+                    reader.skip(STRUCT)
+                    continue
+                leaves = {leaf for one, leaf in wanted if one == group}
+                for leaf, place in _places_in_group(reader, leaves, end):
+                    places[group, leaf] = place
+        else:
+            ordered = ordered or field == _COLUMN_ORDERS
+            reader.skip(kind)
+    return places if ordered else {}
+
+
+def _places_in_group(
+    reader: CompactReader, leaves: Collection[int], end: int
+) -> list[tuple[int, IndexPlace]]:
+    found = []
+    for field, kind in reader.fields():
+        if field != _COLUMNS or kind != LIST:
+            reader.skip(kind)
+            continue
+        for leaf in range(reader.list_of(STRUCT)):
+            if leaf not in leaves:
+                reader.skip(STRUCT)
+                continue
+            numbers = _integers(reader)
+            ranges = []
+            for at, length in (
+                (_COLUMN_INDEX, _COLUMN_INDEX_LENGTH),
+                (_OFFSET_INDEX, _OFFSET_INDEX_LENGTH),
+            ):
+                start = numbers.get(at, 0)
+                stop = start + numbers.get(length, 0)
+                if 0 < start < stop <= end:
+                    ranges.append((start, stop))
+            if len(ranges) == 2:
+                found.append((leaf, IndexPlace(*ranges)))
+    return found
+
+
+def _integers(reader: CompactReader) -> dict[int, int]:
+    """The fields of a struct that are integers."""
+    numbers = {}
+    for field, kind in reader.fields():
+        if 4 <= kind <= I64:
+            numbers[field] = reader.integer()
+        else:
+            reader.skip(kind)
+    return numbers
+
+
+def decode_pages(
+    column_index: memoryview, offset_index: memoryview, *, rows: int, end: int
+) -> Pages:
+    """The pages of a chunk of a row group of `rows` rows, in a file whose footer starts at `end`.
+
+    Raises:
+        ThriftError: the indexes are damaged, or do not agree.
+    """
+    null_pages: list[bool] = []
+    minima: list[bytes] = []
+    maxima: list[bytes] = []
+    null_counts: list[int] | None = None
+    reader = CompactReader(column_index)
+    for field, kind in reader.fields():
+        if field == _NULL_PAGES and kind == LIST:
+            null_pages = [reader.boolean() for _ in range(reader.list_of(BOOLEANS[0]))]
+        elif field == _MINIMA and kind == LIST:
+            minima = [reader.binary() for _ in range(reader.list_of(BINARY))]
+        elif field == _MAXIMA and kind == LIST:
+            maxima = [reader.binary() for _ in range(reader.list_of(BINARY))]
+        elif field == _NULL_COUNTS and kind == LIST:
+            null_counts = [reader.integer() for _ in range(reader.list_of(I64))]
+        else:
+            reader.skip(kind)
+    first_rows, places = _locations(CompactReader(offset_index), rows, end)
+    lists = (null_pages, minima, maxima, first_rows)
+    if null_counts is not None and min(null_counts, default=0) < 0:
+        raise ThriftError("a page with fewer nulls than none")
+    if len({len(one) for one in (*lists, null_counts or first_rows)}) > 1:
+        raise ThriftError("a column index and an offset index of different pages")
+    return Pages(
+        tuple(first_rows),
+        tuple(places),
+        tuple(None if null else low for null, low in zip(null_pages, minima, strict=True)),
+        tuple(None if null else high for null, high in zip(null_pages, maxima, strict=True)),
+        None if null_counts is None else tuple(null_counts),
+    )
+
+
+def _locations(reader: CompactReader, rows: int, end: int) -> tuple[list[int], list[ByteRange]]:
+    first_rows: list[int] = []
+    places: list[ByteRange] = []
+    for field, kind in reader.fields():
+        if field != _PAGE_LOCATIONS or kind != LIST:
+            reader.skip(kind)
+            continue
+        for _ in range(reader.list_of(STRUCT)):
+            numbers = _integers(reader)
+            start = numbers.get(_PAGE_OFFSET, -1)
+            places.append((start, start + numbers.get(_PAGE_SIZE, 0)))
+            first_rows.append(numbers.get(_FIRST_ROW, -1))
+    if any(low >= high for low, high in pairwise((*first_rows, rows))) or first_rows[:1] != [0]:
+        raise ThriftError(f"pages that do not share {rows:,} rows among them")
+    previous = 0
+    for start, stop in places:
+        if not previous <= start < stop <= end:
+            raise ThriftError("pages that overlap, or lie outside the file")
+        previous = stop
+    return first_rows, places
