@@ -26,6 +26,7 @@ from adelta.kernel.scan_plan import (
 from adelta.kernel.schema.calendar import LegacyCalendar, legacy_calendar, rebase
 from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.parquet.reader import FetchedColumns, ParquetFile, SelectedColumns
+from adelta.read.index_skipping import IndexSkipping
 from adelta.read.row_groups import RowGroupSkipping
 
 if TYPE_CHECKING:
@@ -206,6 +207,7 @@ class _Opener:
         self._roots = roots
         self._plan = plan
         self._skipping = RowGroupSkipping(plan)
+        self._indexes = IndexSkipping(plan, self._skipping)
 
     async def open(self, piece: Piece) -> _Opened:
         """The piece, opened."""
@@ -228,6 +230,9 @@ class _Opener:
             source = f"{self._roots.store.uri}: {piece.file.path}"
             check_bounds(deleted, parquet.num_rows, vector.cardinality, source)
         columns, deciding, groups = await in_thread(self._choose, piece, parquet)
+        sizes = {group: size for group, (size, _) in groups.items()}
+        kept = await self._indexes.kept(piece.file, parquet, sizes)
+        groups = {group: groups[group] for group in kept}
         legacy = legacy_calendar(parquet.metadata.metadata)
         return _Opened(piece, parquet, columns, deciding, deleted, legacy, groups)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adelta.kernel.scan_plan import ScanPlan
     from adelta.parquet.reader import ChunkStatistics, ParquetFile
 
-__all__ = ["RowGroupSkipping"]
+__all__ = ["RowGroupSkipping", "bounds_mean_nothing", "locate"]
 
 
 class RowGroupSkipping:
@@ -30,27 +30,28 @@ class RowGroupSkipping:
 
     def __init__(self, plan: ScanPlan) -> None:
         self._plan = plan
-        self._skipping: Skipping | None = None
+        self.skipping: Skipping | None = None
+        """The predicate in terms of statistics; None where it says nothing of them."""
         if plan.where is not None:
             made = Skipping.of(
                 plan.where, plan.schema, plan.partition_columns, mode=plan.mapping_mode
             )
-            self._skipping = made if made.by_statistics is not None else None
+            self.skipping = made if made.by_statistics is not None else None
 
     def kept(self, file: AddFile, parquet: ParquetFile) -> list[int]:
         """The row groups that may hold rows for which the predicate is true. CPU-heavy."""
         count = parquet.num_row_groups
-        if self._skipping is None or not count:
+        if self.skipping is None or not count:
             return list(range(count))
         columns: dict[tuple[str, ...], pa.Array[Any]] = {}
         read: dict[tuple[str, ...], dict[str, list[Any]] | None] = {}
-        for statistic in self._skipping.statistics:
+        for statistic in self.skipping.statistics:
             path = statistic.path[1:]
             if statistic.kind == NUM_RECORDS:
                 rows = [parquet.metadata.row_group(group).num_rows for group in range(count)]
                 columns[statistic.path] = pa.array(rows, pa.int64())
                 continue
-            found = _locate(path, self._plan, parquet.schema)
+            found = locate(path, self._plan, parquet.schema)
             if found is None:
                 continue
             steps, kind = found
@@ -65,17 +66,18 @@ class RowGroupSkipping:
                     columns[statistic.path] = bounds
             else:
                 columns[statistic.path] = pa.array(values[statistic.kind], pa.int64())
-        mask = self._skipping.statistics_mask(columns, self._partition(file, count), count)
+        mask = self.skipping.statistics_mask(columns, self.partition(file, count), count)
         return [group for group in range(count) if mask[group].as_py()]
 
-    def _partition(self, file: AddFile, count: int) -> Columns:
-        assert self._skipping is not None
+    def partition(self, file: AddFile, count: int) -> Columns:
+        """The file's partition values that the predicate names, `count` times."""
+        assert self.skipping is not None
         values = pa.array([list(file.partition_values.items())], pa.map_(pa.string(), pa.string()))
-        one = self._skipping.partition_values(values)
+        one = self.skipping.partition_values(values)
         return {path: pa.repeat(value[0], count) for path, value in one.items()}
 
 
-def _locate(
+def locate(
     path: tuple[str, ...], plan: ScanPlan, schema: pa.Schema
 ) -> tuple[tuple[str, ...], pa.DataType] | None:
     """Where a file has a column of the table, below structs alone, and of which type."""
@@ -102,11 +104,8 @@ def _statistics(
 ) -> dict[str, list[Any]] | None:
     """The bounds and null counts of a column in every row group; None where they mean nothing."""
     found: dict[str, list[Any]] = {MIN_VALUES: [], MAX_VALUES: [], "nullCount": []}
-    temporal = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
     try:
-        odd = parquet.physical_types(steps) == ("INT96",) or (
-            temporal and legacy_calendar(parquet.metadata.metadata) is not None
-        )
+        odd = bounds_mean_nothing(parquet, steps, kind)
         for group in range(parquet.num_row_groups):
             chunk = parquet.statistics(group, steps)
             usable = None if chunk is None or odd or not _is_bounded(chunk) else chunk
@@ -116,6 +115,14 @@ def _statistics(
     except AdeltaError:
         return None  # a bound that Python has no value for; if the file is damaged, reading says so
     return found
+
+
+def bounds_mean_nothing(parquet: ParquetFile, steps: tuple[str, ...], kind: pa.DataType) -> bool:
+    """Whether values as they are stored are in another order than those that are read."""
+    temporal = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    return parquet.physical_types(steps) == ("INT96",) or (
+        temporal and legacy_calendar(parquet.metadata.metadata) is not None
+    )
 
 
 def _is_bounded(chunk: ChunkStatistics) -> bool:

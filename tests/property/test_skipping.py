@@ -1,9 +1,11 @@
 """Data skipping end to end: no row that a predicate keeps is ever lost.
 
 Tables of random rows are written by deltalake and by adelta, each with its own statistics: of one
-partition or several, with and without a checkpoint. Random predicates are then asked of them, and
-of a model in plain Python that knows no files: NaN is greater than any number and equal to itself,
-texts are ordered by their UTF-8 bytes, and whatever meets a null is neither true nor false.
+partition or several, with and without a checkpoint. Others have no statistics in the log, but
+several row groups, a page index and Bloom filters in every file, by deltalake and by Arrow. Random
+predicates are then asked of them, and of a model in plain Python that knows no files: NaN is
+greater than any number and equal to itself, texts are ordered by their UTF-8 bytes, and whatever
+meets a null is neither true nor false.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import deltalake
+import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import adelta.sync
+from adelta.read import index_skipping
+from tests.support import logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,10 +123,13 @@ def _rows(source: random.Random, part: str) -> list[dict[str, Any]]:
     return rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Written:
     snapshot: Any
     rows: list[dict[str, Any]]
+
+    def __repr__(self) -> str:
+        return f"<table of {len(self.rows)} rows>"
 
 
 def _write(path: Path, seed: int) -> Written:
@@ -142,10 +151,72 @@ def _write(path: Path, seed: int) -> Written:
     return Written(adelta.sync.open_table(str(path)).snapshot(), everything)
 
 
+LEAVES = [name for name in SCHEMA.names if name not in ("flag", "inner")]
+BLOOM = {"ndv": 100, "fpp": 0.01}
+
+
+def _write_indexed(path: Path, seed: int) -> Written:
+    """A table of four files, each with a page index and Bloom filters for all columns."""
+    source = random.Random(seed)
+    everything: list[dict[str, Any]] = []
+    files: list[pa.Table] = []
+    for number in range(4):
+        parts = [_rows(source, f"p {number % 3}") for _ in range(source.randint(2, 5))]
+        rows = [row for part in parts for row in part]
+        everything += rows
+        files.append(pa.Table.from_pylist(rows, schema=SCHEMA))
+    size = source.randint(4, 12)
+    if seed % 2:
+        bloom = deltalake.BloomFilterProperties(True, fpp=BLOOM["fpp"], ndv=100)
+        properties = deltalake.WriterProperties(
+            max_row_group_size=size,
+            data_page_row_count_limit=2,
+            write_batch_size=2,
+            default_column_properties=deltalake.ColumnProperties(
+                dictionary_enabled=source.random() < 0.5, bloom_filter_properties=bloom
+            ),
+        )
+        for data in files:
+            deltalake.write_deltalake(
+                str(path),
+                data,
+                mode="append",
+                writer_properties=properties,
+                configuration={"delta.dataSkippingNumIndexedCols": "0"},
+            )
+    else:
+        adelta.sync.write_table(str(path), SCHEMA.empty_table())
+        blooms: dict[str, Any] = dict.fromkeys([*LEAVES, "inner.x", "inner.s"], BLOOM)
+        adds = []
+        for number, data in enumerate(files):
+            pq.write_table(
+                data,
+                path / f"{number}.parquet",
+                row_group_size=size,
+                write_page_index=True,
+                data_page_size=1,
+                write_batch_size=2,
+                use_dictionary=source.random() < 0.5,
+                store_decimal_as_integer=source.random() < 0.5,
+                data_page_version=source.choice(["1.0", "2.0"]),
+                bloom_filter_options=blooms,
+            )
+            adds.append(logs.add(f"{number}.parquet", size=data.nbytes))
+        commit = b"\n".join(orjson.dumps(line) for line in adds)
+        (path / "_delta_log" / f"{1:020d}.json").write_bytes(commit)
+    return Written(adelta.sync.open_table(str(path)).snapshot(), everything)
+
+
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
     folder = tmp_path_factory.mktemp("tables")
     return [_write(folder / str(seed), seed) for seed in range(8)]
+
+
+@pytest.fixture(scope="module")
+def indexed(tmp_path_factory: pytest.TempPathFactory) -> list[Written]:
+    folder = tmp_path_factory.mktemp("indexed")
+    return [_write_indexed(folder / str(seed), seed) for seed in range(8)]
 
 
 # ------------------------------------------------------------------------------- the predicates
@@ -298,11 +369,15 @@ def _canonical(rows: list[Row]) -> list[str]:
 @given(predicate=predicates, seed=st.integers(0, 7))
 def _check(tables: list[Written], looked_at: list[int], predicate: Predicate, seed: int) -> None:
     table = tables[seed]
+    _compare(table, predicate)
+    looked_at.append(table.snapshot.files(where=predicate.text).num_rows)
+
+
+def _compare(table: Written, predicate: Predicate) -> None:
     wanted = [row for row in table.rows if predicate.holds(row) is True]
     scan = table.snapshot.scan(where=predicate.text)
     expected = pa.Table.from_pylist(wanted, schema=SCHEMA).to_pylist()
     assert _canonical(scan.to_arrow().to_pylist()) == _canonical(expected)
-    looked_at.append(table.snapshot.files(where=predicate.text).num_rows)
 
 
 def test_a_scan_has_every_row_that_its_predicate_keeps_and_no_other(tables: list[Written]) -> None:
@@ -311,3 +386,35 @@ def test_a_scan_has_every_row_that_its_predicate_keeps_and_no_other(tables: list
     files = [table.snapshot.files().num_rows for table in tables]
     share = sum(looked_at) / len(looked_at) / (sum(files) / len(files))
     assert 0.2 < share < 0.9, "the predicates are such that some files are skipped"
+
+
+@settings(
+    max_examples=500,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(predicate=predicates, seed=st.integers(0, 7))
+def _check_indexed(tables: list[Written], predicate: Predicate, seed: int) -> None:
+    _compare(tables[seed], predicate)
+
+
+def test_page_indexes_and_bloom_filters_never_lose_a_row(
+    indexed: list[Written], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are asked about every row group that the footer's statistics keep, however small."""
+    for name in ("_WORTH_A_LOOK", "_WORTH_A_REQUEST", "_SHARE"):
+        monkeypatch.setattr(index_skipping, name, 0)
+    asked, kept = [], []
+    before = index_skipping.IndexSkipping.kept
+
+    async def recorded(self: Any, file: Any, parquet: Any, sizes: Any) -> Any:
+        found = await before(self, file, parquet, sizes)
+        asked.append(len(sizes))
+        kept.append(len(found))
+        return found
+
+    monkeypatch.setattr(index_skipping.IndexSkipping, "kept", recorded)
+    _check_indexed(indexed)
+    assert 0.5 < sum(kept) / sum(asked) < 0.95, "the predicates are such that some are skipped"
