@@ -43,7 +43,7 @@ from adelta.write.data_files import discard_data_files
 from adelta.write.spec import AS_THE_TABLE_SAYS, ENGINE, WriteSpec
 from adelta.write.staging import Staging
 from adelta.write.upkeep import after_commit
-from adelta.write.write_data_files import write_data_files
+from adelta.write.write_data_files import write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -474,11 +474,13 @@ class Transaction:
         )
         self._staging.parameters.setdefault("partitionBy", list(spec.partition_columns))
         async with aclosing(record_batches(data)) as batches:
-            files = await write_data_files(self._based_on().store, spec, batches)
+            written = await write_rows(self._based_on().store, spec, batches)
+        files = list(written.files)
         self._written.extend(decode_path(file.path) for file in files)
         if not data_change:
             files = [replace(file, data_change=False) for file in files]
         self._staging.add(files)
+        self._staging.advance_identities(self._configuration().metadata, written.high_water_marks)
         return files
 
     async def _commit(self) -> None:

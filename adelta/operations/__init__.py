@@ -10,6 +10,7 @@ from adelta.operations.detail import TableDetail, detail
 from adelta.operations.drop_feature import drop_feature
 from adelta.operations.fsck import FsckProblem, FsckReport, fsck
 from adelta.operations.history import HistoryEntry, history
+from adelta.operations.identity_column import identity_column
 from adelta.operations.set_properties import set_properties, unset_properties
 from adelta.operations.write import WriteMetrics, write_table
 
@@ -31,6 +32,7 @@ __all__ = [
     "drop_feature",
     "fsck",
     "history",
+    "identity_column",
     "set_properties",
     "unset_properties",
     "write_table",

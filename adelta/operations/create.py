@@ -24,6 +24,7 @@ from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     ROW_TRACKING,
+    check_identity_columns,
     is_supported,
     protocol_for_new_table,
     stored_properties,
@@ -32,6 +33,7 @@ from adelta.kernel.table_features import (
 )
 from adelta.kernel.table_state import TableState
 from adelta.operations.evolve import partition_names
+from adelta.operations.identity_column import with_identities
 from adelta.table import known_state, open_table, publish_state
 from adelta.write.first_commit import commit_new_table
 from adelta.write.spec import ENGINE
@@ -68,7 +70,8 @@ async def create_table(
 ) -> Table:
     """Create an empty table at `uri`, and open it.
 
-    `schema` is a `pyarrow.Schema` or whatever exports one, or Delta's own types. Where there is a
+    `schema` is a `pyarrow.Schema` or whatever exports one, or Delta's own types; columns that
+    number rows are made by `identity_column`. Where there is a
     table already, the mode ``error`` raises, and ``ignore`` opens that table as it is.
     `unsafe_single_writer` is as in `open_table`.
 
@@ -139,7 +142,8 @@ def delta_schema(schema: ArrowSchema) -> StructType:
     """
     try:
         # the stubs do not know that anything which exports a schema is taken
-        return from_arrow_schema(pa.schema(schema))  # type: ignore[arg-type]
+        arrow = pa.schema(schema)  # type: ignore[arg-type]
+        return with_identities(from_arrow_schema(arrow), arrow)
     except (TypeError, pa.ArrowException) as error:
         raise InvalidOptionError(
             f"a {type(schema).__name__} is no schema: hand over a pyarrow.Schema, or anything "
@@ -168,6 +172,7 @@ def new_table(
     """
     check_column_names(schema)
     partition_columns = partition_names(schema, partition_by)
+    check_identity_columns(schema, partition_columns)
     asked = validate_properties(properties)
     stored = stored_properties(asked)
     metadata = Metadata(

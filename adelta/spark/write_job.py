@@ -22,6 +22,7 @@ from adelta.errors import (
     SchemaMismatchError,
     TableAlreadyExistsError,
     TableNotFoundError,
+    UnsupportedFeatureError,
 )
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.actions.set_transaction import SetTransaction
@@ -104,7 +105,14 @@ async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: 
         _check_partitioning(options, table.uri, state.metadata.partition_columns)
         spec = WriteSpec.of(configuration, files=options.data_files)
         # No rows yet: what can be said of the columns alone is said before the tasks start.
-        FileLayout.of(spec).conform(_no_rows(schema))
+        layout, nothing_yet = FileLayout.of(spec), _no_rows(schema)
+        numbers = layout.identity_values()
+        layout.conform(numbers.fill(nothing_yet))
+        if missing := numbers.missing_in(nothing_yet.schema.names):
+            raise UnsupportedFeatureError(
+                f"{table.uri} numbers its rows in the identity column {missing[0]!r}, which tasks "
+                "that write at the same time cannot do; write with adelta.write_table"
+            )
         return replace(nothing, spec=spec, version=state.version)
 
 

@@ -3,7 +3,15 @@
 
 from __future__ import annotations
 
-from adelta import BloomFilter, ColumnOptions, Commit, DataFileOptions, Position, WriterOptions
+from adelta import (
+    BloomFilter,
+    ColumnOptions,
+    Commit,
+    DataFileOptions,
+    Position,
+    WriterOptions,
+    identity_column,
+)
 from adelta.sync.changes import changes, tail
 from adelta.sync.operations import (
     add_columns,
@@ -47,6 +55,7 @@ __all__ = [
     "drop_feature",
     "fsck",
     "history",
+    "identity_column",
     "open_table",
     "set_properties",
     "tail",

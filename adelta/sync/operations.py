@@ -176,7 +176,8 @@ def create_table(
 ) -> Table:
     """Create an empty table at `uri`, and open it.
 
-    `schema` is a `pyarrow.Schema` or whatever exports one, or Delta's own types. Where there is a
+    `schema` is a `pyarrow.Schema` or whatever exports one, or Delta's own types; columns that
+    number rows are made by `identity_column`. Where there is a
     table already, the mode ``error`` raises, and ``ignore`` opens that table as it is.
     `unsafe_single_writer` is as in `open_table`.
 

@@ -88,6 +88,7 @@ class DataFileWriter:
         self._spec = spec
         self._layout = FileLayout.of(spec)
         self._clock = clock
+        self._numbers = self._layout.identity_values()
         self._open: dict[tuple[str | None, ...], OpenFile] = {}
         self._files = 0
         self._done: list[AddFile] = []
@@ -104,6 +105,11 @@ class DataFileWriter:
         for part in await in_thread(self._prepare, batch):
             await self._take(part.values, part.rows)
         await self._relieve()
+
+    @property
+    def high_water_marks(self) -> dict[str, int]:
+        """The values that identity columns have come to, by column."""
+        return self._numbers.high_water_marks
 
     async def finish(self) -> list[AddFile]:
         """Close every file; the actions that would add them, in the order of their completion.
@@ -147,7 +153,8 @@ class DataFileWriter:
             await self._close(file)
 
     def _prepare(self, batch: pa.RecordBatch) -> list[PartitionedRows]:
-        return split_by_partition(self._layout.conform(batch), self._layout.partition_columns)
+        rows = self._layout.conform(self._numbers.fill(batch))
+        return split_by_partition(rows, self._layout.partition_columns)
 
     def _begin(self, values: tuple[str | None, ...]) -> OpenFile:
         layout = self._layout

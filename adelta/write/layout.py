@@ -15,6 +15,7 @@ from adelta.kernel.statistics import bounded_leaves, stats_json, stats_leaves
 from adelta.kernel.table_properties import TableProperties
 from adelta.parquet.columns import ColumnTree
 from adelta.parquet.options import WriterOptions
+from adelta.write.identity_values import IdentityValues
 from adelta.write.row_rules import RowRules
 
 if TYPE_CHECKING:
@@ -105,6 +106,10 @@ class FileLayout:
             rules=_rules(spec, schema) if spec.content == "rows" else None,
             hidden=to_arrow_schema(t.StructType(hidden)),
         )
+
+    def identity_values(self) -> IdentityValues:
+        """What numbers the rows that one writer takes in; copied rows have their numbers."""
+        return IdentityValues(t.StructType() if self.rules is None else self.rules.schema)
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """`batch` with the table's columns but the void ones, in its types, under physical names.

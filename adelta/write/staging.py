@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from adelta.kernel.actions.file_actions import REMOVE_SCHEMA, decode_path
+from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.staged import StagedChanges
+from adelta.kernel.table_features import IDENTITY_ADVANCED, with_high_water_marks
 from adelta.kernel.transaction.read_set import ReadSet
 from adelta.kernel.transaction.removal import removals, removes_table
 from adelta.write.metrics import added_metrics
@@ -35,6 +37,7 @@ class Staging:
         transaction_id: the `txnId` that the commit will bear.
         operation: what the history calls it.
         parameters: what the history says of how it was done.
+        tags: what its provenance says beside.
         metrics: `operationMetrics` so far.
         read: what has been read.
         adds: files to add.
@@ -57,6 +60,7 @@ class Staging:
         self.operation = operation
         self.parameters: dict[str, object] = dict(parameters or {})
         self.user_metadata = user_metadata
+        self.tags: dict[str, str] = {}
         self.metrics: dict[str, int] = {}
         self.read = ReadSet()
         self.adds: list[AddFile] = []
@@ -91,6 +95,15 @@ class Staging:
         self.read = self.read.with_files(paths)
         self.touched = True
 
+    def advance_identities(self, metadata: Metadata, marks: Mapping[str, int]) -> None:
+        """Stage `metadata` with the values that identity columns have come to."""
+        if not marks:
+            return
+        if self.metadata is None:
+            self.tags[IDENTITY_ADVANCED] = "true"
+        schema = with_high_water_marks(metadata.schema, marks)
+        self.metadata = replace(metadata, schema_string=schema_to_string(schema))
+
     def remove(self, files: Iterable[AddFile], now_ms: int, *, data_change: bool) -> None:
         """Take in live files to remove, which count as read."""
         taken = tuple(files)
@@ -117,6 +130,7 @@ class Staging:
             parameters=MappingProxyType(self.parameters),
             metrics=MappingProxyType(self.metrics),
             user_metadata=self.user_metadata,
+            tags=MappingProxyType(self.tags),
             protocol=self.protocol,
             metadata=self.metadata,
             set_transactions=tuple(self.set_transactions.values()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
@@ -9,7 +10,7 @@ from adelta.write.data_files import DataFileWriter
 from adelta.write.gathering import GatheringWriter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     import pyarrow as pa
 
@@ -18,7 +19,15 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import ObjectStore
     from adelta.write.spec import WriteSpec
 
-__all__ = ["write_data_files"]
+__all__ = ["WrittenFiles", "write_data_files", "write_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFiles:
+    """The actions that would add some files, and the values that identity columns came to."""
+
+    files: tuple[AddFile, ...]
+    high_water_marks: Mapping[str, int]
 
 
 async def write_data_files(
@@ -29,6 +38,25 @@ async def write_data_files(
     clock: Clock = SYSTEM_CLOCK,
 ) -> list[AddFile]:
     """Write all rows of `batches` below the root of `store`; the actions that would add the files.
+
+    As `write_rows` does, for tables without identity columns and for rows that have their numbers.
+
+    Raises:
+        SchemaMismatchError: the columns of a batch do not fit the table's.
+        InvariantViolationError: a column that must not be null holds a null.
+        StorageError: the store refused or failed.
+    """
+    return list((await write_rows(store, spec, batches, clock=clock)).files)
+
+
+async def write_rows(
+    store: ObjectStore,
+    spec: WriteSpec,
+    batches: AsyncIterator[pa.RecordBatch],
+    *,
+    clock: Clock = SYSTEM_CLOCK,
+) -> WrittenFiles:
+    """Write all rows of `batches` below the root of `store`; what would add the files to the table.
 
     If anything fails, the files that were written are deleted again.
 
@@ -41,4 +69,5 @@ async def write_data_files(
     async with (GatheringWriter if gather else DataFileWriter)(store, spec, clock=clock) as writer:
         async for batch in batches:
             await writer.write(batch)
-        return await writer.finish()
+        files = await writer.finish()
+        return WrittenFiles(tuple(files), writer.high_water_marks)

@@ -46,6 +46,15 @@ from adelta.kernel.table_features.column_mapping import (
 from adelta.kernel.table_features.deletion_vectors import DELETION_VECTORS
 from adelta.kernel.table_features.domain_metadata import DOMAIN_METADATA
 from adelta.kernel.table_features.generated_columns import GENERATED_COLUMNS
+from adelta.kernel.table_features.identity_columns import (
+    IDENTITY_ADVANCED,
+    IDENTITY_COLUMNS,
+    IDENTITY_KEYS,
+    IdentityColumn,
+    check_identity_columns,
+    identities_of,
+    with_high_water_marks,
+)
 from adelta.kernel.table_features.in_commit_timestamp import (
     IN_COMMIT_TIMESTAMP,
     IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP,
@@ -81,6 +90,9 @@ __all__ = [
     "DOMAIN_METADATA",
     "FEATURES",
     "GENERATED_COLUMNS",
+    "IDENTITY_ADVANCED",
+    "IDENTITY_COLUMNS",
+    "IDENTITY_KEYS",
     "IN_COMMIT_TIMESTAMP",
     "IN_COMMIT_TIMESTAMPS_ENABLED",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP",
@@ -93,14 +105,17 @@ __all__ = [
     "TYPE_WIDENING",
     "V2_CHECKPOINT",
     "FeatureKind",
+    "IdentityColumn",
     "Removal",
     "TableFeature",
+    "check_identity_columns",
     "check_readable",
     "check_writable",
     "dependants",
     "find_feature",
     "high_water_mark",
     "high_water_mark_domain",
+    "identities_of",
     "implied_features",
     "in_commit_timestamp_enablement",
     "is_active",
@@ -118,6 +133,7 @@ __all__ = [
     "validate_properties",
     "wanted_features",
     "with_enablement",
+    "with_high_water_marks",
     "with_properties",
     "with_row_id_columns",
 ]
