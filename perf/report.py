@@ -111,6 +111,11 @@ ROWS: tuple[Row, ...] = (
         "cold open over S3 at 2 x 20 ms, checkpoint hint",
         (Asked("trips", most=3, unit=" round trips"),),
     ),
+    Row(
+        "checkpoint 1m-json adelta",
+        "checkpoint of 1 M adds, JSON statistics",
+        (faster(2), lighter(2), PAUSE),
+    ),
 )
 
 RUNS: tuple[tuple[str, ...], ...] = (
@@ -125,6 +130,7 @@ RUNS: tuple[tuple[str, ...], ...] = (
     ),
     ("bench_snapshot.py", "--shapes", "10k-commits", "3-commits", "--work", "open", "files"),
     ("bench_log.py", "tables", "far", "slope"),
+    ("bench_checkpoint.py", "--shapes", "1m-json"),
 )
 
 

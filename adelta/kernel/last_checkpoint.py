@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["LastCheckpoint", "canonical_form", "checksum", "decode", "encode"]
 
@@ -27,7 +27,7 @@ class LastCheckpoint:
     """Which checkpoint is probably the newest: `parts` is set for a multi-part one.
 
     `size` counts its actions, `size_in_bytes` its bytes. `v2_path` is the file name of a V2
-    checkpoint, where the writer recorded it.
+    checkpoint, where the writer recorded it, and `v2_content` what else it recorded of that.
     """
 
     version: int
@@ -36,6 +36,7 @@ class LastCheckpoint:
     size_in_bytes: int | None = None
     num_of_add_files: int | None = None
     v2_path: str | None = None
+    v2_content: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
 class _Number(str):
@@ -53,6 +54,8 @@ def encode(hint: LastCheckpoint) -> bytes:
         body["sizeInBytes"] = hint.size_in_bytes
     if hint.num_of_add_files is not None:
         body["numOfAddFiles"] = hint.num_of_add_files
+    if hint.v2_path is not None:
+        body["v2Checkpoint"] = {"path": hint.v2_path, **hint.v2_content}
     body[_CHECKSUM] = checksum(orjson.dumps(body))
     return orjson.dumps(body)
 
@@ -72,8 +75,9 @@ def decode(data: bytes) -> LastCheckpoint | None:
     version, parts = _optional(body.get("version")), _optional(body.get("parts"))
     if version is None or (body.get("parts") is not None and not parts):
         return None
-    v2 = body.get("v2Checkpoint")
-    v2_path = v2.get("path") if isinstance(v2, dict) else None
+    recorded = body.get("v2Checkpoint")
+    v2 = dict(recorded) if isinstance(recorded, dict) else {}
+    v2_path = v2.pop("path", None)
     return LastCheckpoint(
         version=version,
         size=_optional(body.get("size")) or 0,
@@ -81,6 +85,7 @@ def decode(data: bytes) -> LastCheckpoint | None:
         size_in_bytes=_optional(body.get("sizeInBytes")),
         num_of_add_files=_optional(body.get("numOfAddFiles")),
         v2_path=v2_path if isinstance(v2_path, str) else None,
+        v2_content=v2 if isinstance(v2_path, str) else {},
     )
 
 

@@ -168,9 +168,9 @@ def checkpoint_part_path(version: int, part: int, parts: int) -> str:
     return f"{LOG_DIR}{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet"
 
 
-def v2_checkpoint_path(version: int, unique: str) -> str:
-    """The path of a V2 checkpoint's Parquet manifest."""
-    return f"{LOG_DIR}{version:020d}.checkpoint.{unique}.parquet"
+def v2_checkpoint_path(version: int, unique: str, ending: str = "parquet") -> str:
+    """The path of a V2 checkpoint's manifest, which is ``parquet`` or ``json``."""
+    return f"{LOG_DIR}{version:020d}.checkpoint.{unique}.{ending}"
 
 
 def sidecar_path(written: str) -> str:

@@ -20,6 +20,7 @@ from adelta.kernel.table_features import (
     COLUMN_MAPPING_MODE,
     IN_COMMIT_TIMESTAMP,
     ROW_TRACKING,
+    V2_CHECKPOINT,
     check_readable,
     check_writable,
     in_commit_timestamp_enablement,
@@ -186,6 +187,16 @@ class TableConfiguration:
         """The names of the partition columns in `partitionValues`, in the order of partitioning."""
         mode = self.column_mapping_mode
         return tuple(physical_name(f, mode) for f in self.partition_fields)
+
+    @property
+    def supports_v2_checkpoints(self) -> bool:
+        """Whether checkpoints may have sidecars; then they must not have several parts."""
+        return self.supports(V2_CHECKPOINT)
+
+    @property
+    def writes_v2_checkpoints(self) -> bool:
+        """Whether checkpoints are to have sidecars."""
+        return self.supports_v2_checkpoints and self.properties.checkpoint_policy == "v2"
 
     @property
     def append_only(self) -> bool:

@@ -1,10 +1,10 @@
 """The `delta.*` properties of a table as one typed value (PROTOCOL.md, "Table Properties").
 
-Here are the properties of the table itself; those that switch a table feature stand in that
-feature's file, as `Property` values too. Reading is lenient: a damaged value counts only when it is
-asked for, so it never makes a table unreadable. Setting is strict: `validate` refuses unknown
-`delta.` keys and bad values. What is not set has the default that the protocol's text gives it,
-else Delta's customary one.
+Here are the properties of the table itself, and a few of adelta's own under ``adelta.``; those
+that switch a table feature stand in that feature's file, as `Property` values too. Reading is
+lenient: a damaged value counts only when it is asked for, so it never makes a table unreadable.
+Setting is strict: `validate` refuses unknown `delta.` keys and bad values. What is not set has the
+default that the protocol's text gives it, else Delta's customary one.
 """
 
 from __future__ import annotations
@@ -272,6 +272,20 @@ class TableProperties:
         "delta.checkpoint.writeStatsAsStruct", parse_boolean, False
     )
     """Whether checkpoints hold statistics as typed columns."""
+    checkpoint_part_size: ClassVar[Property[int | None]] = Property(
+        "adelta.checkpoint.partSize", parse_whole(1), None
+    )
+    """How many file actions make a part of a checkpoint; None is one part, or 50,000 a sidecar."""
+    checkpoint_v2_format = Property(
+        "adelta.checkpoint.v2Format", parse_one_of("json", "parquet"), "json"
+    )
+    """The format of the manifest of V2 checkpoints."""
+    write_checksum = Property("adelta.writeChecksum", parse_boolean, True)
+    """Whether a version checksum is written after each commit."""
+    log_compaction_interval: ClassVar[Property[int | None]] = Property(
+        "adelta.logCompactionInterval", parse_whole(2), None
+    )
+    """After how many commits these are compacted into one file beside them; None is never."""
     checkpoint_retention_ms = Property(
         "delta.checkpointRetentionDuration", parse_interval, parse_interval("2 days")
     )
@@ -386,10 +400,10 @@ def validate(
             raise InvalidPropertyError(
                 f"the table property {key} is {value!r}; properties are texts: give a str"
             )
-        if folded.startswith(_PREFIX):
-            if folded in known:
-                name = _checked(known[folded], value).key
-            elif folded in by_alias:
+        if folded in known:
+            name = _checked(known[folded], value).key
+        elif folded.startswith(_PREFIX):
+            if folded in by_alias:
                 _checked(by_alias[folded], value)
                 name = aliases[folded]
             elif folded in protocol_keys:

@@ -17,6 +17,7 @@ from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.kernel.schema.names import leaf_fields
 from adelta.kernel.statistics import bounded_leaves, stats_leaves
+from adelta.kernel.table_features import DELETION_VECTORS
 
 if TYPE_CHECKING:
     from adelta.kernel.table_configuration import TableConfiguration
@@ -38,12 +39,14 @@ class ParsedColumns:
         )
         kinds = {path: field.type for path, field in leaf_fields(data)}
         bounded = bounded_leaves(data, leaves)
-        paths = [
+        paths: list[tuple[tuple[str, ...], t.DataType]] = [
             (("numRecords",), t.LONG),
             *((("minValues", *leaf), kinds[leaf]) for leaf in bounded),
             *((("maxValues", *leaf), kinds[leaf]) for leaf in bounded),
             *((("nullCount", *leaf), t.LONG) for leaf in leaves),
         ]
+        if configuration.supports(DELETION_VECTORS):  # which make bounds wide; must not be lost
+            paths.append((("tightBounds",), t.BOOLEAN))
         self._statistics = [Statistic(path, path, kind) for path, kind in paths]
         self._partitions = [
             (name, field.type)

@@ -53,6 +53,7 @@ Values: TypeAlias = Any  # an array, or a chunked one, of a type that the stubs 
 _STATS_PARSED = ("add", "stats_parsed")
 _PARTITION_VALUES_PARSED = ("add", "partitionValues_parsed")
 _PATH = ("add", "path")
+_REMOVED_PATH = ("remove", "path")
 _NULL_BLOCK = 64 * 1024
 _INTEGERS = (t.BYTE, t.SHORT, t.INTEGER, t.LONG)
 _BOUNDED_BY_FOOTERS = (*_INTEGERS, t.DATE, t.STRING, t.TIMESTAMP, t.TIMESTAMP_NTZ)
@@ -76,25 +77,18 @@ class FilePart:
             return []
         return await in_thread(_groups, self._file, skipping)
 
-    async def removes(self) -> pa.Table:
-        """The part's tombstones, with the columns of `REMOVE_SCHEMA`."""
+    async def remove_groups(self) -> list[FileGroup]:
+        """The row groups that may hold tombstones, by the footer alone."""
         if self._batch is not None:
-            return self._batch.removes.drop_columns([VERSION_COLUMN])
-        file = self._file
-        if file is None or not file.has_column(("remove", "path")):
-            return REMOVE_SCHEMA.empty_table()
-        leaf = ("remove", "path")
-        groups = await in_thread(
-            lambda: [g for g in range(file.num_row_groups) if not _all_null(file, g, leaf)]
-        )
-        present = [n for n in REMOVE_JSON_NAMES.values() if file.has_column(("remove", n))]
-        table = await file.read([("remove", name) for name in present], row_groups=groups)
-        return await in_thread(_removes, table, file.path)
+            return [FileGroup(self._batch.removes.drop_columns([VERSION_COLUMN]))]
+        if self._file is None or not self._file.has_column(_REMOVED_PATH):
+            return []
+        return await in_thread(_groups, self._file, None, _REMOVED_PATH)
 
 
 @dataclass(frozen=True, slots=True)
 class FileGroup:
-    """Live files that are read together: rows of JSON, decoded already, or a Parquet row group.
+    """File actions that are read together: rows of JSON, decoded already, or a Parquet row group.
 
     `size` is about how many bytes they take.
     """
@@ -118,9 +112,26 @@ class FileGroup:
         assert self.file is not None
         return await _ParquetGroup(self.file, self.row_group).adds(columns, skipping)
 
+    async def removes(self) -> pa.Table:
+        """The tombstones, with the columns of `REMOVE_SCHEMA`.
 
-def _groups(file: ParquetFile, skipping: Skipping | None) -> list[FileGroup]:
-    groups = [g for g in range(file.num_row_groups) if not _all_null(file, g, _PATH)]
+        Raises:
+            InvalidTableError: the object is damaged.
+        """
+        if self.rows is not None:
+            return self.rows
+        assert self.file is not None
+        file = self.file
+        present = [n for n in REMOVE_JSON_NAMES.values() if file.has_column(("remove", n))]
+        columns = [("remove", name) for name in present]
+        table = await file.read(columns, row_groups=[self.row_group])
+        return await in_thread(_removes, table, file.path)
+
+
+def _groups(
+    file: ParquetFile, skipping: Skipping | None, leaf: tuple[str, ...] = _PATH
+) -> list[FileGroup]:
+    groups = [g for g in range(file.num_row_groups) if not _all_null(file, g, leaf)]
     if skipping is not None and groups:
         kept = _groups_mask(file, groups, skipping).to_pylist()
         groups = [group for group, keep in zip(groups, kept, strict=True) if keep]

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from adelta.kernel.replay import ReconciledTail
     from adelta.log.checkpoint_reader import CheckpointReader
     from adelta.log.commit_reader import DecodedCommit
-    from adelta.log.file_groups import FileGroup, FilePart
+    from adelta.log.file_groups import FileGroup
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["LogState", "load_state", "refresh_state"]
@@ -192,8 +192,7 @@ class LogState:
             except ChecksumMismatchError:
                 raise
             except InvalidTableError as error:
-                await self._base.give_up_checkpoint(error)
-                self._tail = None
+                await self.give_up_checkpoint(error)
             else:
                 return pa.concat_tables(tables[1:] or tables)
 
@@ -267,21 +266,42 @@ class LogState:
         Raises:
             InvalidTableError: a checkpoint is damaged.
         """
-        async with self._lock:
-            tail = await self._reconciled()
-            tables = [tail.tombstones]
-            reader = (await self._base.opened()).reader
-            if reader is not None:
+        async with self._lock, aclosing(self.tombstone_batches()) as batches:
+            tables = [table async for table in batches]
+            return pa.concat_tables(tables or [REMOVE_SCHEMA.empty_table()])
 
-                async def read(part: FilePart) -> pa.Table:
-                    table = await part.removes()
-                    return await in_thread(standing, table, tail, self.root)
+    async def tombstone_batches(self) -> AsyncGenerator[pa.Table, None]:
+        """The removed files that the log still names, piece by piece, as `file_batches`.
 
-                parts = [part async for part in reader.parts()]
-                tables += await map_concurrent(read, parts, limit=_GROUPS_AHEAD)
-            return pa.concat_tables(
-                [t for t in tables if t.num_rows] or [REMOVE_SCHEMA.empty_table()]
-            )
+        Raises:
+            InvalidTableError: a checkpoint is damaged.
+        """
+        tail = await self._reconciled()
+        if tail.tombstones.num_rows:
+            yield tail.tombstones
+        reader = (await self._base.opened()).reader
+        if reader is None:
+            return
+
+        async def read(group: FileGroup) -> pa.Table:
+            table = await group.removes()
+            return await in_thread(standing, table, tail, self.root)
+
+        async with ReadAhead(
+            read, _remove_groups(reader), limit=_GROUPS_AHEAD, cost=_group_size, budget=_BYTES_AHEAD
+        ) as tables:
+            async for table in tables:
+                if table.num_rows:
+                    yield table
+
+    async def give_up_checkpoint(self, cause: InvalidTableError) -> None:
+        """Go on with an earlier checkpoint, because this one turned out to be damaged.
+
+        Raises:
+            InvalidTableError: `cause`, where no earlier one helps.
+        """
+        await self._base.give_up_checkpoint(cause)
+        self._tail = None
 
     async def set_transactions(self) -> Mapping[str, SetTransaction]:
         """The latest `txn` of every application.
@@ -355,6 +375,13 @@ async def _groups(
     async with aclosing(reader.parts()) as parts:
         async for part in parts:
             for group in await part.groups(skipping):
+                yield group
+
+
+async def _remove_groups(reader: CheckpointReader) -> AsyncGenerator[FileGroup, None]:
+    async with aclosing(reader.parts()) as parts:
+        async for part in parts:
+            for group in await part.remove_groups():
                 yield group
 
 

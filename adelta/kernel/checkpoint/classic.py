@@ -1,4 +1,4 @@
-"""The rows of a classic checkpoint (PROTOCOL.md, "V1 Spec").
+"""The rows of a checkpoint (PROTOCOL.md, "V1 Spec").
 
 Singletons are rows made one by one; live files and tombstones stay columns, which only change their
 names. `commitInfo` and `cdc` are never part of a checkpoint.
@@ -6,7 +6,8 @@ names. `commitInfo` and `cdc` are never part of a checkpoint.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,7 +22,17 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.actions.set_transaction import SetTransaction
 
-__all__ = ["add_rows", "kept_tombstones", "kept_transactions", "remove_rows", "singleton_rows"]
+__all__ = [
+    "add_rows",
+    "kept_tombstones",
+    "kept_transactions",
+    "remove_rows",
+    "singleton_bodies",
+    "singleton_rows",
+]
+
+_pa: Any = pa  # the stubs know nulls() of few types
+_BLOCK = 64 * 1024
 
 
 def singleton_rows(
@@ -32,13 +43,23 @@ def singleton_rows(
     domains: Iterable[DomainMetadata],
 ) -> pa.Table:
     """Everything but the files, in rows of `schema`."""
-    rows: list[dict[str, Any]] = [
+    rows = singleton_bodies(protocol, metadata, transactions, domains)
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def singleton_bodies(
+    protocol: Protocol,
+    metadata: Metadata,
+    transactions: Iterable[SetTransaction],
+    domains: Iterable[DomainMetadata],
+) -> list[dict[str, Any]]:
+    """Everything but the files: one dictionary an action, as Arrow takes them."""
+    return [
         {"protocol": protocol.to_json()},
         {"metaData": _pairs(metadata.to_json())},
         *({"txn": txn.to_json()} for txn in transactions),
         *({"domainMetadata": domain.to_json()} for domain in domains if not domain.removed),
     ]
-    return pa.Table.from_pylist(rows, schema=schema)
 
 
 def _pairs(metadata: dict[str, Any]) -> dict[str, Any]:
@@ -78,11 +99,24 @@ def _rows(schema: pa.Schema, action: str, arrays: list[pa.Array[Any]]) -> pa.Tab
     count = len(arrays[0])
     kind = schema.field(action).type
     struct = pa.StructArray.from_arrays(arrays, fields=list(kind))
-    columns = [struct if f.name == action else pa.nulls(count, f.type) for f in schema]
+    columns = [struct if f.name == action else _nulls(f.type, count) for f in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
+def _nulls(kind: pa.DataType, count: int) -> Any:
+    """Nulls that share their memory with those of other tables."""
+    return _null_block(kind).slice(0, count) if count <= _BLOCK else _pa.nulls(count, kind)
+
+
+@lru_cache(maxsize=32)
+def _null_block(kind: pa.DataType) -> Any:
+    return _pa.nulls(_BLOCK, kind)
+
+
 def _flat(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
+    if column.num_chunks == 1:
+        only: Any = column.chunk(0)  # the stubs: still chunked
+        return cast("pa.Array[Any]", only)
     return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)
 
 

@@ -1,6 +1,7 @@
 """The Arrow schema of the checkpoints that adelta writes (PROTOCOL.md, "Checkpoint Schema").
 
-One struct column an action; a row is null in all of them but one.
+One struct column an action; a row is null in all of them but one. A classic checkpoint has all
+actions in one file or several; a V2 one has file actions in sidecars, and the rest in a manifest.
 """
 
 from __future__ import annotations
@@ -11,11 +12,19 @@ import pyarrow as pa
 
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA, STRING_MAP
 from adelta.kernel.actions.json import ADD_JSON_NAMES, REMOVE_JSON_NAMES
+from adelta.kernel.table_properties import TableProperties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["REMOVE_COLUMNS", "add_columns", "checkpoint_schema"]
+__all__ = [
+    "REMOVE_COLUMNS",
+    "add_columns",
+    "checkpoint_schema",
+    "manifest_schema",
+    "sidecar_schema",
+    "statistics_kept",
+]
 
 REMOVE_COLUMNS = tuple(name for name in REMOVE_SCHEMA.names if name not in ("stats", "tags"))
 """The columns of `REMOVE_SCHEMA` that checkpoints keep."""
@@ -45,6 +54,27 @@ _TXN = pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated
 _DOMAIN = pa.struct(
     [("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())]
 )
+_CHECKPOINT_METADATA = pa.struct([("version", pa.int64()), ("tags", STRING_MAP)])
+_SIDECAR = pa.struct(
+    [
+        ("path", pa.string()),
+        ("sizeInBytes", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("tags", STRING_MAP),
+    ]
+)
+
+
+def statistics_kept(properties: TableProperties) -> tuple[bool, bool]:
+    """Whether a checkpoint keeps statistics as JSON text, and whether as typed columns.
+
+    A table that gives up the text and says nothing of the columns gets these: otherwise a
+    checkpoint would lose what the commits before it said of their files.
+    """
+    as_json = properties.checkpoint_write_stats_as_json
+    as_struct = TableProperties.checkpoint_write_stats_as_struct
+    said = as_struct.text(properties.configuration) is not None
+    return as_json, as_struct.read(properties.configuration) if said else not as_json
 
 
 def add_columns(*, stats: bool) -> tuple[str, ...]:
@@ -58,12 +88,29 @@ def checkpoint_schema(*, stats: bool, parsed: Sequence[pa.Field[Any]] = ()) -> p
     `stats` says whether statistics are kept as JSON text, `parsed` are further fields of `add`:
     `partitionValues_parsed` and `stats_parsed`.
     """
+    add, remove = sidecar_schema(stats=stats, parsed=parsed)
+    singletons: list[pa.Field[Any]] = [
+        pa.field("metaData", _METADATA),
+        pa.field("protocol", _PROTOCOL),
+        pa.field("domainMetadata", _DOMAIN),
+    ]
+    return pa.schema([pa.field("txn", _TXN), add, remove, *singletons])
+
+
+def sidecar_schema(*, stats: bool, parsed: Sequence[pa.Field[Any]] = ()) -> pa.Schema:
+    """The schema of a sidecar: file actions alone; see `checkpoint_schema`."""
     add = [*_renamed(ADD_SCHEMA, add_columns(stats=stats), ADD_JSON_NAMES), *parsed]
+    remove = _renamed(REMOVE_SCHEMA, REMOVE_COLUMNS, REMOVE_JSON_NAMES)
+    return pa.schema([("add", pa.struct(add)), ("remove", pa.struct(remove))])
+
+
+def manifest_schema() -> pa.Schema:
+    """The schema of a V2 checkpoint's manifest in Parquet: everything but file actions."""
     return pa.schema(
         [
+            ("checkpointMetadata", _CHECKPOINT_METADATA),
+            ("sidecar", _SIDECAR),
             ("txn", _TXN),
-            ("add", pa.struct(add)),
-            ("remove", pa.struct(_renamed(REMOVE_SCHEMA, REMOVE_COLUMNS, REMOVE_JSON_NAMES))),
             ("metaData", _METADATA),
             ("protocol", _PROTOCOL),
             ("domainMetadata", _DOMAIN),

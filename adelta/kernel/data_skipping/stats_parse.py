@@ -131,6 +131,8 @@ def _json_type(data_type: t.DataType) -> pa.DataType:
         return pa.int64()
     if data_type in (t.FLOAT, t.DOUBLE):
         return pa.float64()
+    if data_type == t.BOOLEAN:
+        return pa.bool_()
     return to_arrow_type(data_type) if isinstance(data_type, t.DecimalType) else pa.string()
 
 
@@ -221,6 +223,8 @@ def _value(stats: Any, statistic: Statistic) -> Any:
             stats = Decimal(stats)
         except InvalidOperation:
             return None
+    if kind == t.BOOLEAN:
+        return stats if isinstance(stats, bool) else None
     if isinstance(stats, bool) or not isinstance(stats, int | float | Decimal):
         return None
     return _number(stats, kind, up=statistic.kind == MAX_VALUES)

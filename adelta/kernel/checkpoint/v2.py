@@ -1,0 +1,93 @@
+"""The manifest of a V2 checkpoint: everything but file actions, and which sidecars hold these.
+
+It is a JSON file with an action a line, or Parquet (PROTOCOL.md, "V2 Spec").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+import pyarrow as pa
+
+from adelta.kernel.actions.json import encode_commit
+from adelta.kernel.actions.sidecar import CheckpointMetadata, Sidecar
+from adelta.kernel.checkpoint.classic import singleton_bodies
+from adelta.kernel.checkpoint.schema import manifest_schema
+
+if TYPE_CHECKING:
+    from adelta.kernel.actions.domain_metadata import DomainMetadata
+    from adelta.kernel.actions.json import Action
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.actions.set_transaction import SetTransaction
+
+__all__ = ["V2Manifest"]
+
+_RECORDED = 30  # actions, or sidecars, that the hint repeats at most
+
+
+@dataclass(frozen=True, slots=True)
+class V2Manifest:
+    """What the manifest says. `num_file_actions` are in the `sidecars`, `num_adds` of them adds."""
+
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    transactions: tuple[SetTransaction, ...]
+    domains: tuple[DomainMetadata, ...]
+    sidecars: tuple[Sidecar, ...]
+    num_file_actions: int
+    num_adds: int
+
+    @property
+    def sidecar_bytes(self) -> int:
+        """Bytes in the sidecars."""
+        return sum(sidecar.size_in_bytes for sidecar in self.sidecars)
+
+    @property
+    def checkpoint_metadata(self) -> CheckpointMetadata:
+        """The action that makes it a V2 checkpoint."""
+        return CheckpointMetadata(
+            self.version,
+            {
+                "sidecarNumActions": str(self.num_file_actions),
+                "sidecarSizeInBytes": str(self.sidecar_bytes),
+                "numOfAddFiles": str(self.num_adds),
+            },
+        )
+
+    @property
+    def actions(self) -> tuple[Action, ...]:
+        """Every line of the manifest."""
+        live = tuple(domain for domain in self.domains if not domain.removed)
+        others: tuple[Action, ...] = (self.protocol, self.metadata, *self.transactions, *live)
+        return (self.checkpoint_metadata, *self.sidecars, *others)
+
+    def to_json(self) -> bytes:
+        """The manifest as a JSON file."""
+        return encode_commit(self.actions)
+
+    def to_table(self) -> pa.Table:
+        """The manifest as rows of `manifest_schema`."""
+        tagged: list[dict[str, Any]] = [
+            {kind: body | {"tags": list(body["tags"].items())}}
+            for kind, body in (
+                ("checkpointMetadata", self.checkpoint_metadata.to_json()),
+                *(("sidecar", sidecar.to_json()) for sidecar in self.sidecars),
+            )
+        ]
+        singletons = singleton_bodies(self.protocol, self.metadata, self.transactions, self.domains)
+        return pa.Table.from_pylist([*tagged, *singletons], schema=manifest_schema())
+
+    def recorded(self, size: int, modification_time: int) -> dict[str, Any]:
+        """What the hint records of a manifest of `size` bytes, beside its path."""
+        body: dict[str, Any] = {"sizeInBytes": size, "modificationTime": modification_time}
+        others = [a for a in self.actions if not isinstance(a, Sidecar)]
+        if len(others) <= _RECORDED:
+            lines = encode_commit(others).splitlines()
+            body["nonFileActions"] = [orjson.loads(line) for line in lines]
+        if len(self.sidecars) <= _RECORDED:
+            body["sidecarFiles"] = [sidecar.to_json() for sidecar in self.sidecars]
+        return body

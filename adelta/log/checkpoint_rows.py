@@ -1,0 +1,113 @@
+"""The rows of a checkpoint as they are written: live files and tombstones, slice by slice.
+
+Memory holds the slices under way, never all files; what has been read before is not read again.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING, TypeAlias
+
+from adelta._concurrency import in_thread
+from adelta.kernel.checkpoint.classic import add_rows, kept_tombstones, remove_rows
+from adelta.kernel.checkpoint.parts import by_part
+from adelta.kernel.checkpoint.schema import checkpoint_schema, sidecar_schema, statistics_kept
+from adelta.log.checkpoint_columns import ParsedColumns
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator
+
+    import pyarrow as pa
+
+    from adelta.kernel.table_configuration import TableConfiguration
+    from adelta.log.state import LogState
+
+__all__ = ["CheckpointRows"]
+
+_SLICE = 64 * 1024
+_Clusters: TypeAlias = "list[tuple[int, pa.Table]]"
+
+
+class CheckpointRows:
+    """The file actions of `state` as a checkpoint of it holds them at `now_ms`.
+
+    `num_adds` and `num_removes` count what has been yielded.
+    """
+
+    def __init__(self, state: LogState, configuration: TableConfiguration, now_ms: int) -> None:
+        self._state = state
+        self._now_ms = now_ms
+        self._retention_ms = configuration.properties.deleted_file_retention_ms
+        as_json, as_struct = statistics_kept(configuration.properties)
+        self._parsed = ParsedColumns(configuration) if as_struct else None
+        fields = self._parsed.fields if self._parsed else ()
+        self.schema = checkpoint_schema(stats=as_json, parsed=fields)
+        self.sidecar_schema = sidecar_schema(stats=as_json, parsed=fields)
+        self.num_adds = self.num_removes = 0
+
+    async def count(self) -> int:
+        """How many rows `batches` will yield."""
+        if self._state.files_loaded:
+            found = (await self._state.files()).num_files
+        else:
+            async with aclosing(self._state.file_batches(columns=["path"])) as tables:
+                found = sum([table.num_rows async for table in tables])
+        async with aclosing(self._tombstones()) as tables:
+            return found + sum([table.num_rows async for table in tables])
+
+    async def batches(self, schema: pa.Schema) -> AsyncGenerator[pa.Table, None]:
+        """Rows of `schema`, one of this object's two: files first, then tombstones.
+
+        Raises:
+            InvalidTableError: an earlier checkpoint is damaged.
+        """
+        async with aclosing(self.clustered(schema, 1)) as batches:
+            async for ((_, batch),) in batches:
+                yield batch
+
+    async def clustered(
+        self, schema: pa.Schema, parts: int
+    ) -> AsyncGenerator[list[tuple[int, pa.Table]], None]:
+        """The same rows by the part of a checkpoint, counted from 0, that they belong to.
+
+        Raises:
+            InvalidTableError: an earlier checkpoint is damaged.
+        """
+
+        def adds(slice_: pa.Table) -> pa.Table:
+            return add_rows(schema, slice_, self._parsed.of(slice_) if self._parsed else None)
+
+        def removes(slice_: pa.Table) -> pa.Table:
+            return remove_rows(schema, slice_)
+
+        def make(slice_: pa.Table, rows: Callable[[pa.Table], pa.Table]) -> _Clusters:
+            clusters = by_part(slice_, parts) if parts > 1 else [(0, slice_)]
+            return [(part, rows(some)) for part, some in clusters]
+
+        async with aclosing(self._files()) as files:
+            async for table in files:
+                for slice_ in _slices(table):
+                    self.num_adds += slice_.num_rows
+                    yield await in_thread(make, slice_, adds)
+        async with aclosing(self._tombstones()) as tombstones:
+            async for table in tombstones:
+                for slice_ in _slices(table):
+                    self.num_removes += slice_.num_rows
+                    yield await in_thread(make, slice_, removes)
+
+    async def _files(self) -> AsyncGenerator[pa.Table, None]:
+        if self._state.files_loaded:
+            yield (await self._state.files()).table
+            return
+        async with aclosing(self._state.file_batches()) as tables:
+            async for table in tables:
+                yield table
+
+    async def _tombstones(self) -> AsyncGenerator[pa.Table, None]:
+        async with aclosing(self._state.tombstone_batches()) as tables:
+            async for table in tables:
+                yield await in_thread(kept_tombstones, table, self._now_ms, self._retention_ms)
+
+
+def _slices(table: pa.Table) -> Iterator[pa.Table]:
+    return (table.slice(start, _SLICE) for start in range(0, table.num_rows, _SLICE))
