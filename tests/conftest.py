@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.second_opinion import compare_readers, tables_below
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # The same examples every time, so that a run says something of the code alone, and no limits of
 # time, which say something of the machine. `HYPOTHESIS_PROFILE=random` searches further.
@@ -27,3 +32,14 @@ pytest_plugins = ["tests.support.s3_server"]
 def anyio_backend() -> tuple[str, dict[str, Any]]:
     """Plain asyncio, as most users have it; with `ADELTA_TEST_UVLOOP=1` it is uvloop."""
     return "asyncio", {"use_uvloop": os.environ.get("ADELTA_TEST_UVLOOP") == "1"}
+
+
+@pytest.fixture(autouse=True)
+def second_opinion(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test has written to `tmp_path` is read back by other readers than adelta."""
+    folder = request.getfixturevalue("tmp_path") if "tmp_path" in request.fixturenames else None
+    failed = request.session.testsfailed
+    yield
+    if folder is not None and request.session.testsfailed == failed:
+        for root in tables_below(folder):
+            compare_readers(root)
