@@ -4,6 +4,7 @@
 alone, all at once, and decodes them in a worker thread. Guarantees:
 
 * Only the column chunks asked for leave the store; what the footer's read brought along is used.
+* Arrow reads the chunks of a file of this machine by itself, so that no byte of them is copied.
 * Nothing is held between reads but the footer and those few bytes, so any number of row groups can
   be read at the same time, and a caller bounds memory by `column_bytes` and `uncompressed_bytes`.
 * The event loop never decodes.
@@ -13,6 +14,7 @@ INT96 timestamps arrive as microseconds, field ids as the Arrow field metadata `
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -24,13 +26,15 @@ from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchError
 from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.byte_ranges import ByteRange, join_adjacent, subtract
+from adelta.parquet.chunk_ranges import chunk_ranges
 from adelta.parquet.columns import ColumnName, ColumnNode, ColumnTree
 from adelta.parquet.faults import reading
 from adelta.parquet.footer import DEFAULT_TAIL, fetch_footer
 from adelta.parquet.sparse_file import SparseFile
+from adelta.storage.object_store import LocalFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyarrow._parquet import ParquetReader
 
@@ -73,6 +77,8 @@ class FetchedColumns:
     row_groups: tuple[int, ...]
     columns: SelectedColumns
     pieces: tuple[tuple[int, memoryview], ...] = field(repr=False)
+    in_file: bool = False
+    """Whether `decode` reads the bytes by itself, of a file of this machine."""
 
 
 class ParquetFile:
@@ -242,8 +248,10 @@ class ParquetFile:
             found = await in_thread(self._chunk_ranges, chosen.leaves, groups)
         held = [self._held] if len(self._held[1]) else []
         wanted = join_adjacent(found, limit=_JOINED)
-        pieces = held + await self.fetch_bytes(subtract(wanted, _extents(held)))
-        return FetchedColumns(groups, chosen, tuple(pieces))
+        missing = subtract(wanted, _extents(held))
+        if missing and isinstance(self._store, LocalFiles):
+            return FetchedColumns(groups, chosen, (), in_file=True)
+        return FetchedColumns(groups, chosen, (*held, *await self.fetch_bytes(missing)))
 
     def decode(self, fetched: FetchedColumns) -> pa.Table:
         """The rows of what was fetched. CPU-heavy: call it in a worker thread.
@@ -258,18 +266,17 @@ class ParquetFile:
             return pa.table({"": pa.nulls(rows)}).select([])
         leaves, groups = list(fetched.columns.leaves), list(fetched.row_groups)
         self._check_memory(leaves, groups)
-        reader = _open_sparse(
-            SparseFile(self.path, self.size, fetched.pieces), self.path, self.metadata
-        )
-        with reading(self.path):
-            try:
-                # On threads of Arrow's own, the last reference to our file could be dropped there
-                # after the answer, and end a process that is about to exit.
-                table = reader.read_row_groups(groups, column_indices=leaves, use_threads=False)
-            except pa.ArrowNotImplementedError as error:
-                if "chunked array" not in str(error):
-                    raise
-                table = read_in_batches(reader, groups, leaves)
+        with self._source(fetched) as source:
+            reader = open_arrow_reader(self.path, source, self.metadata).reader
+            with reading(self.path):
+                try:
+                    # On threads of Arrow's own, the last reference to our file could be dropped
+                    # there after the answer, and end a process that is about to exit.
+                    table = reader.read_row_groups(groups, column_indices=leaves, use_threads=False)
+                except pa.ArrowNotImplementedError as error:
+                    if "chunked array" not in str(error):
+                        raise
+                    table = read_in_batches(reader, groups, leaves)
         rows = sum(self.metadata.row_group(group).num_rows for group in groups)
         if table.num_rows != rows:
             raise InvalidTableError(
@@ -278,6 +285,21 @@ class ParquetFile:
             )
         order = fetched.columns.order
         return table if order is None else table.select(list(order))
+
+    @contextmanager
+    def _source(self, fetched: FetchedColumns) -> Iterator[pa.NativeFile]:
+        """The bytes as Arrow reads them: what was fetched, or the file itself."""
+        if not fetched.in_file:
+            sparse: Any = SparseFile(self.path, self.size, fetched.pieces)
+            yield pa.PythonFile(sparse, mode="r")
+            return
+        assert isinstance(self._store, LocalFiles)
+        chunks = self._chunk_ranges(fetched.columns.leaves, fetched.row_groups)
+        with (
+            self._store.file_to_read(self.path, join_adjacent(chunks, limit=_JOINED)) as name,
+            pa.OSFile(name, mode="r") as file,  # type: ignore[arg-type]  # bytes do as well
+        ):
+            yield file
 
     async def read_row_group(
         self, row_group: int, columns: Sequence[ColumnName] | None = None
@@ -306,6 +328,14 @@ class ParquetFile:
         leaves = range(chain[-1].first_leaf, chain[-1].end_leaf)
         with reading(self.path):
             return tuple(self.metadata.schema.column(leaf).physical_type for leaf in leaves)
+
+    def locate(self, columns: SelectedColumns, row_groups: Sequence[int]) -> None:
+        """Find where all these chunks are, for less than one after the other. CPU-heavy.
+
+        Raises:
+            InvalidTableError: the metadata of a chunk is damaged.
+        """
+        self._chunk_ranges(columns.leaves, self._groups(row_groups))
 
     def column_bytes(
         self, columns: Sequence[ColumnName] | SelectedColumns | None, row_group: int
@@ -428,25 +458,15 @@ class ParquetFile:
         return selection
 
     def _chunk_ranges(self, leaves: Sequence[int], groups: Sequence[int]) -> list[ByteRange]:
-        """Where the store holds the leaves' chunks, by asking Arrow what it would read.
-
-        Arrow's reader judges the metadata of a chunk before it reads the chunk; its Python access
-        to that metadata ends the process where the metadata is damaged or encrypted. So a reader
-        over a file without any bytes goes first, and the read that it fails in is the range.
-        """
+        """Where the store holds the leaves' chunks."""
         pairs = [(group, leaf) for group in groups for leaf in leaves]
         unknown = [pair for pair in pairs if pair not in self._ranges]
         if unknown:
-            probe = SparseFile(self.path, self.size, ())
-            reader = _open_sparse(probe, self.path, self.metadata)
-            for group, leaf in unknown:
-                try:
-                    with reading(self.path):
-                        reader.read_row_groups([group], column_indices=[leaf], use_threads=False)
-                except InvalidUseError:
-                    if probe.missed is None:
-                        raise
-                self._ranges[group, leaf] = probe.take_missed() or (0, 0)
+            new_groups = list(dict.fromkeys(group for group, _ in unknown))
+            new_leaves = sorted({leaf for _, leaf in unknown})
+            self._ranges |= chunk_ranges(
+                self.path, self.size, self.metadata, new_groups, new_leaves
+            )
         return [self._ranges[pair] for pair in pairs]
 
     def held_bytes(self, start: int, end: int) -> memoryview | None:
@@ -474,11 +494,6 @@ class ParquetFile:
         return [
             (start, memoryview(answer)) for (start, _), answer in zip(ranges, answers, strict=True)
         ]
-
-
-def _open_sparse(file: SparseFile, path: str, metadata: pq.FileMetaData) -> ParquetReader:
-    source = pa.PythonFile(file, mode="r")  # type: ignore[arg-type]  # any object with the methods
-    return open_arrow_reader(path, source, metadata).reader
 
 
 def _describe(

@@ -1,8 +1,7 @@
 """Fetched ranges of an object, posing as the whole object to a synchronous reader.
 
 Arrow decodes in a worker thread, where nothing can be awaited. So the reader fetches first, and
-Arrow finds the bytes here. A read outside what was fetched raises, and is remembered in `missed`:
-a file without any bytes so tells what a reader is about to read.
+Arrow finds the bytes here. A read outside what was fetched raises.
 """
 
 from __future__ import annotations
@@ -42,8 +41,6 @@ class SparseFile:
         )
         self._starts = [start for start, _ in ordered]
         self._data = [data for _, data in ordered]
-        self.missed: tuple[int, int] | None = None
-        """The range that a read asked for in vain."""
 
     @property
     def closed(self) -> bool:
@@ -86,7 +83,7 @@ class SparseFile:
         """The next `length` bytes, or all that follow.
 
         Raises:
-            InvalidUseError: some of them were not fetched; `missed` says which.
+            InvalidUseError: some of them were not fetched.
         """
         return bytes(self._take(length))
 
@@ -94,14 +91,9 @@ class SparseFile:
         """The next `length` bytes as an Arrow buffer that shares the fetched memory.
 
         Raises:
-            InvalidUseError: some of them were not fetched; `missed` says which.
+            InvalidUseError: some of them were not fetched.
         """
         return pa.py_buffer(self._take(length))
-
-    def take_missed(self) -> tuple[int, int] | None:
-        """The range that a read last asked for in vain, once."""
-        missed, self.missed = self.missed, None
-        return missed
 
     def close(self) -> None:
         """Give back the fetched bytes."""
@@ -128,7 +120,6 @@ class SparseFile:
             at += len(part)
             index += 1
         if at < end:
-            self.missed = (start, end)
             raise InvalidUseError(
                 f"{self._path}: bytes {at:,} to {end:,} were read but never fetched from the store"
             )

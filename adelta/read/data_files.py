@@ -245,12 +245,14 @@ class _Opener:
             deciding = self._columns(self._plan.deciding, parquet)
             if len(deciding.leaves) == len(columns.leaves):
                 deciding = None
+        kept = self._skipping.kept(piece.file, parquet)
+        parquet.locate(columns, kept)
         groups = {
             group: (
                 parquet.column_bytes(columns, group),
                 parquet.uncompressed_bytes(columns, group),
             )
-            for group in self._skipping.kept(piece.file, parquet)
+            for group in kept
         }
         return columns, deciding, groups
 

@@ -43,6 +43,7 @@ _FILES_PER_HOP = 128
 _PAGE = 1000
 _BYTES_PER_HOP = 4 << 20
 _TEMPORARY = ".adelta-tmp-"
+_ADVISE = hasattr(os, "posix_fadvise")  # not on macOS
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
@@ -116,6 +117,19 @@ class LocalStore:
         if length < 1:
             raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
         return await in_io_thread(_read_suffix, self._file(path), length)
+
+    @contextlib.contextmanager
+    def file_to_read(self, path: str, ranges: Sequence[tuple[int, int]] = ()) -> Iterator[bytes]:
+        """The name of the object's file, for a worker thread that reads `ranges` of it by itself.
+
+        The system begins at once to read the ranges from the disk. Raises: ObjectNotFoundError.
+        """
+        file = self._file(path)
+        with _opened(file) as (descriptor, _):
+            if _ADVISE:
+                for start, end in ranges:
+                    os.posix_fadvise(descriptor, start, end - start, os.POSIX_FADV_WILLNEED)
+            yield os.fsencode(file)
 
     async def head(self, path: str) -> ObjectMeta:
         """What the file system says of the file. Raises: ObjectNotFoundError."""

@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
+    from contextlib import AbstractContextManager
 
-__all__ = ["ObjectMeta", "ObjectStore", "SuffixRead"]
+__all__ = ["LocalFiles", "ObjectMeta", "ObjectStore", "SuffixRead"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,4 +125,18 @@ class ObjectStore(Protocol):
 
     async def aclose(self) -> None:
         """Give back connections. Calling it again does nothing."""
+        ...
+
+
+@runtime_checkable
+class LocalFiles(Protocol):
+    """What a store offers beside the port where its objects are files of this machine."""
+
+    def file_to_read(
+        self, path: str, ranges: Sequence[tuple[int, int]] = ()
+    ) -> AbstractContextManager[bytes]:
+        """The name of the object's file, for a worker thread that reads `ranges` of it by itself.
+
+        Raises: ObjectNotFoundError.
+        """
         ...
