@@ -33,7 +33,8 @@ from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.data_skipping.prune import Skipping
 from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.table_features import DOMAIN_METADATA
+from adelta.kernel.table_features import DOMAIN_METADATA, check_change
+from adelta.kernel.table_state import TableState
 from adelta.kernel.transaction.conflict_checker import already_applied
 from adelta.kernel.transaction.isolation import isolation_level
 from adelta.kernel.transaction.precommit import check_staged
@@ -368,13 +369,19 @@ class Transaction:
         Raises:
             InvalidUseError: the transaction is not open, or files have been staged before.
             UnsupportedFeatureError: the table would need a feature that adelta does not have.
+            InvalidPropertyError: a feature of the table does not allow such properties.
+            SchemaMismatchError: a feature of the table does not allow such a schema.
+            InvalidTableError: ids or physical names of columns are wrong.
         """
         self._check_open("update_metadata")
         if self._staging.touched:
             raise InvalidUseError("update_metadata() comes before the files that it is for")
-        root = self._based_on().root
-        changed = TableConfiguration(protocol or self._based_on().protocol, metadata)
-        changed.check_writable(root)
+        before = self._based_on()
+        changed = TableConfiguration(protocol or before.protocol, metadata)
+        changed.check_writable(before.root)
+        check_change(
+            TableState(before.protocol, before.metadata), TableState(changed.protocol, metadata)
+        )
         self._staging.metadata = metadata
         self._staging.protocol = protocol
 

@@ -3,14 +3,17 @@
 from adelta.operations.add_columns import add_columns
 from adelta.operations.add_feature import add_feature
 from adelta.operations.alter import AlterMetrics
+from adelta.operations.change_column import change_column
 from adelta.operations.checkpoint import CheckpointMetrics, checkpoint
 from adelta.operations.constraints import add_constraint, drop_constraint
 from adelta.operations.create import create_table
 from adelta.operations.detail import TableDetail, detail
+from adelta.operations.drop_columns import drop_columns
 from adelta.operations.drop_feature import drop_feature
 from adelta.operations.fsck import FsckProblem, FsckReport, fsck
 from adelta.operations.history import HistoryEntry, history
 from adelta.operations.identity_column import identity_column
+from adelta.operations.rename_column import rename_column
 from adelta.operations.set_properties import set_properties, unset_properties
 from adelta.operations.write import WriteMetrics, write_table
 
@@ -25,14 +28,17 @@ __all__ = [
     "add_columns",
     "add_constraint",
     "add_feature",
+    "change_column",
     "checkpoint",
     "create_table",
     "detail",
+    "drop_columns",
     "drop_constraint",
     "drop_feature",
     "fsck",
     "history",
     "identity_column",
+    "rename_column",
     "set_properties",
     "unset_properties",
     "write_table",

@@ -1,16 +1,20 @@
-"""ADD COLUMNS: columns and fields of structs, behind the others."""
+"""ADD COLUMNS: columns and fields of structs."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adelta.errors import SchemaMismatchError
+from adelta.errors import InvalidOptionError, SchemaMismatchError
+from adelta.kernel.schema.alteration import change_type, insert_fields, shown, type_at
+from adelta.kernel.schema.column_mapping import without_mapping
 from adelta.kernel.schema.evolution import merge_schemas
 from adelta.kernel.schema.json import schema_to_string, type_to_json
 from adelta.kernel.schema.types import StructType
+from adelta.kernel.table_configuration import TableConfiguration
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.create import ArrowSchema, delta_schema
+from adelta.operations.dependents import column_path
 from adelta.operations.evolve import stage_metadata
 from adelta.transaction import describe
 
@@ -35,23 +39,31 @@ async def add_columns(
     table: Table | str,
     columns: ArrowSchema | StructType,
     *,
+    parent: str | None = None,
+    first: bool = False,
+    after: str | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> AlterMetrics:
     """Add the columns of a schema to a table, where the rows that are there have nulls.
 
-    A struct that the table has already gains the fields that `columns` gives it.
+    They become fields of the struct `parent`, where one is named (``address``, ``prices.element``).
+    A struct that is there already gains the fields that `columns` gives it. New columns stand
+    behind the others, or with `first` in front of them, or behind the one that `after` names.
 
     Raises:
         TableNotFoundError: there is no table.
         SchemaMismatchError: a column is there already, forbids nulls, is computed from others, or
-            has a name that is not allowed.
-        InvalidOptionError: `columns` is no schema.
+            has a name that is not allowed; or there is no struct `parent` or no column `after`.
+        InvalidOptionError: `columns` is no schema, or both `first` and `after` are given.
         UnsupportedFeatureError: the table would need a feature that adelta does not have.
         CommitConflictError: another commit came first and the work has to be done again.
         StorageError: the store refused or failed.
     """
-    new = columns if isinstance(columns, StructType) else delta_schema(columns)
+    if first and after is not None:
+        raise InvalidOptionError("first and after both say where columns go; choose one")
+    given = columns if isinstance(columns, StructType) else delta_schema(columns)
+    new = without_mapping(given)  # ids are this table's to give
     async with altering(
         table,
         "ADD COLUMNS",
@@ -60,12 +72,31 @@ async def add_columns(
         storage_options=storage_options,
     ) as (tx, _):
         before = tx.metadata.schema
-        added = list(_added(before, new, ""))
-        describe(tx, columns=[{"column": _described(path, field)} for path, field in added])
+        path = column_path(before, parent) if parent is not None else ()
+        struct = type_at(before, path)
+        if not isinstance(struct, StructType):
+            raise SchemaMismatchError(
+                f"{shown(path)!r} is of type {struct}, which has no fields to add to; name a struct"
+            )
+        added = list(_added(struct, new, ".".join(path)))
+        place = {"position": "FIRST" if first else f"AFTER {after}"} if first or after else {}
+        describe(tx, columns=[{"column": _described(p, f), **place} for p, f in added])
         if added:
-            merged = merge_schemas(before, new)
-            stage_metadata(tx, replace(tx.metadata, schema_string=schema_to_string(merged)))
+            mapped = TableConfiguration(tx.protocol, tx.metadata).column_mapping_mode != "none"
+            merged = merge_schemas(struct, new, mapped=mapped)
+            if first or after is not None:
+                merged = _placed(struct, merged, after)
+            schema = change_type(before, path, lambda _: merged)
+            assert isinstance(schema, StructType)
+            stage_metadata(tx, replace(tx.metadata, schema_string=schema_to_string(schema)))
     return AlterMetrics(tx.version)
+
+
+def _placed(before: StructType, merged: StructType, after: str | None) -> StructType:
+    """`merged`, in which the columns that `before` lacks stand behind `after`; None is in front."""
+    there = StructType(tuple(f for f in merged if before.field(f.name) is not None))
+    new = tuple(f for f in merged if before.field(f.name) is None)
+    return insert_fields(there, (), new, after)
 
 
 def _added(current: StructType, new: StructType, path: str) -> Iterator[tuple[str, StructField]]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.nodes import Node
     from adelta.table import Table
 
-__all__ = ["add_constraint", "drop_constraint"]
+__all__ = ["add_constraint", "drop_constraint", "violations"]
 
 
 async def add_constraint(
@@ -69,7 +69,7 @@ async def add_constraint(
         files = await tx.read()
         bind_predicate(condition, tx.metadata.schema)
         configuration = TableConfiguration(tx.protocol, tx.metadata)
-        broken = await _violations(opened, configuration, files, condition)
+        broken = await violations(opened, configuration, files, condition)
         if broken:
             raise InvariantViolationError(
                 f"{broken} rows of {opened.uri} do not satisfy {expression}, so it cannot become "
@@ -123,10 +123,14 @@ def _key(metadata: Metadata, name: str) -> str | None:
     return next((key for key in metadata.configuration if key.lower() == wanted), None)
 
 
-async def _violations(
+async def violations(
     table: Table, configuration: TableConfiguration, files: Sequence[AddFile], condition: Node
 ) -> int:
-    """How many rows of `files` do not satisfy `condition`."""
+    """How many rows of `files` do not satisfy `condition`.
+
+    Raises:
+        InvalidExpressionError: the condition does not fit the schema.
+    """
     plan = plan_columns(
         configuration.schema,
         columns=[],

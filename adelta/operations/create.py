@@ -23,13 +23,13 @@ from adelta.kernel.staged import StagedChanges
 from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
-    ROW_TRACKING,
+    COLUMN_MAPPING_MODE,
+    check_change,
     check_identity_columns,
-    is_supported,
+    completed_metadata,
     protocol_for_new_table,
     stored_properties,
     validate_properties,
-    with_row_id_columns,
 )
 from adelta.kernel.table_state import TableState
 from adelta.operations.evolve import partition_names
@@ -170,10 +170,10 @@ def new_table(
         InvalidPropertyError: a property is unknown or has a value that is not allowed.
         UnsupportedFeatureError: the table would need a feature that adelta does not have.
     """
-    check_column_names(schema)
+    asked = validate_properties(properties)
+    check_column_names(schema, mapped=COLUMN_MAPPING_MODE.read(asked) != "none")
     partition_columns = partition_names(schema, partition_by)
     check_identity_columns(schema, partition_columns)
-    asked = validate_properties(properties)
     stored = stored_properties(asked)
     metadata = Metadata(
         id=str(uuid.uuid4()),
@@ -185,8 +185,7 @@ def new_table(
         created_time=clock.now_ms(),
     )
     protocol = protocol_for_new_table(schema, asked)
-    if is_supported(ROW_TRACKING, protocol):
-        metadata = with_row_id_columns(TableState(protocol, metadata), str(uuid.uuid4()))
+    metadata = completed_metadata(None, metadata, protocol, lambda: str(uuid.uuid4()))
     if parameters is None:
         parameters = {
             "isManaged": "false",
@@ -204,6 +203,7 @@ def new_table(
     )
     configuration = table_configuration(staged)
     configuration.check_writable("the new table")
+    check_change(None, TableState(protocol, metadata))
     check_stats_columns(schema, configuration.properties, partition_columns)
     return staged
 

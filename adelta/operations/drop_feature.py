@@ -27,7 +27,7 @@ from adelta.kernel.table_features import (
 from adelta.kernel.table_state import TableState
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.operations.alter import AlterMetrics, altering, opened
-from adelta.operations.staging import commit_nothing, move_rows, stage_domain
+from adelta.operations.staging import commit_nothing, move_rows, stage_cleaned, stage_domain
 from adelta.table import Table, latest_state
 from adelta.transaction import add_again
 
@@ -132,7 +132,7 @@ async def _clean(
         marked = [f for f in files if any(_has(f, column) for column in removal.cleared)]
         cleaned = removal.cleaned(before.metadata)
         if cleaned != before.metadata:
-            tx.update_metadata(cleaned)
+            stage_cleaned(tx, cleaned)
         if removal.domains is None:
             for domain in await (await latest_state(handle)).domain_metadata():
                 stage_domain(tx, domain, None)

@@ -12,20 +12,18 @@ from typing import TYPE_CHECKING
 
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.partition import can_partition
+from adelta.kernel.schema.column_mapping import adopt_mapping
 from adelta.kernel.schema.evolution import merge_schemas
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.names import check_column_names
 from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
-    ROW_TRACKING,
     TYPE_WIDENING,
-    is_supported,
+    completed_metadata,
     upgraded_protocol,
-    with_row_id_columns,
 )
 from adelta.kernel.table_properties import TableProperties
-from adelta.kernel.table_state import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,7 +73,10 @@ def overwrite_schema(tx: Transaction, data: StructType, partition_by: Sequence[s
             f"the table is partitioned by {lost[0]!r}, which the new schema does not have; say by "
             "partition_by what to partition it by, or () for nothing"
         )
-    check_column_names(data)
+    mapped = TableConfiguration(tx.protocol, before).column_mapping_mode != "none"
+    check_column_names(data, mapped=mapped)
+    if mapped:
+        data = adopt_mapping(data, before.schema)
     after = replace(
         before,
         schema_string=schema_to_string(data),
@@ -99,9 +100,9 @@ def stage_metadata(
         InvalidPropertyError: a property has a value that is not allowed.
     """
     protocol = upgraded_protocol(tx.protocol, tx.metadata, after, asked)
-    if is_supported(ROW_TRACKING, protocol or tx.protocol):
-        state = TableState(protocol or tx.protocol, after)
-        after = with_row_id_columns(state, str(uuid.uuid4()))
+    after = completed_metadata(
+        tx.metadata, after, protocol or tx.protocol, lambda: str(uuid.uuid4())
+    )
     if protocol is not None or after != tx.metadata:
         tx.update_metadata(after, protocol)
 

@@ -17,18 +17,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.storage.roots import StoreRoots
     from adelta.transaction import Transaction
 
-__all__ = ["commit_nothing", "copied_rows", "move_rows", "stage_domain"]
+__all__ = ["commit_nothing", "copied_rows", "move_rows", "stage_cleaned", "stage_domain"]
 
 
 def commit_nothing(transaction: Transaction) -> None:
     """Let the transaction become a version even if it changes nothing."""
     transaction._check_open("commit_nothing")
     transaction._staging.touched = True
+
+
+def stage_cleaned(transaction: Transaction, metadata: Metadata) -> None:
+    """Stage metadata that no longer use a feature, whatever that feature says of it."""
+    transaction._check_open("stage_cleaned")
+    transaction._staging.metadata = metadata
 
 
 def stage_domain(transaction: Transaction, domain: str, configuration: str | None) -> None:

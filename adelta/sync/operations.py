@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING
 
 from adelta.operations.add_columns import add_columns as _add_columns
 from adelta.operations.add_feature import add_feature as _add_feature
+from adelta.operations.change_column import change_column as _change_column
 from adelta.operations.checkpoint import checkpoint as _checkpoint
 from adelta.operations.constraints import add_constraint as _add_constraint
 from adelta.operations.constraints import drop_constraint as _drop_constraint
 from adelta.operations.create import create_table as _create_table
 from adelta.operations.detail import detail as _detail
+from adelta.operations.drop_columns import drop_columns as _drop_columns
 from adelta.operations.drop_feature import drop_feature as _drop_feature
 from adelta.operations.fsck import fsck as _fsck
 from adelta.operations.history import history as _history
+from adelta.operations.rename_column import rename_column as _rename_column
 from adelta.operations.set_properties import set_properties as _set_properties
 from adelta.operations.set_properties import unset_properties as _unset_properties
 from adelta.operations.write import write_table as _write_table
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from adelta.kernel.expressions.dnf import Where
-    from adelta.kernel.schema.types import StructType
+    from adelta.kernel.schema.types import DataType, StructType
     from adelta.operations.alter import AlterMetrics
     from adelta.operations.checkpoint import CheckpointMetrics
     from adelta.operations.create import ArrowSchema
@@ -44,13 +47,16 @@ __all__ = [
     "add_columns",
     "add_constraint",
     "add_feature",
+    "change_column",
     "checkpoint",
     "create_table",
     "detail",
+    "drop_columns",
     "drop_constraint",
     "drop_feature",
     "fsck",
     "history",
+    "rename_column",
     "set_properties",
     "unset_properties",
     "write_table",
@@ -61,18 +67,23 @@ def add_columns(
     table: Table | str,
     columns: ArrowSchema | StructType,
     *,
+    parent: str | None = None,
+    first: bool = False,
+    after: str | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> AlterMetrics:
     """Add the columns of a schema to a table, where the rows that are there have nulls.
 
-    A struct that the table has already gains the fields that `columns` gives it.
+    They become fields of the struct `parent`, where one is named (``address``, ``prices.element``).
+    A struct that is there already gains the fields that `columns` gives it. New columns stand
+    behind the others, or with `first` in front of them, or behind the one that `after` names.
 
     Raises:
         TableNotFoundError: there is no table.
         SchemaMismatchError: a column is there already, forbids nulls, is computed from others, or
-            has a name that is not allowed.
-        InvalidOptionError: `columns` is no schema.
+            has a name that is not allowed; or there is no struct `parent` or no column `after`.
+        InvalidOptionError: `columns` is no schema, or both `first` and `after` are given.
         UnsupportedFeatureError: the table would need a feature that adelta does not have.
         CommitConflictError: another commit came first and the work has to be done again.
         StorageError: the store refused or failed.
@@ -81,6 +92,9 @@ def add_columns(
         _add_columns,
         unwrap(table),
         columns,
+        parent=parent,
+        first=first,
+        after=after,
         user_metadata=user_metadata,
         storage_options=storage_options,
     )
@@ -143,6 +157,55 @@ def add_feature(
         _add_feature,
         unwrap(table),
         name,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
+
+
+def change_column(
+    table: Table | str,
+    column: str,
+    *,
+    type: DataType | pa.DataType | None = None,
+    nullable: bool | None = None,
+    comment: str | None = None,
+    default: str | None = None,
+    first: bool = False,
+    after: str | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Change a column, or a field inside one (``address.city``, ``prices.element``).
+
+    What is None stays as it is. A `type` is a wider one, which the table has to allow
+    (`delta.enableTypeWidening`). With `nullable` false all rows that are there are read, and none
+    may have a null; a field of a struct may still be missing where the struct is null. `comment`
+    and `default`, a constant in Spark SQL for rows that leave the column out, are taken away by an
+    empty text. The column moves in front of the others with `first`, or behind the one beside it
+    that `after` names.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        SchemaMismatchError: there is no such column, or it cannot have that type or place.
+        InvalidUseError: the table does not allow wider types, or a constraint or a generated
+            column depends on the column, and so on its type.
+        InvariantViolationError: a null is there in a column that is to hold none.
+        InvalidExpressionError: the default is no constant that fits the column.
+        InvalidOptionError: `column` is no name, or both `first` and `after` are given.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(
+        _change_column,
+        unwrap(table),
+        column,
+        type=type,
+        nullable=nullable,
+        comment=comment,
+        default=default,
+        first=first,
+        after=after,
         user_metadata=user_metadata,
         storage_options=storage_options,
     )
@@ -215,6 +278,40 @@ def detail(table: Table) -> TableDetail:
         InvalidTableError: the log is damaged.
     """
     return _portal.call(_detail, unwrap(table))
+
+
+def drop_columns(
+    table: Table | str,
+    columns: Iterable[str],
+    *,
+    if_exists: bool = False,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Remove columns, or fields of structs (``address.city``), from a table.
+
+    Their values stay in the files that are there, and nobody reads them any more. The table has to
+    map its columns (`delta.columnMapping.mode`). Columns that are not there are an error, unless
+    `if_exists`.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        SchemaMismatchError: there is no such column, or none would be left.
+        InvalidUseError: the table does not map its columns, is partitioned or clustered by one of
+            them, or a constraint or a generated column depends on it.
+        InvalidOptionError: a name is none, or there is none.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(
+        _drop_columns,
+        unwrap(table),
+        columns,
+        if_exists=if_exists,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
 
 
 def drop_constraint(
@@ -305,6 +402,41 @@ def history(table: Table, limit: int | None = None) -> list[HistoryEntry]:
         InvalidTableError: the log is damaged.
     """
     return _portal.call(_history, unwrap(table), limit)
+
+
+def rename_column(
+    table: Table | str,
+    column: str,
+    new_name: str,
+    *,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Give a column another name.
+
+    `column` may be a field of a struct, with dots between the names (``address.city``), and the
+    steps ``element``, ``key`` and ``value`` lead into arrays and maps; a name that holds a dot is
+    put between backticks. `new_name` is the new last name alone. The table has to map its columns
+    (`delta.columnMapping.mode`).
+
+    Raises:
+        TableNotFoundError: there is no table.
+        SchemaMismatchError: there is no such column, or the new name is taken.
+        InvalidUseError: the table does not map its columns, or a constraint or a generated column
+            depends on the column.
+        InvalidOptionError: `column` is no name.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(
+        _rename_column,
+        unwrap(table),
+        column,
+        new_name,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
 
 
 def set_properties(

@@ -212,6 +212,9 @@ class Transaction(Handle[_AsyncTransaction]):
         Raises:
             InvalidUseError: the transaction is not open, or files have been staged before.
             UnsupportedFeatureError: the table would need a feature that adelta does not have.
+            InvalidPropertyError: a feature of the table does not allow such properties.
+            SchemaMismatchError: a feature of the table does not allow such a schema.
+            InvalidTableError: ids or physical names of columns are wrong.
         """
         _portal.run(self._async().update_metadata, metadata, protocol)
 

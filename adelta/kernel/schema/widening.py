@@ -5,18 +5,19 @@ Files written before a change hold the narrower type; `conform` converts their v
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidTableError, UnsupportedFeatureError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
-from adelta.kernel.schema.json import data_type_from_json
+from adelta.kernel.schema.json import data_type_from_json, type_to_json
 from adelta.kernel.schema.names import walk_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["TYPE_CHANGES_KEY", "can_widen", "check_type_changes"]
+__all__ = ["TYPE_CHANGES_KEY", "can_widen", "check_type_changes", "with_type_changes"]
 
 TYPE_CHANGES_KEY = "delta.typeChanges"
 """Field metadata: the changes of its type, each with `fromType`, `toType` and maybe `fieldPath`."""
@@ -42,6 +43,51 @@ def can_widen(before: t.DataType, after: t.DataType) -> bool:
             return _INTEGERS.index(after) > _INTEGERS.index(before)
         return after == t.DOUBLE and before != t.LONG
     return (before, after) in ((t.FLOAT, t.DOUBLE), (t.DATE, t.TIMESTAMP_NTZ))
+
+
+def with_type_changes(before: t.StructType, after: t.StructType) -> t.StructType:
+    """`after`, whose fields tell how their types changed since `before`, behind what they told.
+
+    A change inside an array or a map is told by the nearest field above it. From ``void`` there is
+    nothing to tell, since no file holds it.
+    """
+    return t.StructType(tuple(_told(before.field(field.name), field) for field in after))
+
+
+def _told(before: t.StructField | None, field: t.StructField) -> t.StructField:
+    if before is None:
+        return field
+    changes: list[dict[str, object]] = []
+    made = _compared(before.type, field.type, (), changes)
+    metadata = field.metadata
+    if changes:
+        told = metadata.get(TYPE_CHANGES_KEY, [])
+        metadata = {**metadata, TYPE_CHANGES_KEY: [*told, *changes]}
+    return replace(field, type=made, metadata=metadata)
+
+
+def _compared(
+    before: t.DataType, after: t.DataType, path: tuple[str, ...], changes: list[dict[str, object]]
+) -> t.DataType:
+    match before, after:
+        case t.StructType(), t.StructType():
+            return with_type_changes(before, after)
+        case t.ArrayType(element), t.ArrayType(other):
+            inner = _compared(element, other, (*path, "element"), changes)
+            return replace(after, element_type=inner)
+        case t.MapType(key, value), t.MapType(other_key, other_value):
+            return replace(
+                after,
+                key_type=_compared(key, other_key, (*path, "key"), changes),
+                value_type=_compared(value, other_value, (*path, "value"), changes),
+            )
+    if before not in (after, t.VOID):
+        change: dict[str, object] = {
+            "fromType": type_to_json(before),
+            "toType": type_to_json(after),
+        }
+        changes.append({**change, "fieldPath": ".".join(path)} if path else change)
+    return after
 
 
 def check_type_changes(fields: Iterable[t.StructField]) -> None:

@@ -5,6 +5,7 @@ A new feature is its own file, its line in `FEATURES`, and its test.
 
 from __future__ import annotations
 
+from adelta.kernel.table_features._change import check_change, completed_metadata
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
 from adelta.kernel.table_features._new_table import (
     named_feature,
@@ -37,6 +38,12 @@ from adelta.kernel.table_features.change_data_feed import CHANGE_DATA_FEED
 from adelta.kernel.table_features.checkpoint_protection import (
     CHECKPOINT_PROTECTION,
     CHECKPOINT_PROTECTION_BEFORE,
+)
+from adelta.kernel.table_features.clustering import (
+    CLUSTERING,
+    CLUSTERING_DOMAIN,
+    clustering_columns,
+    clustering_configuration,
 )
 from adelta.kernel.table_features.column_mapping import (
     COLUMN_MAPPING,
@@ -83,6 +90,8 @@ __all__ = [
     "CHANGE_DATA_FEED",
     "CHECKPOINT_PROTECTION",
     "CHECKPOINT_PROTECTION_BEFORE",
+    "CLUSTERING",
+    "CLUSTERING_DOMAIN",
     "COLUMN_MAPPING",
     "COLUMN_MAPPING_MAX_ID",
     "COLUMN_MAPPING_MODE",
@@ -108,9 +117,13 @@ __all__ = [
     "IdentityColumn",
     "Removal",
     "TableFeature",
+    "check_change",
     "check_identity_columns",
     "check_readable",
     "check_writable",
+    "clustering_columns",
+    "clustering_configuration",
+    "completed_metadata",
     "dependants",
     "find_feature",
     "high_water_mark",

@@ -2,13 +2,92 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from adelta.errors import InvalidPropertyError, InvalidTableError
+from adelta.kernel.schema.names import leaf_fields, physical_schema
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.table_features.column_mapping import COLUMN_MAPPING_MODE
 from adelta.kernel.table_features.domain_metadata import DOMAIN_METADATA
 
-__all__ = ["CLUSTERING"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from adelta.kernel.actions.domain_metadata import DomainMetadata
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.schema.types import StructType
+    from adelta.kernel.table_state import TableState
+
+__all__ = [
+    "CLUSTERING",
+    "CLUSTERING_DOMAIN",
+    "clustering_columns",
+    "clustering_configuration",
+]
+
+CLUSTERING_DOMAIN: Final = "delta.clustering"
+"""The domain whose configuration names the columns."""
+
+_COLUMNS = "clusteringColumns"
+
+
+def _check(_before: TableState | None, after: TableState) -> None:
+    columns = after.metadata.partition_columns
+    if columns:
+        raise InvalidPropertyError(
+            f"a table that is partitioned (by {', '.join(columns)}) cannot be clustered as well"
+        )
+
 
 CLUSTERING = TableFeature(
     name="clustering",
     kind=FeatureKind.WRITER,
     requires=(DOMAIN_METADATA,),
+    check=_check,
 )
+
+
+def _physical_leaves(schema: StructType, mode: str) -> dict[tuple[str, ...], tuple[str, ...]]:
+    """The physical paths of the leaves of structs, and the logical ones that they stand for."""
+    pairs = zip(leaf_fields(physical_schema(schema, mode)), leaf_fields(schema), strict=True)
+    return {physical: logical for (physical, _), (logical, _) in pairs}
+
+
+def clustering_columns(
+    domains: Mapping[str, DomainMetadata], metadata: Metadata
+) -> tuple[tuple[str, ...], ...]:
+    """The logical paths of the columns that a table is clustered by.
+
+    The log has lists of the parts of physical names, and from other writers plain names.
+
+    Raises:
+        InvalidTableError: the domain's configuration names no columns, or none that are there.
+    """
+    domain = domains.get(CLUSTERING_DOMAIN)
+    if domain is None:
+        return ()
+    try:
+        listed = orjson.loads(domain.configuration)[_COLUMNS]
+        paths = [(c,) if isinstance(c, str) else tuple(map(str, c)) for c in listed]
+    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+        raise InvalidTableError(
+            f"the domain {CLUSTERING_DOMAIN} is configured as {domain.configuration[:100]!r}, "
+            "which names no columns; restore the table to an earlier version"
+        ) from error
+    known = _physical_leaves(metadata.schema, COLUMN_MAPPING_MODE.read(metadata.configuration))
+    for path in paths:
+        if path not in known:
+            raise InvalidTableError(
+                f"the domain {CLUSTERING_DOMAIN} names the column {'.'.join(path)[:100]!r}, which "
+                "the table does not have; restore the table to an earlier version"
+            )
+    return tuple(known[path] for path in paths)
+
+
+def clustering_configuration(columns: Sequence[tuple[str, ...]], metadata: Metadata) -> str:
+    """The configuration of the domain for columns of these logical paths, which are leaves."""
+    mode = COLUMN_MAPPING_MODE.read(metadata.configuration)
+    leaves = {logical: path for path, logical in _physical_leaves(metadata.schema, mode).items()}
+    return orjson.dumps({_COLUMNS: [list(leaves[path]) for path in columns]}).decode()

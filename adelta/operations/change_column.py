@@ -1,0 +1,231 @@
+"""CHANGE COLUMN: a column's type, comment, default, place, and whether it may be null."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from adelta.errors import (
+    InvalidOptionError,
+    InvalidUseError,
+    InvariantViolationError,
+    SchemaMismatchError,
+)
+from adelta.kernel.expressions.nodes import Cast, Column, IsNull, Not, disjunction
+from adelta.kernel.expressions.parse import parse_expression
+from adelta.kernel.expressions.resolve import bind
+from adelta.kernel.schema.alteration import (
+    change_field,
+    change_type,
+    move_field,
+    shown,
+    type_at,
+)
+from adelta.kernel.schema.arrow import from_arrow_type
+from adelta.kernel.schema.json import schema_to_string, type_to_json
+from adelta.kernel.schema.types import VOID, ArrayType, MapType, StructField, StructType
+from adelta.kernel.schema.widening import can_widen, with_type_changes
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import TYPE_WIDENING
+from adelta.operations.alter import AlterMetrics, altering
+from adelta.operations.constraints import violations
+from adelta.operations.dependents import check_independent, column_path
+from adelta.operations.evolve import stage_metadata
+from adelta.transaction import describe
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adelta.kernel.expressions.nodes import Node
+    from adelta.kernel.schema.types import DataType
+    from adelta.table import Table
+    from adelta.transaction import Transaction
+
+__all__ = ["change_column"]
+
+_COMMENT = "comment"
+_DEFAULT = "CURRENT_DEFAULT"
+
+
+async def change_column(
+    table: Table | str,
+    column: str,
+    *,
+    type: DataType | pa.DataType | None = None,
+    nullable: bool | None = None,
+    comment: str | None = None,
+    default: str | None = None,
+    first: bool = False,
+    after: str | None = None,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Change a column, or a field inside one (``address.city``, ``prices.element``).
+
+    What is None stays as it is. A `type` is a wider one, which the table has to allow
+    (`delta.enableTypeWidening`). With `nullable` false all rows that are there are read, and none
+    may have a null; a field of a struct may still be missing where the struct is null. `comment`
+    and `default`, a constant in Spark SQL for rows that leave the column out, are taken away by an
+    empty text. The column moves in front of the others with `first`, or behind the one beside it
+    that `after` names.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        SchemaMismatchError: there is no such column, or it cannot have that type or place.
+        InvalidUseError: the table does not allow wider types, or a constraint or a generated
+            column depends on the column, and so on its type.
+        InvariantViolationError: a null is there in a column that is to hold none.
+        InvalidExpressionError: the default is no constant that fits the column.
+        InvalidOptionError: `column` is no name, or both `first` and `after` are given.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    if first and after is not None:
+        raise InvalidOptionError("first and after both say where the column goes; choose one")
+    wanted = None if type is None else _delta_type(type)
+    async with altering(
+        table,
+        "CHANGE COLUMN",
+        {},
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    ) as (tx, opened):
+        before = tx.metadata.schema
+        path = column_path(before, column)
+        schema = before
+        if nullable is not None:
+            schema = await _with_nullability(tx, opened, path, nullable)
+        if wanted is not None and wanted != type_at(schema, path):
+            schema = _with_type(tx, schema, path, wanted)
+        if comment is not None or default is not None or first or after is not None:
+            _check_field(before, path)
+        if comment is not None:
+            schema = _with_metadata(schema, path, _COMMENT, comment)
+        if default is not None:
+            _check_default(default, type_at(schema, path), path)
+            schema = _with_metadata(schema, path, _DEFAULT, default)
+        if first or after is not None:
+            schema = move_field(schema, path, after)
+            describe(tx, position="FIRST" if first else f"AFTER {after}")
+        describe(tx, column=_described(schema, path))
+        if schema != before:
+            stage_metadata(tx, replace(tx.metadata, schema_string=schema_to_string(schema)))
+    return AlterMetrics(tx.version)
+
+
+def _delta_type(given: DataType | pa.DataType) -> DataType:
+    return from_arrow_type(given) if isinstance(given, pa.DataType) else given
+
+
+def _is_field(schema: StructType, path: tuple[str, ...]) -> bool:
+    return isinstance(type_at(schema, path[:-1]), StructType)
+
+
+def _check_field(schema: StructType, path: tuple[str, ...]) -> None:
+    if not _is_field(schema, path):
+        raise SchemaMismatchError(
+            f"{shown(path)!r} is a part of every value of {shown(path[:-1])!r} and no column: it "
+            "can only change its type"
+        )
+
+
+def _with_metadata(schema: StructType, path: tuple[str, ...], key: str, text: str) -> StructType:
+    def changed(field: StructField) -> StructField:
+        rest = {k: v for k, v in field.metadata.items() if k != key}
+        return replace(field, metadata={**rest, key: text} if text else rest)
+
+    return change_field(schema, path, changed)
+
+
+# -------------------------------------------------------------------------------------------- type
+
+
+def _with_type(
+    tx: Transaction, schema: StructType, path: tuple[str, ...], wanted: DataType
+) -> StructType:
+    current = type_at(schema, path)
+    configuration = TableConfiguration(tx.protocol, tx.metadata)
+    if current != VOID:
+        if isinstance(current, (StructType, ArrayType, MapType)):
+            raise SchemaMismatchError(
+                f"column {shown(path)!r} is of type {current}, whose parts change one by one; name "
+                "one of them, or add columns to it (add_columns)"
+            )
+        if not can_widen(current, wanted):
+            raise SchemaMismatchError(
+                f"column {shown(path)!r} cannot become {wanted}: values of type {current} are "
+                "there, and that is none of the wider types that Delta allows; add another column"
+            )
+        if not configuration.uses(TYPE_WIDENING):
+            raise InvalidUseError(
+                f"column {shown(path)!r} can only become {wanted} where the table allows wider "
+                "types; set delta.enableTypeWidening to true first (set_properties)"
+            )
+        check_independent(tx.metadata, path, "change its type")
+    made = change_type(schema, path, lambda _: wanted)
+    assert isinstance(made, StructType)
+    return with_type_changes(schema, made)
+
+
+# ------------------------------------------------------------------------------------- nullability
+
+
+async def _with_nullability(
+    tx: Transaction, table: Table, path: tuple[str, ...], nullable: bool
+) -> StructType:
+    schema = tx.metadata.schema
+    _check_field(schema, path)
+    if not nullable:
+        files = await tx.read()
+        schema = tx.metadata.schema  # of the version that was read
+        configuration = TableConfiguration(tx.protocol, tx.metadata)
+        condition = _no_null(schema, path)
+        broken = await violations(table, configuration, files, condition)
+        if broken:
+            raise InvariantViolationError(
+                f"{broken} rows of {table.uri} have a null in column {shown(path)!r}, so it cannot "
+                "come to forbid them; correct them first"
+            )
+    return change_field(schema, path, lambda f: replace(f, nullable=nullable))
+
+
+def _no_null(schema: StructType, path: tuple[str, ...]) -> Node:
+    for end in range(1, len(path)):
+        if not isinstance(type_at(schema, path[:end]), StructType):
+            raise SchemaMismatchError(
+                f"{shown(path)!r} lies inside an array or a map, whose values cannot come to "
+                "forbid nulls; write the table anew"
+            )
+    missing = [IsNull(Column(path[:end])) for end in range(1, len(path))]
+    return disjunction(*missing, Not(IsNull(Column(path))))
+
+
+# ----------------------------------------------------------------------------------------- default
+
+
+def _check_default(text: str, data_type: DataType, path: tuple[str, ...]) -> None:
+    """Refuse a default that no row could take."""
+    if not text:
+        return
+    if len(path) > 1:
+        raise SchemaMismatchError(
+            f"{shown(path)!r} is a field inside a column; only whole columns have defaults"
+        )
+    bind(Cast(parse_expression(text), data_type), StructType())
+
+
+def _described(schema: StructType, path: tuple[str, ...]) -> dict[str, object]:
+    described: dict[str, object] = {
+        "name": shown(path),
+        "type": type_to_json(type_at(schema, path)),
+    }
+    if _is_field(schema, path):
+        parent = type_at(schema, path[:-1])
+        assert isinstance(parent, StructType)
+        field = parent.field(path[-1])
+        assert field is not None
+        described |= {"nullable": field.nullable, "metadata": dict(field.metadata)}
+    return described

@@ -1,0 +1,174 @@
+"""Columns that become wider (PROTOCOL.md, "Type Widening")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from adelta.errors import (
+    InvalidUseError,
+    SchemaMismatchError,
+)
+from adelta.kernel.schema.types import DOUBLE, LONG, ArrayType, StructType
+from adelta.operations import (
+    AlterMetrics,
+    change_column,
+    drop_feature,
+    write_table,
+)
+from tests.operations.altered import (
+    files_of,
+    new_table,
+    rows,
+    schema_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+# ---------------------------------------------------------------------------------------- widening
+
+
+WIDENINGS = [
+    (pa.int8(), [1, None], pa.int16()),
+    (pa.int8(), [1], pa.int32()),
+    (pa.int8(), [1], pa.int64()),
+    (pa.int8(), [-3], pa.float64()),
+    (pa.int8(), [-3], pa.decimal128(10, 0)),
+    (pa.int16(), [300], pa.int32()),
+    (pa.int16(), [300], pa.int64()),
+    (pa.int16(), [300], pa.float64()),
+    (pa.int16(), [300], pa.decimal128(12, 2)),
+    (pa.int32(), [70000], pa.int64()),
+    (pa.int32(), [70000], pa.float64()),
+    (pa.int32(), [70000], pa.decimal128(13, 3)),
+    (pa.int64(), [2**40], pa.decimal128(20, 0)),
+    (pa.int64(), [2**40], pa.decimal128(25, 5)),
+    (pa.float32(), [1.5], pa.float64()),
+    (pa.decimal128(5, 2), ["1.25"], pa.decimal128(8, 4)),
+    (pa.decimal128(5, 2), ["1.25"], pa.decimal128(7, 2)),
+    (pa.date32(), [18000], pa.timestamp("us")),
+]
+
+
+@pytest.mark.parametrize(("before", "values", "after"), WIDENINGS, ids=str)
+async def test_every_type_that_delta_widens_is_widened_and_told(
+    before: pa.DataType, values: list[Any], after: pa.DataType
+) -> None:
+    """B10-01, B10-02: top-level, in a struct, in an array and in a map."""
+    if pa.types.is_decimal(before):
+        column = pa.array(values).cast(before)
+    else:
+        column = (
+            pa.array(values, pa.int32()).cast(before)
+            if before == pa.date32()
+            else (pa.array(values, before))
+        )
+    count = len(column)
+    data = pa.table(
+        {
+            "id": range(count),
+            "v": column,
+            "s": pa.StructArray.from_arrays([column], ["x"]),
+            "l": pa.ListArray.from_arrays(pa.array(range(count + 1), pa.int32()), column),
+            "m": pa.MapArray.from_arrays(
+                pa.array(range(count + 1), pa.int32()), pa.array(["k"] * count), column
+            ),
+        }
+    )
+    table = await new_table(data, mode="none", properties={"delta.enableTypeWidening": "true"})
+    for path in ("v", "s.x", "l.element", "m.value"):
+        await change_column(table, path, type=after)
+        assert await change_column(table, path, type=after) == AlterMetrics(None)
+    found = await (await table.snapshot()).scan().to_arrow()
+    expected = (
+        column.cast(pa.timestamp("s")).cast(after)
+        if before == pa.date32()
+        else (column.cast(after))
+    )
+    assert found.column("v").combine_chunks() == expected
+    assert found.schema.field("l").type.value_type == after
+    assert found.column("s").combine_chunks().field("x") == expected
+    assert found.column("l").combine_chunks().values == expected
+    assert found.column("m").combine_chunks().items == expected
+    schema = {f.name: f for f in await schema_of(table)}
+    told = schema["v"].metadata["delta.typeChanges"][0]
+    assert told.keys() == {"fromType", "toType"}
+    assert schema["l"].metadata["delta.typeChanges"] == [{**told, "fieldPath": "element"}]
+    assert schema["m"].metadata["delta.typeChanges"] == [{**told, "fieldPath": "value"}]
+    assert "delta.typeChanges" not in schema["s"].metadata
+    inside = schema["s"].type
+    assert isinstance(inside, StructType)
+    assert inside.fields[0].metadata["delta.typeChanges"] == [told]
+    wide = data.set_column(1, "v", expected).select(["id", "v"])
+    await write_table(table, wide)
+    assert await (await table.snapshot()).scan(where="v IS NOT NULL").count() == 2 * (
+        count - column.null_count
+    )
+
+
+async def test_types_that_delta_does_not_widen_are_refused() -> None:
+    table = await new_table(mode="none", properties={"delta.enableTypeWidening": "true"})
+    for path, wanted in (("id", pa.int32()), ("id", pa.float64()), ("p", pa.int64())):
+        with pytest.raises(SchemaMismatchError, match="none of the wider types"):
+            await change_column(table, path, type=wanted)
+    with pytest.raises(SchemaMismatchError, match="parts change one by one"):
+        await change_column(table, "l", type=ArrayType(DOUBLE))
+    narrow = await new_table(pa.table({"v": pa.array([1], pa.int32())}), mode="none")
+    with pytest.raises(InvalidUseError, match="enableTypeWidening to true first"):
+        await change_column(narrow, "v", type=LONG)
+
+
+async def test_a_partition_column_is_widened_too() -> None:
+    data = pa.table({"id": [1, 2], "p": pa.array([1, 2], pa.int32())})
+    table = await new_table(
+        data, mode="none", partition_by=["p"], properties={"delta.enableTypeWidening": "true"}
+    )
+    await change_column(table, "p", type=pa.int64())
+    await write_table(table, pa.table({"id": [3], "p": [2**40]}))
+    assert [row["p"] for row in await rows(table)] == [1, 2, 2**40]
+    assert await (await table.snapshot()).scan(where="p = 2").count() == 1
+
+
+async def test_a_partition_column_of_dates_becomes_timestamps() -> None:
+    dates = pa.array([18000, None], pa.int32()).cast(pa.date32())
+    table = await new_table(
+        pa.table({"id": [1, 2], "p": dates}),
+        mode="none",
+        partition_by=["p"],
+        properties={"delta.enableTypeWidening": "true"},
+    )
+    await change_column(table, "p", type=pa.timestamp("us"))
+    found = [row["p"] for row in await rows(table)]
+    assert found[0].isoformat() == "2019-04-14T00:00:00"
+    assert found[1] is None
+    assert "timestampNtz" in ((await table.snapshot()).protocol.reader_features or ())
+
+
+async def test_a_void_column_takes_any_type() -> None:  # B10-07
+    table = await new_table(pa.table({"id": [1], "v": pa.nulls(1)}), mode="none")
+    await change_column(table, "v", type=pa.string())
+    assert not (await schema_of(table)).fields[1].metadata
+    await write_table(table, pa.table({"id": [2], "v": ["x"]}))
+    assert [row["v"] for row in await rows(table)] == [None, "x"]
+
+
+async def test_widening_is_dropped_by_writing_files_in_the_types_of_now(tmp_path: Path) -> None:
+    uri = str(tmp_path)
+    data = pa.table({"id": [1], "v": pa.array([7], pa.int16())})
+    async with await new_table(
+        data, mode="none", uri=uri, properties={"delta.enableTypeWidening": "true"}
+    ) as table:
+        await change_column(table, "v", type=pa.int64())
+        await drop_feature(table, "typeWidening")
+        snapshot = await table.snapshot()
+        assert snapshot.protocol.reader_features is None
+        assert all(not field.metadata for field in snapshot.delta_schema)
+        (_, parquet), *others = await files_of(table)
+        assert parquet.field("v").type == pa.int64()
+        assert not others
+    assert deltalake.DeltaTable(uri).to_pyarrow_table().to_pylist() == [{"id": 1, "v": 7}]
