@@ -14,6 +14,7 @@ from adelta.log.time_travel import version_at_timestamp
 from adelta.snapshot import Snapshot
 from adelta.storage.roots import StoreRoots
 from adelta.transaction import COMMIT_TIMEOUT, Transaction
+from adelta.write.commit_queue import QueueOfTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,6 +65,7 @@ class Table:
         self._roots = StoreRoots(store or open_log_store(uri, self._options), self._options)
         self._clock = clock
         self._source = LatestState(self._roots.store, clock)
+        self._queue = QueueOfTable(self._roots.store, self._options if store is None else None)
         self._closed = False
 
     def __repr__(self) -> str:
@@ -128,6 +130,7 @@ class Table:
         isolation: str = "Serializable",
         timeout: float = COMMIT_TIMEOUT,
         data_files: DataFileOptions | None = None,
+        group_commit: bool = False,
     ) -> Transaction:
         """Changes to be committed as one version: an asynchronous context manager.
 
@@ -135,6 +138,10 @@ class Table:
         of how that was done. `isolation` is ``Serializable`` or ``WriteSerializable``. Lost races
         are run again for `timeout` seconds. `data_files` says how the files of `append` and
         `overwrite` are to be; without it that follows the table's properties.
+
+        The transactions of one event loop on one table commit one after the other, without racing.
+        With `group_commit` blind appends that wait for their turn together become one version: one
+        entry of the log, whose provenance names them all.
 
         Raises:
             InvalidOptionError: there is no such isolation level.
@@ -148,6 +155,8 @@ class Table:
             isolation=isolation,
             timeout=timeout,
             data_files=data_files,
+            group_commit=group_commit,
+            queue=self._queue,
             clock=self._clock,
         )
 

@@ -39,7 +39,8 @@ from adelta.kernel.transaction.conflict_checker import already_applied
 from adelta.kernel.transaction.isolation import isolation_level
 from adelta.kernel.transaction.precommit import check_staged
 from adelta.write.batches import record_batches
-from adelta.write.commit_loop import commit_staged
+from adelta.write.commit_loop import CommitResult, Submission
+from adelta.write.commit_queue import CommitQueue
 from adelta.write.data_files import discard_data_files
 from adelta.write.spec import AS_THE_TABLE_SAYS, ENGINE, WriteSpec
 from adelta.write.staging import Staging
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.protocol import Protocol as TableProtocol
     from adelta.log.state import LogState
     from adelta.write.batches import Data
+    from adelta.write.commit_queue import QueueOfTable
     from adelta.write.spec import DataFileOptions, FileContent
 
 __all__ = [
@@ -122,7 +124,9 @@ class Transaction:
         isolation: str = "Serializable",
         timeout: float = COMMIT_TIMEOUT,
         data_files: DataFileOptions | None = None,
+        group_commit: bool = False,
         coordinator: CommitCoordinator | None = None,
+        queue: QueueOfTable | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._source = source
@@ -130,7 +134,10 @@ class Transaction:
         self._level = isolation_level(isolation)
         self._timeout = timeout
         self._data_files = data_files or AS_THE_TABLE_SAYS
+        self._group_commit = group_commit
         self._coordinator = coordinator
+        self._queue = queue
+        self._submission: Submission | None = None
         self._clock = clock
         self._stage = _Stage.NEW
         self._state: LogState | None = None
@@ -430,9 +437,8 @@ class Transaction:
                 await self._give_up(_Stage.ABORTED)
             raise
         except BaseException:
-            # Cancelled or interrupted: the commit may stand, and then it needs its files.
             if self._stage is _Stage.COMMITTING:
-                self._stage = _Stage.UNKNOWN
+                await self._interrupted()
             raise
 
     # ------------------------------------------------------------------------------- inside
@@ -503,7 +509,7 @@ class Transaction:
         columns = self._configuration().physical_partition_columns
         await in_thread(check_staged, staged, columns)
         state = self._based_on()
-        result = await commit_staged(
+        self._submission = Submission(
             self._coordinator or coordinator_of(state.store),
             state,
             staged,
@@ -512,14 +518,33 @@ class Transaction:
             engine=ENGINE,
             clock=self._clock,
             timeout=self._timeout,
+            group=self._group_commit,
         )
+        queue = self._queue.get() if self._queue is not None else CommitQueue()
+        result = await queue.commit(self._submission)
+        await self._conclude(result)
+        if result.version is not None and result.leads:
+            await after_commit(result.state)
+
+    async def _conclude(self, result: CommitResult) -> None:
         self._source.publish_state(result.state)
         if result.version is None:
             await self._give_up(_Stage.SKIPPED)
             return
         self._version = result.version
         self._stage = _Stage.COMMITTED
-        await after_commit(result.state)
+
+    async def _interrupted(self) -> None:
+        """Cancelled, or worse: if the commit stands, or may stand, it needs its files."""
+        outcome = self._submission.outcome if self._submission is not None else None
+        if isinstance(outcome, CommitResult):
+            await self._conclude(outcome)
+        elif isinstance(outcome, CommitOutcomeUnknownError) or (
+            self._submission is not None and self._submission.in_doubt
+        ):
+            self._stage = _Stage.UNKNOWN
+        else:
+            await self._give_up(_Stage.ABORTED)
 
     def _check_change_data(self) -> None:
         if not self._replaces_by_hand or not self._configuration().change_data_feed_enabled:

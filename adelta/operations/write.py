@@ -93,6 +93,7 @@ async def write_table(
     optimize_write: bool | None = None,
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
+    group_commit: bool = False,
     storage_options: Mapping[str, str] | None = None,
     unsafe_single_writer: bool = False,
 ) -> WriteMetrics:
@@ -114,7 +115,8 @@ async def write_table(
     become the table's, and so does `partition_by`.
 
     `target_file_size` in bytes, `writer_options` and `optimize_write` say how data files are to be,
-    as `DataFileOptions` does; what is None follows the table's properties.
+    as `DataFileOptions` does; what is None follows the table's properties. With `group_commit`
+    appends of one process that wait for each other become one version, as `Table.transaction` says.
 
     Two arguments overwrite a part of the table only. With `replace_where` the rows for which that
     predicate is true are replaced, and every new row has to satisfy it; with `partition_overwrite`
@@ -152,6 +154,7 @@ async def write_table(
             writer_options=writer_options,
             optimize_write=optimize_write,
         ),
+        group_commit,
     )
     request.check()
     if isinstance(table, Table):
@@ -179,6 +182,7 @@ class _Request:
     replace_where: Node | None = None
     partition_overwrite: PartitionOverwrite = "static"
     data_files: DataFileOptions = AS_THE_TABLE_SAYS
+    group_commit: bool = False
 
     def check(self) -> None:
         """Refuse what makes no sense together.
@@ -251,6 +255,7 @@ async def _write(table: Table, data: Data, request: _Request) -> WriteMetrics:
         parameters=request.parameters,
         user_metadata=request.user_metadata,
         data_files=request.data_files,
+        group_commit=request.group_commit,
     )
     async with tx:
         if request.txn is not None:

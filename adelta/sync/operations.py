@@ -514,6 +514,7 @@ def write_table(
     optimize_write: bool | None = None,
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
+    group_commit: bool = False,
     storage_options: Mapping[str, str] | None = None,
     unsafe_single_writer: bool = False,
 ) -> WriteMetrics:
@@ -535,7 +536,8 @@ def write_table(
     become the table's, and so does `partition_by`.
 
     `target_file_size` in bytes, `writer_options` and `optimize_write` say how data files are to be,
-    as `DataFileOptions` does; what is None follows the table's properties.
+    as `DataFileOptions` does; what is None follows the table's properties. With `group_commit`
+    appends of one process that wait for each other become one version, as `Table.transaction` says.
 
     Two arguments overwrite a part of the table only. With `replace_where` the rows for which that
     predicate is true are replaced, and every new row has to satisfy it; with `partition_overwrite`
@@ -572,6 +574,7 @@ def write_table(
         optimize_write=optimize_write,
         txn=txn,
         user_metadata=user_metadata,
+        group_commit=group_commit,
         storage_options=storage_options,
         unsafe_single_writer=unsafe_single_writer,
     )

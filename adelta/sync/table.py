@@ -70,6 +70,7 @@ class Table(Handle[_AsyncTable]):
         isolation: str = "Serializable",
         timeout: float = COMMIT_TIMEOUT,
         data_files: DataFileOptions | None = None,
+        group_commit: bool = False,
     ) -> Transaction:
         """Changes to be committed as one version: a context manager.
 
@@ -77,6 +78,10 @@ class Table(Handle[_AsyncTable]):
         of how that was done. `isolation` is ``Serializable`` or ``WriteSerializable``. Lost races
         are run again for `timeout` seconds. `data_files` says how the files of `append` and
         `overwrite` are to be; without it that follows the table's properties.
+
+        The transactions of one process on one table commit one after the other, without racing.
+        With `group_commit` blind appends that wait for their turn together become one version: one
+        entry of the log, whose provenance names them all.
 
         Raises:
             InvalidOptionError: there is no such isolation level.
@@ -90,6 +95,7 @@ class Table(Handle[_AsyncTable]):
                 isolation=isolation,
                 timeout=timeout,
                 data_files=data_files,
+                group_commit=group_commit,
             ),
             self,
         )

@@ -12,7 +12,6 @@ from adelta.kernel.table_features import with_enablement
 from adelta.kernel.transaction.assemble import assemble, in_commit_timestamp, make_commit_info
 
 if TYPE_CHECKING:
-    from adelta.commit.coordinator import Unknown
     from adelta.kernel.staged import StagedChanges
     from adelta.kernel.transaction.isolation import IsolationLevel
     from adelta.kernel.transaction.read_set import ReadSet
@@ -53,14 +52,16 @@ def encode_attempt(
     return encode_commit(assemble(staged, info))
 
 
-def unknown_outcome(uri: str, outcome: Unknown, staged: StagedChanges) -> CommitOutcomeUnknownError:
+def unknown_outcome(
+    uri: str, version: int, transaction_id: str, cause: Exception | None = None
+) -> CommitOutcomeUnknownError:
     """The error that says that nobody knows what became of an attempt."""
+    why = f" ({cause})" if cause is not None else ""
     error = CommitOutcomeUnknownError(
-        f"{uri}: nobody can say whether version {outcome.version} was committed "
-        f"({outcome.cause}); look in its commitInfo for txnId {staged.transaction_id} before you "
-        "write the same again",
-        version=outcome.version,
-        transaction_id=staged.transaction_id,
+        f"{uri}: nobody can say whether version {version} was committed{why}; look in its "
+        f"commitInfo for txnId {transaction_id} before you write the same again",
+        version=version,
+        transaction_id=transaction_id,
     )
-    error.__cause__ = outcome.cause
+    error.__cause__ = cause
     return error

@@ -57,7 +57,7 @@ async def commit_new_table(
     claim = coordinator_of(store).commit(0, data, staged.transaction_id)
     outcome = await to_the_end(claim)  # torn, it would have an unknown outcome
     if isinstance(outcome, Unknown):
-        raise unknown_outcome(store.uri, outcome, staged)
+        raise unknown_outcome(store.uri, outcome.version, staged.transaction_id, outcome.cause)
     if isinstance(outcome, Lost):
         raise TableAlreadyExistsError(
             f"{store.uri}: another writer has created the table meanwhile; open it instead"
