@@ -5,6 +5,7 @@ from adelta.operations.add_feature import add_feature
 from adelta.operations.alter import AlterMetrics
 from adelta.operations.change_column import change_column
 from adelta.operations.checkpoint import CheckpointMetrics, checkpoint
+from adelta.operations.cluster_by import cluster_by
 from adelta.operations.constraints import add_constraint, drop_constraint
 from adelta.operations.create import create_table
 from adelta.operations.detail import TableDetail, detail
@@ -30,6 +31,7 @@ __all__ = [
     "add_feature",
     "change_column",
     "checkpoint",
+    "cluster_by",
     "create_table",
     "detail",
     "drop_columns",

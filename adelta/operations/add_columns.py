@@ -13,6 +13,7 @@ from adelta.kernel.schema.json import schema_to_string, type_to_json
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.operations.alter import AlterMetrics, altering
+from adelta.operations.clustering import check_still_clustered
 from adelta.operations.create import ArrowSchema, delta_schema
 from adelta.operations.dependents import column_path
 from adelta.operations.evolve import stage_metadata
@@ -70,7 +71,7 @@ async def add_columns(
         {},
         user_metadata=user_metadata,
         storage_options=storage_options,
-    ) as (tx, _):
+    ) as (tx, opened):
         before = tx.metadata.schema
         path = column_path(before, parent) if parent is not None else ()
         struct = type_at(before, path)
@@ -88,7 +89,10 @@ async def add_columns(
                 merged = _placed(struct, merged, after)
             schema = change_type(before, path, lambda _: merged)
             assert isinstance(schema, StructType)
-            stage_metadata(tx, replace(tx.metadata, schema_string=schema_to_string(schema)))
+            wider = replace(tx.metadata, schema_string=schema_to_string(schema))
+            if path or first or after is not None:  # others may have moved out of statistics
+                await check_still_clustered(opened, TableConfiguration(tx.protocol, wider))
+            stage_metadata(tx, wider)
     return AlterMetrics(tx.version)
 
 

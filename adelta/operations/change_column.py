@@ -30,6 +30,7 @@ from adelta.kernel.schema.widening import can_widen, with_type_changes
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import TYPE_WIDENING
 from adelta.operations.alter import AlterMetrics, altering
+from adelta.operations.clustering import check_still_clustered
 from adelta.operations.constraints import violations
 from adelta.operations.dependents import check_independent, column_path
 from adelta.operations.evolve import stage_metadata
@@ -109,6 +110,8 @@ async def change_column(
             schema = _with_metadata(schema, path, _DEFAULT, default)
         if first or after is not None:
             schema = move_field(schema, path, after)
+            moved = replace(tx.metadata, schema_string=schema_to_string(schema))
+            await check_still_clustered(opened, TableConfiguration(tx.protocol, moved))
             describe(tx, position="FIRST" if first else f"AFTER {after}")
         describe(tx, column=_described(schema, path))
         if schema != before:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import orjson
@@ -14,6 +15,7 @@ from adelta.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
+from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.kernel.schema.json import schema_to_string
@@ -23,15 +25,18 @@ from adelta.kernel.staged import StagedChanges
 from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
+    CLUSTERING_DOMAIN,
     COLUMN_MAPPING_MODE,
     check_change,
     check_identity_columns,
+    clustering_configuration,
     completed_metadata,
     protocol_for_new_table,
     stored_properties,
     validate_properties,
 )
 from adelta.kernel.table_state import TableState
+from adelta.operations.clustering import CLUSTERED, clustering_paths
 from adelta.operations.evolve import partition_names
 from adelta.operations.identity_column import with_identities
 from adelta.table import known_state, open_table, publish_state
@@ -61,6 +66,7 @@ async def create_table(
     schema: ArrowSchema | StructType,
     *,
     partition_by: Iterable[str] = (),
+    cluster_by: Iterable[str] = (),
     properties: Mapping[str, str] | None = None,
     name: str | None = None,
     description: str | None = None,
@@ -71,14 +77,16 @@ async def create_table(
     """Create an empty table at `uri`, and open it.
 
     `schema` is a `pyarrow.Schema` or whatever exports one, or Delta's own types; columns that
-    number rows are made by `identity_column`. Where there is a
-    table already, the mode ``error`` raises, and ``ignore`` opens that table as it is.
+    number rows are made by `identity_column`. `cluster_by` names up to four columns by which
+    whoever optimises the table keeps rows together; a table is partitioned or clustered, not both.
+    Where there is a table already, ``error`` raises, and ``ignore`` opens that table as it is.
     `unsafe_single_writer` is as in `open_table`.
 
     Raises:
         TableAlreadyExistsError: there is a table, and the mode is ``error``.
         SchemaMismatchError: Delta cannot have such a schema, or a partition column is not in it.
         InvalidPropertyError: a property is unknown or has a value that is not allowed.
+        InvalidUseError: the table asks for no statistics of a column that is to cluster it.
         UnsupportedFeatureError: the table would need a feature that adelta does not have.
         InvalidOptionError: there is no such mode, the address or an option is not allowed, or the
             store cannot exclude other writers.
@@ -89,6 +97,7 @@ async def create_table(
     first = new_table(
         schema if isinstance(schema, StructType) else delta_schema(schema),
         partition_by=tuple(partition_by),
+        cluster_by=tuple(cluster_by),
         properties=properties or {},
         name=name,
         description=description,
@@ -157,6 +166,7 @@ def new_table(
     partition_by: tuple[str, ...],
     properties: Mapping[str, str],
     operation: str,
+    cluster_by: tuple[str, ...] = (),
     parameters: Mapping[str, object] | None = None,
     name: str | None = None,
     description: str | None = None,
@@ -171,6 +181,8 @@ def new_table(
         UnsupportedFeatureError: the table would need a feature that adelta does not have.
     """
     asked = validate_properties(properties)
+    if cluster_by:
+        asked = {**asked, **CLUSTERED}
     check_column_names(schema, mapped=COLUMN_MAPPING_MODE.read(asked) != "none")
     partition_columns = partition_names(schema, partition_by)
     check_identity_columns(schema, partition_columns)
@@ -191,6 +203,7 @@ def new_table(
             "isManaged": "false",
             "description": description,
             "partitionBy": list(partition_columns),
+            "clusterBy": list(cluster_by),
             "properties": orjson.dumps(dict(stored)).decode(),
         }
     staged = StagedChanges(
@@ -205,7 +218,11 @@ def new_table(
     configuration.check_writable("the new table")
     check_change(None, TableState(protocol, metadata))
     check_stats_columns(schema, configuration.properties, partition_columns)
-    return staged
+    if not cluster_by:
+        return staged
+    paths = clustering_paths(configuration, cluster_by)
+    columns = clustering_configuration(paths, metadata)
+    return replace(staged, domains=(DomainMetadata(CLUSTERING_DOMAIN, columns),))
 
 
 def table_configuration(first: StagedChanges) -> TableConfiguration:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from adelta.kernel.history import from_ms
+from adelta.kernel.schema.alteration import shown
+from adelta.kernel.table_features import clustering_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +35,7 @@ class TableDetail:
     created_at: datetime | None
     last_modified: datetime
     partition_columns: tuple[str, ...]
+    clustering_columns: tuple[str, ...]
     num_files: int
     size_in_bytes: int
     properties: Mapping[str, str] = field(hash=False)
@@ -53,6 +56,7 @@ async def detail(table: Table) -> TableDetail:
     snapshot = await table.snapshot()
     files = await snapshot.files()
     metadata, protocol = snapshot.metadata, snapshot.protocol
+    clustered = clustering_columns(await snapshot.domain_metadata(), metadata)
     features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     return TableDetail(
         format="delta",
@@ -63,6 +67,7 @@ async def detail(table: Table) -> TableDetail:
         created_at=None if metadata.created_time is None else from_ms(metadata.created_time),
         last_modified=snapshot.timestamp,
         partition_columns=snapshot.partition_columns,
+        clustering_columns=tuple(map(shown, clustered)),
         num_files=files.num_rows,
         size_in_bytes=int(pc.sum(files.column("size")).as_py() or 0),
         properties=dict(snapshot.properties),

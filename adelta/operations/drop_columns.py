@@ -9,8 +9,8 @@ from adelta.errors import InvalidOptionError, InvalidUseError, SchemaMismatchErr
 from adelta.kernel.schema.alteration import change_field, shown, type_at
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.types import StructType
-from adelta.kernel.table_features import clustering_columns
 from adelta.operations.alter import AlterMetrics, altering
+from adelta.operations.clustering import clustered_by
 from adelta.operations.dependents import (
     DROPPED,
     check_independent,
@@ -19,7 +19,6 @@ from adelta.operations.dependents import (
 )
 from adelta.operations.evolve import stage_metadata
 from adelta.operations.rename_column import check_mapped
-from adelta.table import latest_state
 from adelta.transaction import describe
 
 if TYPE_CHECKING:
@@ -68,8 +67,7 @@ async def drop_columns(
         storage_options=storage_options,
     ) as (tx, opened):
         check_mapped(tx, opened, "dropped")
-        state = await latest_state(opened)
-        clustered = clustering_columns(await state.domain_metadata(), tx.metadata)
+        clustered = await clustered_by(opened)
         after, dropped = tx.metadata, []
         for name in wanted:
             try:

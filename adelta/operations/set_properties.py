@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adelta.errors import InvalidPropertyError, UnsupportedFeatureError
+from adelta.errors import InvalidPropertyError
 from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
-    IN_COMMIT_TIMESTAMPS_ENABLED,
     ROW_TRACKING_ENABLED,
     stored_properties,
     validate_properties,
 )
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX, PROTOCOL_KEYS, TableProperties
 from adelta.operations.alter import AlterMetrics, altering
+from adelta.operations.clustering import check_still_clustered
 from adelta.operations.evolve import stage_metadata
 from adelta.operations.row_tracking import backfill_row_ids
 
@@ -63,13 +63,13 @@ async def set_properties(
         {"properties": asked},
         user_metadata=user_metadata,
         storage_options=storage_options,
-    ) as (tx, _):
+    ) as (tx, opened):
         before = tx.metadata.configuration
         _check_together(before, asked)
         stored = stored_properties(asked)
         folded = {key.lower() for key in stored}
         kept = {key: value for key, value in before.items() if key.lower() not in folded}
-        _stage(tx, {**kept, **stored}, asked)
+        await _stage(tx, opened, {**kept, **stored}, asked)
     return AlterMetrics(tx.version)
 
 
@@ -113,7 +113,9 @@ async def unset_properties(
         removed = {key: before[key] for key in gone}
         _refuse_others(removed)
         validate_properties(removed)  # what users may not set they may not unset
-        _stage(tx, {key: value for key, value in before.items() if key not in gone}, {})
+        await _stage(
+            tx, opened, {key: value for key, value in before.items() if key not in gone}, {}
+        )
     return AlterMetrics(tx.version)
 
 
@@ -141,16 +143,13 @@ def _check_together(before: Mapping[str, str], asked: Mapping[str, str]) -> None
         if key.lower() in _RETENTIONS and key.lower() not in folded
     }
     validate_properties({**beside, **asked})
-    enabled = IN_COMMIT_TIMESTAMPS_ENABLED
-    if enabled.read(asked) and not enabled.read(before):
-        raise UnsupportedFeatureError(
-            f"{enabled.key} can be set when a table is created; this adelta cannot turn it on "
-            "later, since the log would have to say from which version on it holds"
-        )
 
 
-def _stage(tx: Transaction, configuration: Mapping[str, str], asked: Mapping[str, str]) -> None:
+async def _stage(
+    tx: Transaction, table: Table, configuration: Mapping[str, str], asked: Mapping[str, str]
+) -> None:
     after = tx.metadata.with_configuration(configuration)
-    schema, properties = after.schema, TableConfiguration(tx.protocol, after).properties
-    check_stats_columns(schema, properties, after.partition_columns)
+    changed = TableConfiguration(tx.protocol, after)
+    check_stats_columns(after.schema, changed.properties, after.partition_columns)
+    await check_still_clustered(table, changed)
     stage_metadata(tx, after, asked)

@@ -9,6 +9,7 @@ from adelta.operations.add_columns import add_columns as _add_columns
 from adelta.operations.add_feature import add_feature as _add_feature
 from adelta.operations.change_column import change_column as _change_column
 from adelta.operations.checkpoint import checkpoint as _checkpoint
+from adelta.operations.cluster_by import cluster_by as _cluster_by
 from adelta.operations.constraints import add_constraint as _add_constraint
 from adelta.operations.constraints import drop_constraint as _drop_constraint
 from adelta.operations.create import create_table as _create_table
@@ -49,6 +50,7 @@ __all__ = [
     "add_feature",
     "change_column",
     "checkpoint",
+    "cluster_by",
     "create_table",
     "detail",
     "drop_columns",
@@ -225,11 +227,44 @@ def checkpoint(table: Table) -> CheckpointMetrics:
     return _portal.call(_checkpoint, unwrap(table))
 
 
+def cluster_by(
+    table: Table | str,
+    columns: Iterable[str],
+    *,
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> AlterMetrics:
+    """Name the columns by which whoever optimises the table keeps rows together; at most four.
+
+    They replace those named before, and none of them ends clustering. Files that are there stay as
+    they are. A table that is partitioned cannot be clustered. Fields of structs are named with dots
+    (``address.city``).
+
+    Raises:
+        TableNotFoundError: there is no table.
+        SchemaMismatchError: there is no such column, or its type has no order.
+        InvalidOptionError: a column is named twice, or there are more than four.
+        InvalidPropertyError: the table is partitioned.
+        InvalidUseError: files have no statistics of a column, or the table asks for none.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        CommitConflictError: another commit came first and the work has to be done again.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(
+        _cluster_by,
+        unwrap(table),
+        columns,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
+
+
 def create_table(
     uri: str,
     schema: ArrowSchema | StructType,
     *,
     partition_by: Iterable[str] = (),
+    cluster_by: Iterable[str] = (),
     properties: Mapping[str, str] | None = None,
     name: str | None = None,
     description: str | None = None,
@@ -240,14 +275,16 @@ def create_table(
     """Create an empty table at `uri`, and open it.
 
     `schema` is a `pyarrow.Schema` or whatever exports one, or Delta's own types; columns that
-    number rows are made by `identity_column`. Where there is a
-    table already, the mode ``error`` raises, and ``ignore`` opens that table as it is.
+    number rows are made by `identity_column`. `cluster_by` names up to four columns by which
+    whoever optimises the table keeps rows together; a table is partitioned or clustered, not both.
+    Where there is a table already, ``error`` raises, and ``ignore`` opens that table as it is.
     `unsafe_single_writer` is as in `open_table`.
 
     Raises:
         TableAlreadyExistsError: there is a table, and the mode is ``error``.
         SchemaMismatchError: Delta cannot have such a schema, or a partition column is not in it.
         InvalidPropertyError: a property is unknown or has a value that is not allowed.
+        InvalidUseError: the table asks for no statistics of a column that is to cluster it.
         UnsupportedFeatureError: the table would need a feature that adelta does not have.
         InvalidOptionError: there is no such mode, the address or an option is not allowed, or the
             store cannot exclude other writers.
@@ -259,6 +296,7 @@ def create_table(
             uri,
             schema,
             partition_by=partition_by,
+            cluster_by=cluster_by,
             properties=properties,
             name=name,
             description=description,

@@ -18,7 +18,6 @@ from adelta.errors import (
     InvalidPropertyError,
     InvariantViolationError,
     SchemaMismatchError,
-    UnsupportedFeatureError,
 )
 from adelta.kernel.schema.types import LONG, StructField, StructType
 from adelta.operations import (
@@ -111,7 +110,6 @@ async def test_append_only_is_enforced_from_the_moment_it_is_set() -> None:
         ({"delta.minWriterVersion": "7"}, InvalidPropertyError, "delta.feature"),
         ({"delta.dataSkippingStatsColumns": "gone"}, InvalidPropertyError, "gone"),
         ({"delta.logRetentionDuration": "interval 1 day"}, InvalidPropertyError, "shorter"),
-        ({"delta.enableInCommitTimestamps": "true"}, UnsupportedFeatureError, "created"),
     ],
 )
 async def test_properties_that_a_table_cannot_have_are_refused(

@@ -65,6 +65,7 @@ async def test_a_new_table_is_empty_and_open() -> None:
         "isManaged": "false",
         "description": "d",
         "partitionBy": '["p"]',
+        "clusterBy": "[]",
         "properties": '{"own":"1"}',
     }
 

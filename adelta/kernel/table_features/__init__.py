@@ -44,6 +44,7 @@ from adelta.kernel.table_features.clustering import (
     CLUSTERING_DOMAIN,
     clustering_columns,
     clustering_configuration,
+    physical_clustering_columns,
 )
 from adelta.kernel.table_features.column_mapping import (
     COLUMN_MAPPING,
@@ -134,6 +135,7 @@ __all__ = [
     "is_active",
     "is_supported",
     "named_feature",
+    "physical_clustering_columns",
     "protocol_for_new_table",
     "protocol_of",
     "protocol_with",

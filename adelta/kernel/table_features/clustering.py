@@ -15,7 +15,6 @@ from adelta.kernel.table_features.domain_metadata import DOMAIN_METADATA
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from adelta.kernel.actions.domain_metadata import DomainMetadata
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.schema.types import StructType
     from adelta.kernel.table_state import TableState
@@ -25,6 +24,7 @@ __all__ = [
     "CLUSTERING_DOMAIN",
     "clustering_columns",
     "clustering_configuration",
+    "physical_clustering_columns",
 ]
 
 CLUSTERING_DOMAIN: Final = "delta.clustering"
@@ -45,6 +45,7 @@ CLUSTERING = TableFeature(
     name="clustering",
     kind=FeatureKind.WRITER,
     requires=(DOMAIN_METADATA,),
+    can_write=True,
     check=_check,
 )
 
@@ -56,24 +57,24 @@ def _physical_leaves(schema: StructType, mode: str) -> dict[tuple[str, ...], tup
 
 
 def clustering_columns(
-    domains: Mapping[str, DomainMetadata], metadata: Metadata
+    domains: Mapping[str, str], metadata: Metadata
 ) -> tuple[tuple[str, ...], ...]:
-    """The logical paths of the columns that a table is clustered by.
+    """The logical paths of the columns that a table is clustered by, from its domains.
 
     The log has lists of the parts of physical names, and from other writers plain names.
 
     Raises:
         InvalidTableError: the domain's configuration names no columns, or none that are there.
     """
-    domain = domains.get(CLUSTERING_DOMAIN)
-    if domain is None:
+    configuration = domains.get(CLUSTERING_DOMAIN)
+    if configuration is None:
         return ()
     try:
-        listed = orjson.loads(domain.configuration)[_COLUMNS]
+        listed = orjson.loads(configuration)[_COLUMNS]
         paths = [(c,) if isinstance(c, str) else tuple(map(str, c)) for c in listed]
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         raise InvalidTableError(
-            f"the domain {CLUSTERING_DOMAIN} is configured as {domain.configuration[:100]!r}, "
+            f"the domain {CLUSTERING_DOMAIN} is configured as {configuration[:100]!r}, "
             "which names no columns; restore the table to an earlier version"
         ) from error
     known = _physical_leaves(metadata.schema, COLUMN_MAPPING_MODE.read(metadata.configuration))
@@ -86,8 +87,15 @@ def clustering_columns(
     return tuple(known[path] for path in paths)
 
 
-def clustering_configuration(columns: Sequence[tuple[str, ...]], metadata: Metadata) -> str:
-    """The configuration of the domain for columns of these logical paths, which are leaves."""
+def physical_clustering_columns(
+    columns: Sequence[tuple[str, ...]], metadata: Metadata
+) -> tuple[tuple[str, ...], ...]:
+    """What files call the columns of these logical paths, which are leaves."""
     mode = COLUMN_MAPPING_MODE.read(metadata.configuration)
     leaves = {logical: path for path, logical in _physical_leaves(metadata.schema, mode).items()}
-    return orjson.dumps({_COLUMNS: [list(leaves[path]) for path in columns]}).decode()
+    return tuple(leaves[path] for path in columns)
+
+
+def clustering_configuration(columns: Sequence[tuple[str, ...]], metadata: Metadata) -> str:
+    """The configuration of the domain for columns of these logical paths, which are leaves."""
+    return orjson.dumps({_COLUMNS: physical_clustering_columns(columns, metadata)}).decode()

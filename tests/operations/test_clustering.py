@@ -1,0 +1,165 @@
+"""Columns by which rows are to be kept together (PROTOCOL.md, "Clustered Table")."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import orjson
+import pyarrow as pa
+import pytest
+
+from adelta.errors import (
+    ConcurrentTransactionError,
+    InvalidOptionError,
+    InvalidPropertyError,
+    InvalidUseError,
+    SchemaMismatchError,
+)
+from adelta.kernel.actions.domain_metadata import DomainMetadata
+from adelta.operations import (
+    AlterMetrics,
+    add_columns,
+    change_column,
+    cluster_by,
+    create_table,
+    detail,
+    drop_columns,
+    history,
+    rename_column,
+    set_properties,
+    write_table,
+)
+from adelta.table import Table, open_table
+from tests.operations.altered import MODE, ROWS, new_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DOMAIN = "delta.clustering"
+
+
+async def columns(table: Table) -> Any:
+    known = await (await table.snapshot()).domain_metadata()
+    return orjson.loads(known[DOMAIN])["clusteringColumns"]
+
+
+async def test_a_table_is_clustered_from_the_start(tmp_path: Path) -> None:
+    """B12-06, B12-07: Spark's shape, the parts of physical names, in one commit with the table."""
+    uri = str(tmp_path)
+    table = await create_table(
+        uri, ROWS.schema, cluster_by=["ID", "s.a"], properties={MODE: "name"}
+    )
+    schema = (await table.snapshot()).delta_schema
+    (first, second) = await columns(table)
+    assert first == [schema.fields[0].metadata["delta.columnMapping.physicalName"]]
+    assert second[0] == schema.fields[2].metadata["delta.columnMapping.physicalName"]
+    assert len(second) == 2
+    features = (await table.snapshot()).protocol.writer_features or ()
+    assert {"clustering", "domainMetadata"} <= set(features)
+    assert (await detail(table)).clustering_columns == ("id", "s.a")
+    parameters = (await history(table))[0].operation_parameters
+    assert parameters["clusterBy"] == '["ID","s.a"]'
+    await write_table(table, ROWS)
+    await table.aclose()
+    known = deltalake.DeltaTable(uri)
+    assert len(known.file_uris()) == 1
+
+
+async def test_a_table_that_exists_is_clustered_and_by_other_columns_later() -> None:
+    table = await new_table(mode="none")
+    assert await cluster_by(table, ["id"]) == AlterMetrics(1)
+    assert await columns(table) == [["id"]]
+    assert await cluster_by(table, ["id"]) == AlterMetrics(None)
+    await cluster_by(table, ["s.b", "id"])
+    newest = (await history(table, 1))[0]
+    assert newest.operation == "CLUSTER BY"
+    assert newest.operation_parameters == {
+        "oldClusteringColumns": "id",
+        "newClusteringColumns": "s.b,id",
+    }
+    await cluster_by(table, [])
+    assert await columns(table) == []
+    assert (await detail(table)).clustering_columns == ()
+
+
+async def test_plain_names_that_other_writers_leave_are_understood() -> None:
+    table = await new_table(mode="none", properties={"delta.feature.clustering": "supported"})
+    async with table.transaction() as tx:
+        tx._staging.domains[DOMAIN] = DomainMetadata(DOMAIN, '{"clusteringColumns":["id","p"]}')
+    assert (await detail(table)).clustering_columns == ("id", "p")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "message"),
+    [
+        (["gone"], SchemaMismatchError, "no column 'gone'"),
+        (["l"], SchemaMismatchError, "cannot be clustered"),
+        (["s"], SchemaMismatchError, "cannot be clustered"),
+        (["id", "ID"], InvalidOptionError, "named once"),
+        (["id", "p", "s.a", "s.b", "x"], InvalidOptionError, "4 columns at the most"),
+        ("id", InvalidOptionError, "a list of names"),
+    ],
+)
+async def test_columns_that_rows_cannot_be_kept_together_by_are_refused(
+    wanted: Any, error: type[Exception], message: str
+) -> None:
+    table = await new_table(ROWS.append_column("x", pa.array([1, 2])), mode="none")
+    with pytest.raises(error, match=message):
+        await cluster_by(table, wanted)
+    assert (await table.snapshot()).version == 0
+
+
+async def test_a_table_is_partitioned_or_clustered() -> None:
+    with pytest.raises(InvalidPropertyError, match=r"partitioned \(by p\) cannot be clustered"):
+        await create_table(
+            f"memory://{uuid.uuid4()}/t", ROWS.schema, partition_by=["p"], cluster_by=["id"]
+        )
+    table = await new_table(mode="none", partition_by=["p"])
+    with pytest.raises(InvalidPropertyError, match="cannot be clustered"):
+        await cluster_by(table, ["id"])
+
+
+async def test_a_clustered_table_always_has_statistics_of_its_columns() -> None:
+    """B12-06: the columns have them, whatever else about the table changes."""
+    few = {"delta.dataSkippingNumIndexedCols": "1"}
+    table = await new_table(mode="none", properties=few)
+    with pytest.raises(InvalidUseError, match="no statistics of column 'p'"):
+        await cluster_by(table, ["p"])
+    await set_properties(table, {"delta.dataSkippingNumIndexedCols": "2"})
+    with pytest.raises(InvalidUseError, match=r"1 files .* no statistics of p"):
+        await cluster_by(table, ["p"])
+    await cluster_by(table, ["id"])
+    with pytest.raises(InvalidUseError, match="no statistics of column 'id'"):
+        await set_properties(table, {"delta.dataSkippingNumIndexedCols": "0"})
+    with pytest.raises(InvalidUseError, match="no statistics of column 'id'"):
+        await change_column(table, "id", after="l")
+    more = pa.schema([("x", pa.int64()), ("y", pa.int64())])
+    with pytest.raises(InvalidUseError, match="no statistics of column 'id'"):
+        await add_columns(table, more, first=True)
+    await add_columns(table, more)
+
+
+async def test_a_column_that_clusters_a_table_is_renamed_and_not_dropped() -> None:
+    table = await new_table()
+    await cluster_by(table, ["s.a"])
+    before = await columns(table)
+    await rename_column(table, "s", "t")
+    assert await columns(table) == before
+    assert (await detail(table)).clustering_columns == ("t.a",)
+    for name in ("t.a", "t"):
+        with pytest.raises(InvalidUseError, match="clustered by it"):
+            await drop_columns(table, [name])
+    await drop_columns(table, ["t.b"])
+
+
+async def test_two_who_cluster_a_table_at_once_conflict() -> None:
+    uri = f"memory://{uuid.uuid4()}/t"
+    table = open_table(uri)
+    await write_table(table, ROWS, properties={"delta.feature.clustering": "supported"})
+    tx = await table.transaction("CLUSTER BY").__aenter__()
+    tx._staging.domains[DOMAIN] = DomainMetadata(DOMAIN, '{"clusteringColumns":[]}')
+    await cluster_by(table, ["id"])
+    with pytest.raises(ConcurrentTransactionError, match=DOMAIN):
+        await tx.__aexit__(None, None, None)
