@@ -59,17 +59,11 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.protocol import Protocol as TableProtocol
     from adelta.log.state import LogState
     from adelta.write.batches import Data
+    from adelta.write.change_data import ChangeDataWriter
     from adelta.write.commit_queue import QueueOfTable
     from adelta.write.spec import DataFileOptions, FileContent
 
-__all__ = [
-    "StateSource",
-    "Transaction",
-    "add_again",
-    "append_copies",
-    "describe",
-    "remove_replaced",
-]
+__all__ = ["StateSource", "Transaction", "describe"]
 
 COMMIT_TIMEOUT = 300.0
 """Seconds for which lost races are run again."""
@@ -475,6 +469,7 @@ class Transaction:
         content: FileContent = "rows",
         *,
         data_change: bool = True,
+        changes: ChangeDataWriter | None = None,
     ) -> list[AddFile]:
         self._staging.touched = True
         if await self._is_applied():
@@ -487,7 +482,7 @@ class Transaction:
         )
         self._staging.parameters.setdefault("partitionBy", list(spec.partition_columns))
         async with aclosing(record_batches(data)) as batches:
-            written = await write_rows(self._based_on().store, spec, batches)
+            written = await write_rows(self._based_on().store, spec, batches, changes=changes)
         files = list(written.files)
         self._written.extend(decode_path(file.path) for file in files)
         if not data_change:
@@ -567,32 +562,3 @@ class Transaction:
 def describe(transaction: Transaction, **parameters: object) -> None:
     """Add to what the history will say of how the operation was done."""
     transaction._staging.parameters.update(parameters)
-
-
-async def append_copies(transaction: Transaction, rows: Data) -> None:
-    """Write rows that are in the table already into new files, and stage these.
-
-    The rows are complete, under the table's logical names, and with the hidden columns of row ids
-    where it has these.
-    """
-    transaction._check_open("append_copies")
-    await transaction._write(rows, content="copies")
-
-
-def remove_replaced(transaction: Transaction, files: Iterable[AddFile]) -> None:
-    """Stage the removal of files all of whose rows go, whatever is added beside them.
-
-    For adelta's own operations: what a change data feed needs is theirs to see to.
-
-    Raises:
-        InvariantViolationError: the table only takes appends.
-    """
-    transaction._check_open("remove_replaced")
-    transaction._configuration().check_removable(transaction._based_on().root)
-    transaction._staging.remove(files, transaction._clock.now_ms(), data_change=True)
-
-
-def add_again(transaction: Transaction, files: Iterable[AddFile]) -> None:
-    """Stage live files once more, with what they lacked; they count as read."""
-    transaction._check_open("add_again")
-    transaction._staging.add_again(files)

@@ -32,6 +32,7 @@ from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.names import PHYSICAL_NAME_KEY
 from adelta.kernel.schema.types import STRING, StructField, StructType
 from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import CHANGE_TYPE
 from adelta.log.commit_reader import DecodedCommit, decode_commit
 from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.log.listing import list_log
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CHANGE_TYPE", "COMMIT_TIMESTAMP", "COMMIT_VERSION", "changes"]
 
-CHANGE_TYPE = "_change_type"
 COMMIT_VERSION = "_commit_version"
 COMMIT_TIMESTAMP = "_commit_timestamp"
 

@@ -8,6 +8,7 @@ bounds, for JSON holds neither. Decimals keep every digit.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import orjson
 
-from adelta.errors import InvalidPropertyError
+from adelta.errors import InvalidPropertyError, InvalidTableError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import leaf_fields, physical_schema
 from adelta.kernel.table_properties import TableProperties
@@ -30,10 +31,12 @@ __all__ = [
     "bounded_leaves",
     "check_stats_columns",
     "has_bounds",
+    "num_records",
     "stats_json",
     "stats_leaves",
     "truncate_max",
     "truncate_min",
+    "with_wide_bounds",
 ]
 
 _BOUNDED = (
@@ -50,6 +53,7 @@ _BOUNDED = (
 )
 _NOT_IN_FILES = (t.VOID, t.VARIANT)
 _ALL = -1
+_SPACES = " \t\r\n"
 _LAST_ASCII = "\x7f"
 _LAST_CHARACTER = "\U0010ffff"
 _FIRST_OF_TWO_UNITS = "\U00010000"
@@ -187,6 +191,67 @@ def stats_json(statistics: FileStatistics, string_prefix_length: int = 32) -> st
         f'{{"numRecords":{statistics.num_rows},"minValues":{_object(low)},'
         f'"maxValues":{_object(high)},"nullCount":{_object(nulls)}}}'
     )
+
+
+def num_records(stats: str | None) -> int | None:
+    """How many rows a file has, those under a deletion vector included; None where it is not said.
+
+    Example: ``{"numRecords":3}`` says 3.
+    """
+    try:
+        count = orjson.loads(stats or "{}").get("numRecords")
+    except (orjson.JSONDecodeError, AttributeError):  # statistics of another writer's file
+        return None
+    whole = isinstance(count, int) and not isinstance(count, bool) and count >= 0
+    return count if whole else None
+
+
+def with_wide_bounds(stats: str | None, rows: int) -> str:
+    """`stats` of a file that gets a deletion vector: all of its rows counted, and the bounds wide.
+
+    Every other number stays as it is written, digit for digit.
+
+    Example: ``{"numRecords":3,"minValues":{"a":1}}`` becomes
+    ``{"numRecords":3,"tightBounds":false,"minValues":{"a":1}}``.
+
+    Raises:
+        InvalidTableError: the statistics are not a JSON object.
+    """
+    found = {"numRecords": str(rows), "tightBounds": "false"}
+    own = dict(found)
+    found.update(_members(stats) if stats else {})
+    return "{" + ",".join(f"{_quoted(k)}:{v}" for k, v in {**found, **own}.items()) + "}"
+
+
+def _members(text: str) -> dict[str, str]:
+    """The members of a JSON object, each value as the text that it was."""
+    decoder = json.JSONDecoder()
+    found: dict[str, str] = {}
+    try:
+        at = _past(text, 0, "{")
+        while text[at] != "}":
+            key, at = decoder.raw_decode(text, at)
+            start = _past(text, at, ":")
+            _, at = decoder.raw_decode(text, start)
+            found[str(key)] = text[start:at]
+            at = _past(text, at, ",") if text[_past(text, at, "")] == "," else _past(text, at, "")
+    except (IndexError, ValueError) as error:
+        raise InvalidTableError(
+            f"a file has the statistics {text[:100]!r}, which are no JSON object; restore the "
+            "table to an earlier version"
+        ) from error
+    return found
+
+
+def _past(text: str, at: int, mark: str) -> int:
+    """Where the text goes on behind `mark`, with spaces before and behind."""
+    while text[at] in _SPACES:
+        at += 1
+    if mark:
+        if text[at] != mark:
+            raise ValueError(f"expected {mark}")
+        return _past(text, at + 1, "")
+    return at
 
 
 def _fill(

@@ -27,9 +27,14 @@ from adelta.kernel.table_features import (
 from adelta.kernel.table_state import TableState
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.operations.alter import AlterMetrics, altering, opened
-from adelta.operations.staging import commit_nothing, move_rows, stage_cleaned, stage_domain
+from adelta.operations.staging import (
+    add_again,
+    commit_nothing,
+    move_rows,
+    stage_cleaned,
+    stage_domain,
+)
 from adelta.table import Table, latest_state
-from adelta.transaction import add_again
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,8 +19,8 @@ from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import ROW_TRACKING, ROW_TRACKING_BACKFILL
 from adelta.kernel.table_properties import FEATURE_PREFIX
 from adelta.operations.evolve import stage_metadata
+from adelta.operations.staging import add_again
 from adelta.table import Table, latest_state, open_table
-from adelta.transaction import add_again
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

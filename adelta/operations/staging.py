@@ -7,23 +7,38 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta.kernel.actions.domain_metadata import DomainMetadata
+from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.scan_plan import ROW_COMMIT_VERSION, ROW_ID, plan_columns
 from adelta.read.data_files import read_files
-from adelta.transaction import append_copies
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Sequence
 
     import pyarrow as pa
 
-    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
     from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.storage.roots import StoreRoots
     from adelta.transaction import Transaction
+    from adelta.write.batches import Data
+    from adelta.write.change_data import ChangeDataWriter
+    from adelta.write.deletion_vectors import VectorsWritten
 
-__all__ = ["commit_nothing", "copied_rows", "move_rows", "stage_cleaned", "stage_domain"]
+__all__ = [
+    "add_again",
+    "append_copies",
+    "append_replacing",
+    "commit_nothing",
+    "copied_rows",
+    "move_rows",
+    "remove_replaced",
+    "stage_cleaned",
+    "stage_domain",
+    "stage_rewritten",
+]
 
 
 def commit_nothing(transaction: Transaction) -> None:
@@ -44,6 +59,71 @@ def stage_domain(transaction: Transaction, domain: str, configuration: str | Non
     transaction._staging.domains[domain] = DomainMetadata(
         domain, configuration or "", removed=configuration is None
     )
+
+
+async def append_copies(transaction: Transaction, rows: Data) -> None:
+    """Write rows that are in the table already into new files, and stage these.
+
+    The rows are complete, under the table's logical names, and with the hidden columns of row ids
+    where it has these.
+    """
+    transaction._check_open("append_copies")
+    await transaction._write(rows, content="copies")
+
+
+async def append_replacing(
+    transaction: Transaction, rows: Data, where: Where, changes: ChangeDataWriter | None
+) -> None:
+    """Write new rows in place of others, and stage their files; `changes` takes them in too.
+
+    Raises:
+        As `Transaction.append` does.
+    """
+    transaction._check_open("append_replacing")
+    await transaction._write(rows, where, changes=changes)
+
+
+def stage_rewritten(
+    transaction: Transaction,
+    *,
+    adds: Iterable[AddFile] = (),
+    cdc: Iterable[AddCDCFile] = (),
+    vectors: VectorsWritten | None = None,
+) -> None:
+    """Stage files that an operation has written anew, change data and deletion vectors.
+
+    All that was written is deleted where the transaction is given up.
+    """
+    transaction._check_open("stage_rewritten")
+    staging, added, changed = transaction._staging, tuple(adds), tuple(cdc)
+    transaction._written += [decode_path(file.path) for file in added]
+    transaction._written += [decode_path(file.path) for file in changed]
+    if added:
+        staging.add(added)
+    if changed:
+        staging.add_changes(changed)
+    if vectors is not None:
+        transaction._written += vectors.paths
+        staging.take_rows_out(vectors, transaction._clock.now_ms())
+
+
+def remove_replaced(transaction: Transaction, files: Iterable[AddFile]) -> None:
+    """Stage the removal of files all of whose rows go, whatever is added beside them.
+
+    What a change data feed needs is the caller's to see to.
+
+    Raises:
+        InvariantViolationError: the table only takes appends.
+    """
+    transaction._check_open("remove_replaced")
+    transaction._configuration().check_removable(transaction._based_on().root)
+    transaction._staging.remove(files, transaction._clock.now_ms(), data_change=True)
+
+
+def add_again(transaction: Transaction, files: Iterable[AddFile]) -> None:
+    """Stage live files once more, with what they lacked; they count as read."""
+    transaction._check_open("add_again")
+    transaction._staging.add_again(files)
 
 
 async def copied_rows(

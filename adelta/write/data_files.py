@@ -160,8 +160,8 @@ class DataFileWriter:
         layout = self._layout
         names = [name for name, _ in layout.partition_columns]
         directory = partition_directory(zip(names, values, strict=True))
-        name = f"part-{self._files:05d}-{uuid.uuid4()}.c000{layout.suffix}"
-        path = f"{directory}/{name}" if directory else name
+        name = f"{layout.prefix}-{self._files:05d}-{uuid.uuid4()}.c000{layout.suffix}"
+        path = "/".join(filter(None, (layout.directory, directory, name)))
         self._files += 1
         statistics = StatisticsCollector(
             layout.file_schema, layout.statistics_leaves, bounded=layout.bounded_leaves

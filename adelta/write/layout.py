@@ -12,6 +12,7 @@ from adelta.kernel.schema.cast import relabel
 from adelta.kernel.schema.json import schema_from_string
 from adelta.kernel.schema.names import as_nullable, physical_schema
 from adelta.kernel.statistics import bounded_leaves, stats_json, stats_leaves
+from adelta.kernel.table_features import CHANGE_DATA_DIRECTORY, CHANGE_TYPE
 from adelta.kernel.table_properties import TableProperties
 from adelta.parquet.columns import ColumnTree
 from adelta.parquet.options import WriterOptions
@@ -47,7 +48,8 @@ class FileLayout:
     `table_schema` has all columns under their logical names, `physical_schema` the same under the
     names that files use. `file_schema` has those that data files hold: partition columns, whose
     values are in the log, and void columns, which have none, are left out; `hidden` columns, which
-    are none of the table's, come behind. Without `rules`, rows are taken as they are.
+    are none of the table's, come behind. Without `rules`, rows are taken as they are. Files lie
+    below `directory`, and their names begin with `prefix`.
     """
 
     table_schema: pa.Schema
@@ -61,6 +63,8 @@ class FileLayout:
     string_prefix_length: int
     rules: RowRules | None
     hidden: pa.Schema
+    directory: str = ""
+    prefix: str = "part"
 
     @classmethod
     def of(cls, spec: WriteSpec) -> FileLayout:
@@ -85,8 +89,12 @@ class FileLayout:
                 "every column of the table is a partition column or void, so that its data files "
                 "would hold none; add a column first"
             )
-        hidden = _hidden(spec)
-        leaves = stats_leaves(schema, properties, spec.partition_columns, spec.column_mapping_mode)
+        hidden, changes = _hidden(spec), spec.content == "changes"
+        leaves = (
+            ()
+            if changes
+            else stats_leaves(schema, properties, spec.partition_columns, spec.column_mapping_mode)
+        )
         table_schema = to_arrow_schema(schema)
         file_schema = to_arrow_schema(t.StructType((*stored.fields, *hidden)))
         options = _writer_options(spec, properties)
@@ -105,6 +113,8 @@ class FileLayout:
             string_prefix_length=properties.data_skipping_string_prefix_length,
             rules=_rules(spec, schema) if spec.content == "rows" else None,
             hidden=to_arrow_schema(t.StructType(hidden)),
+            directory=CHANGE_DATA_DIRECTORY if changes else "",
+            prefix="cdc" if changes else "part",
         )
 
     def identity_values(self) -> IdentityValues:
@@ -120,16 +130,22 @@ class FileLayout:
                 satisfy a constraint.
             InvalidExpressionError: a value of a constraint or a computed column cannot be computed.
         """
-        if self.rules is not None:
-            rows = self.rules.apply(batch, self.table_schema)
-        else:
-            rows = batch.select(self.table_schema.names)
-        rows = relabel(rows, self.physical_schema)
+        rows = relabel(self.complete(batch), self.physical_schema)
         kept = {*self.file_schema.names, *(name for name, _ in self.partition_columns)}
         rows = rows.select([name for name in rows.schema.names if name in kept])
         for field in self.hidden:
             rows = rows.append_column(field, batch.column(field.name))
         return rows
+
+    def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """`batch` with all of the table's columns, under their logical names, held to the rules.
+
+        Raises:
+            As `conform` does.
+        """
+        if self.rules is not None:
+            return self.rules.apply(batch, self.table_schema)
+        return batch.select(self.table_schema.names)
 
     def stats_json(self, statistics: FileStatistics) -> str:
         """The `stats` of a file's `add`."""
@@ -147,6 +163,8 @@ def _rules(spec: WriteSpec, schema: t.StructType) -> RowRules:
 
 
 def _hidden(spec: WriteSpec) -> tuple[t.StructField, ...]:
+    if spec.content == "changes":
+        return (t.StructField(CHANGE_TYPE, t.STRING),)
     return tuple(t.StructField(name, t.LONG) for name in spec.row_id_columns or ())
 
 

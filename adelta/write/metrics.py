@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import orjson
+from adelta.kernel.statistics import num_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from adelta.kernel.actions.file_actions import AddFile
+    from adelta.write.deletion_vectors import VectorsWritten
 
-__all__ = ["added_metrics"]
+__all__ = ["added_metrics", "vector_metrics"]
 
 
 def added_metrics(files: Sequence[AddFile]) -> dict[str, int]:
@@ -19,15 +20,22 @@ def added_metrics(files: Sequence[AddFile]) -> dict[str, int]:
     return {
         "numFiles": len(files),
         "numOutputBytes": sum(file.size for file in files),
-        "numOutputRows": sum(_num_records(file) for file in files),
+        "numOutputRows": sum(num_records(file.stats) or 0 for file in files),
     }
 
 
-def _num_records(file: AddFile) -> int:
-    if not file.stats:
-        return 0
-    try:
-        records = orjson.loads(file.stats).get("numRecords")
-    except (orjson.JSONDecodeError, AttributeError):  # statistics of another writer's file
-        return 0
-    return records if isinstance(records, int) else 0
+def vector_metrics(written: VectorsWritten) -> dict[str, int]:
+    """Deletion vectors put on files and taken off them, and files that lost their last row.
+
+    A vector in place of another one counts as added, as removed and as updated.
+    """
+    kept = {file.path for file in written.replacements}
+    gone = [file for file in written.replaced if file.path not in kept]
+    old = [file for file in written.replaced if file.deletion_vector is not None]
+    return {
+        "numDeletionVectorsAdded": len(written.replacements),
+        "numDeletionVectorsRemoved": len(old),
+        "numDeletionVectorsUpdated": sum(file.path in kept for file in old),
+        "numRemovedFiles": len(gone),
+        "numRemovedBytes": sum(file.size for file in gone),
+    }

@@ -98,6 +98,7 @@ class WriteSpec:
 
     All of that is for new rows. Where the `content` is ``copies``, rows are complete and have been
     held to the rules before; they come with the hidden `row_id_columns` where the table has these.
+    Where it is ``changes``, they are complete too, and come with the type of their change.
     """
 
     schema_string: str

@@ -15,17 +15,18 @@ from adelta.kernel.staged import StagedChanges
 from adelta.kernel.table_features import IDENTITY_ADVANCED, with_high_water_marks
 from adelta.kernel.transaction.read_set import ReadSet
 from adelta.kernel.transaction.removal import removals, removes_table
-from adelta.write.metrics import added_metrics
+from adelta.write.metrics import added_metrics, vector_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from adelta.kernel.actions.domain_metadata import DomainMetadata
-    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.actions.set_transaction import SetTransaction
     from adelta.kernel.file_set import FileSet
+    from adelta.write.deletion_vectors import VectorsWritten
 
 __all__ = ["Staging"]
 
@@ -42,6 +43,7 @@ class Staging:
         read: what has been read.
         adds: files to add.
         removes: files to remove, of `REMOVE_SCHEMA`.
+        cdc: change data files.
         set_transactions: application transactions by application.
         domains: domain metadata by domain.
         protocol: a new protocol.
@@ -65,6 +67,7 @@ class Staging:
         self.read = ReadSet()
         self.adds: list[AddFile] = []
         self.removes: pa.Table = REMOVE_SCHEMA.empty_table()
+        self.cdc: list[AddCDCFile] = []
         self.set_transactions: dict[str, SetTransaction] = {}
         self.domains: dict[str, DomainMetadata] = {}
         self.protocol: Protocol | None = None
@@ -114,6 +117,24 @@ class Staging:
         self._count("numRemovedBytes", sum(file.size for file in taken))
         self.touched = True
 
+    def take_rows_out(self, written: VectorsWritten, now_ms: int) -> None:
+        """Take in files under new deletion vectors, in place of themselves; they count as read."""
+        rows = removes_table(file.remove(now_ms) for file in written.replaced)
+        self.removes = pa.concat_tables([self.removes, rows])
+        self.read = self.read.with_files(frozenset(decode_path(f.path) for f in written.replaced))
+        self.adds.extend(written.replacements)
+        self.placed.update(decode_path(file.path) for file in written.replacements)
+        for name, value in vector_metrics(written).items():
+            self._count(name, value)
+        self.touched = True
+
+    def add_changes(self, files: Iterable[AddCDCFile]) -> None:
+        """Take in change data files."""
+        taken = tuple(files)
+        self.cdc.extend(taken)
+        self._count("numAddedChangeFiles", len(taken))
+        self._count("changeFileBytes", sum(file.size for file in taken))
+
     def remove_all(self, files: FileSet, now_ms: int) -> None:
         """Take in the removal of every live file, all of which count as read."""
         self.read = self.read.with_whole_table()
@@ -137,6 +158,7 @@ class Staging:
             domains=tuple(self.domains.values()),
             adds=tuple(self.adds),
             removes=self.removes,
+            cdc=tuple(self.cdc),
             placed=frozenset(self.placed),
         )
 

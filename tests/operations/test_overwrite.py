@@ -13,6 +13,7 @@ import pytest
 
 from adelta.changes import changes
 from adelta.errors import (
+    CommitConflictError,
     ConcurrentAppendError,
     InvalidExpressionError,
     InvalidOptionError,
@@ -271,22 +272,132 @@ async def replace_by_hand(uri: str) -> None:
         await tx.append(rows([6], ["y"]))
 
 
-async def test_a_change_data_feed_takes_whole_files_and_refuses_a_rewrite() -> None:
+FEED = {"delta.enableChangeDataFeed": "true"}
+
+
+async def feed(uri: str, since: int) -> list[tuple[Any, ...]]:
+    names = ("_commit_version", "_change_type", "id", "p")
+    async with open_table(uri) as table:
+        found = [
+            tuple(row[name] for name in names)
+            async for batch in changes(table, since=since)
+            for row in batch.to_pylist()
+        ]
+    return sorted(found, key=repr)
+
+
+def parquet_files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*.parquet"))
+
+
+def peers_feed(uri: str, since: int) -> list[tuple[Any, ...]]:
+    names = ("_commit_version", "_change_type", "id", "p")
+    found = pa.table(deltalake.DeltaTable(uri).load_cdf(starting_version=since))
+    return sorted((tuple(row[name] for name in names) for row in found.to_pylist()), key=repr)
+
+
+async def test_files_are_not_replaced_by_hand_where_a_change_data_feed_is_kept() -> None:
     uri = address()
-    feed = {"delta.enableChangeDataFeed": "true"}
-    await create_table(uri, ROWS.schema, partition_by=["p"], properties=feed)
-    await write_table(uri, ROWS)
-    await write_table(uri, rows([5], ["x"]), mode="overwrite", replace_where="p = 'x'")
-    await write_table(uri, rows([5], ["x"]), mode="overwrite", replace_where="id = 5")
-    new = rows([6, 7], ["y", "y"])
-    await write_table(uri, new, mode="overwrite", partition_overwrite="dynamic")
-    with pytest.raises(UnsupportedFeatureError, match="change data files"):
-        await write_table(uri, rows([6], ["y"]), mode="overwrite", replace_where="id = 6")
-    assert await contents(uri) == [(4, None), (5, "x"), (6, "y"), (7, "y")]
+    await create_table(uri, ROWS.schema, partition_by=["p"], properties=FEED)
+    await write_table(uri, rows([5, 7], ["y", "x"]))
     with pytest.raises(UnsupportedFeatureError, match="change data files"):
         await replace_by_hand(uri)
-    await write_table(uri, ROWS, mode="overwrite")
-    assert len(await contents(uri)) == 4
+    assert await contents(uri) == [(5, "y"), (7, "x")]
+
+
+@pytest.mark.parametrize("partition_by", [[], ["p"]])
+async def test_the_change_data_feed_tells_of_rows_replaced_in_files_that_keep_others(
+    tmp_path: Path, partition_by: list[str]
+) -> None:
+    # B4-03, B4-04: a commit with change data files is read from these alone.
+    uri = str(tmp_path)
+    await create_table(uri, ROWS.schema, partition_by=partition_by, properties=FEED)
+    await write_table(uri, rows([1, 2, 3], ["x", "x y%z", "x"]))
+    await write_table(uri, rows([4], ["whole"]))
+    new = rows([30, 20], ["x", None])
+    await write_table(uri, new, mode="overwrite", replace_where="id >= 3 OR id = 2")
+    expected = [
+        (3, "delete", 2, "x y%z"),
+        (3, "delete", 3, "x"),
+        (3, "delete", 4, "whole"),
+        (3, "insert", 20, None),
+        (3, "insert", 30, "x"),
+    ]
+    assert await feed(uri, 3) == expected
+    if not partition_by:  # deltalake does not decode the paths of change data
+        assert peers_feed(uri, 3) == expected
+    assert await contents(uri) == [(1, "x"), (20, None), (30, "x")]
+    assert [name for name in parquet_files(tmp_path) if name.startswith("cdc-")]
+
+
+async def test_no_change_data_files_are_written_where_whole_files_go(tmp_path: Path) -> None:
+    uri = str(tmp_path)
+    await create_table(uri, ROWS.schema, properties=FEED)
+    await write_table(uri, rows([1], ["x"]))
+    await write_table(uri, rows([2], ["y"]))
+    await write_table(uri, rows([3], ["x"]), mode="overwrite", replace_where="id IN (1, 3)")
+    assert await feed(uri, 3) == [(3, "delete", 1, "x"), (3, "insert", 3, "x")]
+    assert not (tmp_path / "_change_data").exists()
+
+
+async def test_a_failure_leaves_no_change_data_behind(tmp_path: Path) -> None:
+    uri = str(tmp_path)
+    await create_table(uri, ROWS.schema, properties=FEED)
+    await write_table(uri, rows([1, 2], ["x", "x"]))
+    before = parquet_files(tmp_path)
+    with pytest.raises(InvariantViolationError):
+        await write_table(uri, rows([2, 1], ["n"] * 2), mode="overwrite", replace_where="id = 2")
+    assert parquet_files(tmp_path) == before
+
+
+# ------------------------------------------------------------------------------- deletion vectors
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+async def test_rows_are_replaced_by_deletion_vectors_where_a_table_has_these(
+    tmp_path: Path,
+) -> None:
+    uri = str(tmp_path)
+    await create_table(uri, ROWS.schema, properties=VECTORS | FEED)
+    await write_table(uri, rows([1, 2, 3], ["x", "x", "x"]))
+    done = await write_table(uri, rows([20], ["n"]), mode="overwrite", replace_where="id IN (2,20)")
+    assert (done.num_files, done.num_removed_files) == (1, 0)
+    assert await contents(uri) == [(1, "x"), (20, "n"), (3, "x")]
+    files = (await (await open_table(uri).snapshot()).files()).to_pylist()
+    (old,) = [file for file in files if file["deletion_vector"] is not None]
+    assert old["deletion_vector"]["cardinality"] == 1
+    assert await feed(uri, 2) == [(2, "delete", 2, "x"), (2, "insert", 20, "n")]
+    assert peers_feed(uri, 2) == await feed(uri, 2)
+    assert not (tmp_path / "_change_data").exists()
+    # Again: what the vector held before stays gone, and the last row takes the file with it.
+    await write_table(uri, rows([30], ["n"]), mode="overwrite", replace_where="id IN (3, 30)")
+    assert await feed(uri, 3) == [(3, "delete", 3, "x"), (3, "insert", 30, "n")]
+    await write_table(uri, rows([10], ["n"]), mode="overwrite", replace_where="id IN (1, 10)")
+    assert await feed(uri, 4) == [(4, "delete", 1, "x"), (4, "insert", 10, "n")]
+    files = (await (await open_table(uri).snapshot()).files()).to_pylist()
+    assert [file["deletion_vector"] for file in files] == [None] * 3
+    peer = pa.table(
+        deltalake.QueryBuilder()
+        .register("t", deltalake.DeltaTable(uri))
+        .execute("SELECT id FROM t ORDER BY id")
+        .read_all()
+    )
+    assert peer["id"].to_pylist() == [10, 20, 30]
+
+
+async def test_of_two_vectors_for_one_file_the_second_is_a_conflict() -> None:
+    uri = address()
+    await create_table(uri, ROWS.schema, properties=VECTORS)
+    await write_table(uri, rows([1, 2, 3], ["x", "x", "x"]))
+
+    async def late() -> Any:
+        yield rows([20], ["n"]).to_batches()[0]
+        await write_table(uri, rows([30], ["n"]), mode="overwrite", replace_where="id IN (3, 30)")
+
+    with pytest.raises(CommitConflictError, match="version 2"):
+        await write_table(uri, late(), mode="overwrite", replace_where="id IN (2, 20)")
+    assert await contents(uri) == [(1, "x"), (2, "x"), (30, "n")]
 
 
 async def test_the_change_data_feed_of_appends_and_overwrites_is_read_from_their_files() -> None:

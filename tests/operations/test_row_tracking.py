@@ -26,8 +26,8 @@ from adelta.operations import (
     write_table,
 )
 from adelta.operations.row_tracking import backfill_row_ids
+from adelta.operations.staging import add_again
 from adelta.table import Table, latest_state, open_table
-from adelta.transaction import add_again
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

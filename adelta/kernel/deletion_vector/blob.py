@@ -114,6 +114,8 @@ def _native(data: bytes) -> BitMap64:
 
 def encode_bitmap(rows: Iterable[int]) -> bytes:
     """The bytes of the bitmap of `rows`."""
+    if isinstance(rows, BitMap64):
+        return struct.pack("<i", _PORTABLE_MAGIC) + rows.serialize()
     return struct.pack("<i", _PORTABLE_MAGIC) + BitMap64(rows).serialize()
 
 

@@ -34,7 +34,11 @@ from adelta.kernel.table_features._upgrade import (
 )
 from adelta.kernel.table_features.allow_column_defaults import ALLOW_COLUMN_DEFAULTS
 from adelta.kernel.table_features.append_only import APPEND_ONLY
-from adelta.kernel.table_features.change_data_feed import CHANGE_DATA_FEED
+from adelta.kernel.table_features.change_data_feed import (
+    CHANGE_DATA_DIRECTORY,
+    CHANGE_DATA_FEED,
+    CHANGE_TYPE,
+)
 from adelta.kernel.table_features.checkpoint_protection import (
     CHECKPOINT_PROTECTION,
     CHECKPOINT_PROTECTION_BEFORE,
@@ -88,7 +92,9 @@ from adelta.kernel.table_features.v2_checkpoint import V2_CHECKPOINT
 __all__ = [
     "ALLOW_COLUMN_DEFAULTS",
     "APPEND_ONLY",
+    "CHANGE_DATA_DIRECTORY",
     "CHANGE_DATA_FEED",
+    "CHANGE_TYPE",
     "CHECKPOINT_PROTECTION",
     "CHECKPOINT_PROTECTION_BEFORE",
     "CLUSTERING",

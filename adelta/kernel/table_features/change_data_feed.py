@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
 from adelta.kernel.table_properties import Property, parse_boolean
@@ -10,7 +10,13 @@ from adelta.kernel.table_properties import Property, parse_boolean
 if TYPE_CHECKING:
     from adelta.kernel.table_state import TableState
 
-__all__ = ["CHANGE_DATA_FEED"]
+__all__ = ["CHANGE_DATA_DIRECTORY", "CHANGE_DATA_FEED", "CHANGE_TYPE"]
+
+CHANGE_DATA_DIRECTORY: Final = "_change_data"
+"""The directory of change data files below the table's root."""
+
+CHANGE_TYPE: Final = "_change_type"
+"""The column of these files that says what became of a row."""
 
 _ENABLED = Property(
     "delta.enableChangeDataFeed",

@@ -34,6 +34,7 @@ DELETION_VECTORS = TableFeature(
     kind=FeatureKind.READER_WRITER,
     properties=(_ENABLED,),
     can_read=True,
+    can_write=True,
     wanted=_active,
     active=_active,
     needed_to_read=always,  # vectors stay in force when the property is switched off

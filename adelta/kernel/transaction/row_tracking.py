@@ -11,12 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute
 
 from adelta.errors import InvalidOptionError
 from adelta.kernel.file_set import canonical_paths
+from adelta.kernel.statistics import num_records
 from adelta.kernel.table_features import (
     ROW_IDS_PRESERVED,
     ROW_TRACKING,
@@ -87,11 +87,8 @@ def track_rows(
 
 
 def _physical_rows(add: AddFile) -> int:
-    try:
-        rows = orjson.loads(add.stats or "{}").get("numRecords")
-    except (orjson.JSONDecodeError, AttributeError):
-        rows = None
-    if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
+    rows = num_records(add.stats)
+    if rows is None:
         raise InvalidOptionError(
             f"the file {add.path!r} has no numRecords in its statistics, so its rows cannot be "
             "given ids, which this table demands; add it with statistics"

@@ -1,0 +1,161 @@
+"""Which rows of which files a condition is true for: the first half of every change of rows.
+
+Files are read only as far as the condition needs, and not at all where their partition decides.
+"""
+
+from __future__ import annotations
+
+from array import array
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pyroaring import BitMap64
+
+from adelta._concurrency import in_thread, map_concurrent
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.expressions.compute import can_fail
+from adelta.kernel.expressions.nodes import columns_of
+from adelta.kernel.expressions.resolve import bind_predicate
+from adelta.kernel.scan_plan import plan_columns
+from adelta.kernel.statistics import num_records
+from adelta.log.deletion_vector_reader import read_deletion_vector
+from adelta.read.data_files import Piece, open_data_file, read_pieces
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.expressions.nodes import Node
+    from adelta.kernel.table_configuration import TableConfiguration
+    from adelta.storage.roots import StoreRoots
+
+__all__ = ["MatchedFile", "decided_by_partition", "find_matches", "live_rows", "match_all"]
+
+_PLACE = ("\0place", "\0unused")  # no column has such names
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedFile:
+    """A live file, and the places of those of its rows that are to be changed.
+
+    It has `num_rows` rows, of which `num_live` are not under its deletion vector.
+    """
+
+    file: AddFile
+    rows: BitMap64
+    num_rows: int
+    num_live: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every live row is to be changed."""
+        return len(self.rows) == self.num_live
+
+
+async def find_matches(
+    roots: StoreRoots, configuration: TableConfiguration, files: Sequence[AddFile], where: Node
+) -> list[MatchedFile]:
+    """Those of `files` that hold a row for which `where` is true, with all these rows.
+
+    Raises:
+        InvalidExpressionError: the condition does not fit the schema, or fails for a row.
+        MissingDataFileError: a file is not there.
+        InvalidTableError: a file is damaged.
+    """
+    if await in_thread(decided_by_partition, where, configuration):
+        return await match_all(roots, files)
+    plan = plan_columns(
+        configuration.schema,
+        columns=[],
+        where=where,
+        partition_columns=configuration.partition_columns,
+        mapping_mode=configuration.column_mapping_mode,
+        row_ids=_PLACE,
+        row_id_names=_PLACE,
+    )
+    # Row ids that are not stored count from the base on: from 0 they are the places of the rows.
+    pieces = (
+        Piece(replace(file, base_row_id=0, default_row_commit_version=0), tag=file)
+        for file in files
+    )
+    found: dict[str, BitMap64] = {}
+    async with aclosing(read_pieces(roots, plan, pieces)) as tables:
+        async for piece, table in tables:
+            if table.num_rows:
+                rows = found.setdefault(piece.file.path, BitMap64())
+                rows |= await in_thread(_places, table)
+                found[piece.file.path] = rows
+    by_path = {file.path: file for file in files}
+
+    async def matched(path: str) -> MatchedFile:
+        file = by_path[path]
+        num_rows = await _physical_rows(roots, file)
+        return MatchedFile(file, found[path], num_rows, num_rows - _deleted(file))
+
+    return await map_concurrent(matched, list(found), limit=_AT_ONCE)
+
+
+async def match_all(roots: StoreRoots, files: Sequence[AddFile]) -> list[MatchedFile]:
+    """`files` with all of their live rows.
+
+    Raises:
+        MissingDataFileError: a file, or its deletion vector, is not there.
+        InvalidTableError: a file is damaged.
+    """
+
+    async def matched(file: AddFile) -> MatchedFile:
+        num_rows = await _physical_rows(roots, file)
+        return MatchedFile(
+            file, await live_rows(roots, file, num_rows), num_rows, num_rows - _deleted(file)
+        )
+
+    return await map_concurrent(matched, files, limit=_AT_ONCE)
+
+
+async def live_rows(roots: StoreRoots, file: AddFile, num_rows: int) -> BitMap64:
+    """The places of the rows that the file's deletion vector leaves.
+
+    Raises:
+        MissingDataFileError: the vector is not there.
+        InvalidTableError: it is damaged.
+    """
+    rows = BitMap64(range(num_rows))
+    if file.deletion_vector is None:
+        return rows
+    source = f"{roots.store.uri}: {decode_path(file.path)}"
+    rows -= await read_deletion_vector(roots, file.deletion_vector, source)
+    return rows
+
+
+def decided_by_partition(where: Node, configuration: TableConfiguration) -> bool:
+    """Whether the partition values of a file say of all of its rows whether `where` is true.
+
+    Raises:
+        InvalidExpressionError: the condition does not fit the schema.
+    """
+    bound = bind_predicate(where, configuration.schema)
+    columns = {field.name for field in configuration.partition_fields}
+    return not can_fail(bound) and all(path[0] in columns for path in columns_of(bound))
+
+
+async def _physical_rows(roots: StoreRoots, file: AddFile) -> int:
+    stated = num_records(file.stats)
+    return stated if stated is not None else (await open_data_file(roots, file)).num_rows
+
+
+def _deleted(file: AddFile) -> int:
+    return 0 if file.deletion_vector is None else file.deletion_vector.cardinality
+
+
+def _places(table: pa.Table) -> BitMap64:
+    places = array("Q")
+    for chunk in table.column(_PLACE[0]).chunks:
+        values = chunk.buffers()[1]
+        if values is not None:
+            start = chunk.offset * places.itemsize
+            places.frombytes(memoryview(values)[start : start + len(chunk) * places.itemsize])
+    return BitMap64(places)

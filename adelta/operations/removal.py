@@ -1,0 +1,55 @@
+"""Rows taken out of files: by whole files, by deletion vectors, or by files that are written anew.
+
+The table decides: with `delta.enableDeletionVectors` files stay and get a vector, else what is left
+of them is copied. A file all of whose rows go is removed in either case.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta.kernel.table_features import DELETION_VECTORS
+from adelta.operations.rewrite import RewriteTask, plan_rewrites, run_rewrites
+from adelta.operations.staging import remove_replaced, stage_rewritten
+from adelta.write.deletion_vectors import RowRemoval, write_deletion_vectors
+from adelta.write.spec import WriteSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adelta.kernel.table_configuration import TableConfiguration
+    from adelta.operations.matching import MatchedFile
+    from adelta.storage.roots import StoreRoots
+    from adelta.transaction import Transaction
+
+__all__ = ["remove_rows"]
+
+
+async def remove_rows(
+    tx: Transaction,
+    roots: StoreRoots,
+    configuration: TableConfiguration,
+    matched: Sequence[MatchedFile],
+) -> int:
+    """Stage the removal of the rows in `matched`; how many other rows were copied for that.
+
+    Where that takes files written anew, the change data feed is told of every row that goes.
+
+    Raises:
+        InvariantViolationError: the table only takes appends.
+        MissingDataFileError: a file is not there.
+        InvalidTableError: a file is damaged.
+        StorageError: the store refused or failed.
+    """
+    if configuration.uses(DELETION_VECTORS):
+        removals = (RowRemoval(each.file, each.rows, each.num_rows) for each in matched)
+        stage_rewritten(tx, vectors=await write_deletion_vectors(roots, removals))
+        return 0
+    anew = any(not each.is_whole for each in matched)
+    tells = configuration.change_data_feed_enabled and anew
+    task = RewriteTask(configuration, tuple(matched), tells=tells)
+    target = WriteSpec.of(configuration).target_file_size
+    done = await run_rewrites(roots, plan_rewrites(task, target))
+    stage_rewritten(tx, adds=done.adds, cdc=done.cdc)
+    remove_replaced(tx, [each.file for each in matched])
+    return done.num_copied_rows

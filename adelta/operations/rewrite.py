@@ -1,0 +1,199 @@
+"""Changes of rows, carried out: independent tasks that write files anew, for one commit to stage.
+
+A task is a plain value that can be pickled: it needs the table's store, and nothing of the log. It
+copies the rows of some files that stay as they are, writes the rows that an update makes of the
+others, and tells the change data feed of both images. Tasks know nothing of each other; what all of
+them have written is committed together, or deleted together.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+from adelta._concurrency import in_thread, map_concurrent
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.scan_plan import ROW_COMMIT_VERSION, ROW_ID, ScanPlan, plan_columns
+from adelta.operations.matching import live_rows
+from adelta.read.data_files import Piece, read_pieces
+from adelta.write.change_data import DELETE, POSTIMAGE, PREIMAGE, ChangeDataWriter
+from adelta.write.data_files import DataFileWriter, discard_data_files
+from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions, WriteSpec
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
+    from adelta.kernel.table_configuration import TableConfiguration
+    from adelta.operations.matching import MatchedFile
+    from adelta.storage.roots import StoreRoots
+
+__all__ = ["RewriteResult", "RewriteTask", "RowUpdate", "plan_rewrites", "run_rewrites"]
+
+_MIB = 1024 * 1024
+_READ_AHEAD = 64 * _MIB
+_MEMORY = 128 * _MIB
+_TASKS_AT_ONCE = 2
+
+
+class RowUpdate(Protocol):
+    """What becomes of matched rows; without one, they go."""
+
+    def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows afterwards, complete and checked, with the hidden columns that they came with.
+
+        Raises:
+            InvariantViolationError: a row violates a constraint of the table.
+            InvalidExpressionError: a value cannot be computed.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """Files whose rows are written anew together.
+
+    Rows that do not match are copied if `copies`, which they need not be where a deletion vector
+    leaves them where they are. With `tells`, changes go to the change data feed.
+    """
+
+    configuration: TableConfiguration
+    files: tuple[MatchedFile, ...]
+    update: RowUpdate | None = None
+    copies: bool = True
+    tells: bool = False
+    options: DataFileOptions = AS_THE_TABLE_SAYS
+
+    @property
+    def writes(self) -> bool:
+        """Whether there is anything to write."""
+        copied = self.copies and not all(matched.is_whole for matched in self.files)
+        return copied or self.update is not None or self.tells
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteResult:
+    """What tasks have written, and of how many rows."""
+
+    adds: tuple[AddFile, ...] = ()
+    cdc: tuple[AddCDCFile, ...] = ()
+    num_copied_rows: int = 0
+
+    def __add__(self, other: RewriteResult) -> RewriteResult:
+        return RewriteResult(
+            self.adds + other.adds,
+            self.cdc + other.cdc,
+            self.num_copied_rows + other.num_copied_rows,
+        )
+
+    @property
+    def paths(self) -> Iterator[str]:
+        """The objects that were written, by their paths in the store."""
+        for add in self.adds:
+            yield decode_path(add.path)
+        for cdc in self.cdc:
+            yield decode_path(cdc.path)
+
+
+def plan_rewrites(task: RewriteTask, target_bytes: int) -> list[RewriteTask]:
+    """`task` as several, of files that have about `target_bytes` together each, where it writes.
+
+    Example: with a target of 128 MiB, three files of 60 MiB become a task of two and one of one.
+    """
+    groups: list[list[MatchedFile]] = []
+    size = 0
+    for matched in task.files:
+        if not groups or size + matched.file.size > target_bytes:
+            groups.append([])
+            size = 0
+        groups[-1].append(matched)
+        size += matched.file.size
+    tasks = (replace(task, files=tuple(group)) for group in groups)
+    return [each for each in tasks if each.writes]
+
+
+async def run_rewrites(roots: StoreRoots, tasks: Sequence[RewriteTask]) -> RewriteResult:
+    """Carry out tasks in this process, in bounded memory; if one fails, nothing is left.
+
+    Raises:
+        InvariantViolationError: an updated row violates a constraint of the table.
+        InvalidExpressionError: a value cannot be computed.
+        MissingDataFileError: a file is not there.
+        InvalidTableError: a file is damaged.
+        StorageError: the store refused or failed.
+    """
+    done: list[RewriteResult] = []
+
+    async def run(task: RewriteTask) -> None:
+        done.append(await run_rewrite(roots, task))
+
+    try:
+        await map_concurrent(run, tasks, limit=_TASKS_AT_ONCE)
+    except BaseException:
+        await discard_data_files(roots.store, [path for result in done for path in result.paths])
+        raise
+    return sum(done, RewriteResult())
+
+
+async def run_rewrite(roots: StoreRoots, task: RewriteTask) -> RewriteResult:
+    """Carry out one task.
+
+    Raises:
+        As `run_rewrites` does.
+    """
+    configuration = task.configuration
+    spec = WriteSpec.of(configuration, files=task.options, content="copies")
+    spec = replace(spec, memory_budget=min(spec.memory_budget, _MEMORY), optimize_write=False)
+    copied = 0
+    async with AsyncExitStack() as stack:
+        writer = await stack.enter_async_context(DataFileWriter(roots.store, spec))
+        changes = None
+        if task.tells:
+            changes = await stack.enter_async_context(ChangeDataWriter(roots.store, spec))
+        read = read_pieces(
+            roots, _plan(configuration), _pieces(roots, task), read_ahead_bytes=_READ_AHEAD
+        )
+        tables = await stack.enter_async_context(aclosing(read))
+        async for piece, table in tables:
+            for batch in table.to_batches():
+                if not piece.tag:
+                    copied += batch.num_rows
+                    await writer.write(batch)
+                elif task.update is None:
+                    if changes is not None:
+                        await changes.write(batch, DELETE)
+                else:
+                    after = await in_thread(task.update.apply, batch)
+                    await writer.write(after)
+                    if changes is not None:
+                        await changes.write(batch, PREIMAGE)
+                        await changes.write(after, POSTIMAGE)
+        adds = await writer.finish()
+        cdc = await changes.finish() if changes is not None else []
+        return RewriteResult(tuple(adds), tuple(cdc), copied)
+
+
+def _plan(configuration: TableConfiguration) -> ScanPlan:
+    hidden = configuration.row_id_columns
+    return plan_columns(
+        configuration.schema,
+        columns=None,
+        where=None,
+        partition_columns=configuration.partition_columns,
+        mapping_mode=configuration.column_mapping_mode,
+        row_ids=hidden,
+        row_id_names=hidden or (ROW_ID, ROW_COMMIT_VERSION),
+    )
+
+
+async def _pieces(roots: StoreRoots, task: RewriteTask) -> AsyncIterator[Piece]:
+    """What to read of every file: rows that stay, and rows that match, which are tagged."""
+    for matched in task.files:
+        if task.copies and not matched.is_whole:
+            live = await live_rows(roots, matched.file, matched.num_rows)
+            yield Piece(matched.file, only=live - matched.rows, tag=False)
+        if task.update is not None or task.tells:
+            yield Piece(matched.file, only=matched.rows, tag=True)
