@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import json
 import resource
 import statistics
@@ -28,15 +27,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from far_server import far_server
 from figures import record
 from tables import SHAPES, Shape, make
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TABLES = 100
 ONE_WAY = 0.020
@@ -114,60 +110,6 @@ def _open_tables(engine: str, folder: Path) -> dict[str, float]:
 # ------------------------------------------------------------------------------- a far store
 
 
-class DelayingProxy:
-    """A TCP proxy in a thread of its own that passes every byte on a fixed time later."""
-
-    def __init__(self, target: int, seconds: float) -> None:
-        self._target = target
-        self._seconds = seconds
-        self._loop = asyncio.new_event_loop()
-        self.port = 0
-        started = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
-        self._thread.start()
-        started.wait()
-
-    def _run(self, started: threading.Event) -> None:
-        asyncio.set_event_loop(self._loop)
-        server = self._loop.run_until_complete(
-            asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 20)
-        )
-        self.port = server.sockets[0].getsockname()[1]
-        started.set()
-        self._loop.run_forever()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        with contextlib.suppress(OSError):
-            await asyncio.gather(self._pass(reader, far_writer), self._pass(far_reader, writer))
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        loop = asyncio.get_running_loop()
-        while data := await reader.read(1 << 18):
-            loop.call_later(self._seconds, writer.write, data)
-        loop.call_later(self._seconds, writer.close)
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-
-
-@contextlib.contextmanager
-def _far_server() -> Iterator[tuple[dict[str, str], dict[str, str]]]:
-    """Storage options for the server itself, and for it behind the delay."""
-    from tests.support.s3_server import running_server
-
-    with running_server() as server:
-        proxy = DelayingProxy(int(server.endpoint.rpartition(":")[2]), ONE_WAY)
-        near = {**server.storage_options, "aws_s3_allow_unsafe_rename": "true"}
-        far = {**near, "aws_endpoint_url": f"http://127.0.0.1:{proxy.port}"}
-        try:
-            server.make_bucket("far")
-            yield near, far
-        finally:
-            proxy.stop()
-
-
 def far_store(folder: Path, rounds: int) -> None:
     from adelta.storage.local import LocalStore
     from adelta.storage.s3 import S3Store
@@ -189,7 +131,7 @@ def far_store(folder: Path, rounds: int) -> None:
         await there.aclose()
 
     print(f"cold open over S3 at 2 x {ONE_WAY * 1000:.0f} ms, connection set up before")
-    with _far_server() as (near, far):
+    with far_server(ONE_WAY) as (near, far):
         for name, shape in shapes.items():
             make(folder / f"far-{name}", shape)
             if name == "long":

@@ -116,6 +116,14 @@ ROWS: tuple[Row, ...] = (
         "checkpoint of 1 M adds, JSON statistics",
         (faster(2), lighter(2), PAUSE),
     ),
+    Row("commit one", "commits of one writer over S3 at 2 x 10 ms", (faster(1.5),)),
+    Row("commit service", "appends of 32 tasks of one service, S3 at 2 x 10 ms", (faster(5),)),
+    Row("commit service group", "the same with group commit", (faster(5),)),
+    Row(
+        "commit writers",
+        "appends of 24 writers at once that fail, of 96 on local disk and 96 on S3",
+        (Asked("failed", most=0, unit=" failed"),),
+    ),
 )
 
 RUNS: tuple[tuple[str, ...], ...] = (
@@ -131,6 +139,7 @@ RUNS: tuple[tuple[str, ...], ...] = (
     ("bench_snapshot.py", "--shapes", "10k-commits", "3-commits", "--work", "open", "files"),
     ("bench_log.py", "tables", "far", "slope"),
     ("bench_checkpoint.py", "--shapes", "1m-json"),
+    ("bench_commit.py",),
 )
 
 
