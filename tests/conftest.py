@@ -25,7 +25,11 @@ settings.register_profile(
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
-pytest_plugins = ["tests.support.s3_server"]
+pytest_plugins = [
+    "tests.support.dynamo_server",
+    "tests.support.earlier_deltalake",
+    "tests.support.s3_server",
+]
 
 
 @pytest.fixture(scope="session")

@@ -1,10 +1,17 @@
 """Who claims a table's versions: chosen by the storage options, and never anything else instead.
 
-It is put-if-absent on the table's own store. A store that has no conditional puts, as the option
-``aws_conditional_put=disabled`` says, cannot exclude writers, so that its tables can only be read;
-unless ``unsafe_single_writer=true`` says that there is one writer alone. That option is also called
-``aws_s3_allow_unsafe_rename``, as in delta-rs. Of a table in S3 options may be environment
-variables, in capitals: `ADELTA_UNSAFE_SINGLE_WRITER`.
+It is put-if-absent on the table's own store, unless an option chooses something else:
+
+* ``aws_s3_locking_provider=dynamodb``, for a table in S3: entries in a DynamoDB table, which Delta
+  Spark's S3DynamoDBLogStore and delta-rs up to 1.5 share. `parse_dynamo_options` knows the further
+  options; with ``delta_dynamo_table_path`` entries are under that path, whatever the table's own
+  address is.
+* ``unsafe_single_writer=true``, which delta-rs calls ``aws_s3_allow_unsafe_rename``: nothing, where
+  the store has no conditional puts. The user vouches for there being one writer alone.
+
+A store that has no conditional puts, as the option ``aws_conditional_put=disabled`` says, and for
+which nothing is chosen, can only be read. Of a table in S3 options may be environment variables, in
+capitals; `ADELTA_UNSAFE_SINGLE_WRITER` is one.
 """
 
 from __future__ import annotations
@@ -14,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from adelta.commit.check_then_put import check_then_put
 from adelta.commit.coordinated_store import CoordinatedStore
+from adelta.commit.dynamodb import DynamoDbCoordinator
 from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.storage.given_options import GivenOptions
 from adelta.storage.resolve import open_store
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.commit.coordinator import CommitCoordinator
+    from adelta.commit.filesystem import Create
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["UNSAFE_SINGLE_WRITER", "coordinator_of", "open_log_store"]
@@ -39,12 +48,19 @@ def open_log_store(uri: str, storage_options: Mapping[str, str] | None = None) -
     store = open_store(uri, options)
     in_s3 = store.uri.startswith(("s3://", "s3a://"))
     given = GivenOptions(options, None if in_s3 else {})
-    if not in_s3 or _has_conditional_puts(options):
+    if not in_s3:
+        return store
+    conditional = _has_conditional_puts(options)
+    create = store.put_if_absent if conditional else partial(check_then_put, store)
+    if (given.text("s3_locking_provider") or "").lower() == "dynamodb":
+        by_entries = _by_dynamodb(store, create, given, options)
+        return CoordinatedStore(store, by_entries, conditional_put=conditional)
+    if conditional:
         return store
     unsafe = given.flag(
         UNSAFE_SINGLE_WRITER, f"adelta_{UNSAFE_SINGLE_WRITER}", "s3_allow_unsafe_rename"
     )
-    alone = FilesystemCoordinator(store, partial(check_then_put, store)) if unsafe else None
+    alone = FilesystemCoordinator(store, create) if unsafe else None
     return CoordinatedStore(store, alone, conditional_put=False)
 
 
@@ -52,6 +68,18 @@ def _has_conditional_puts(options: Mapping[str, str]) -> bool:
     from adelta.storage.s3_options import parse_options  # with it comes aiohttp
 
     return parse_options(options).conditional_put
+
+
+def _by_dynamodb(
+    store: ObjectStore, create: Create, given: GivenOptions, options: Mapping[str, str]
+) -> CommitCoordinator:
+    from adelta.storage.dynamodb import DynamoTable, parse_dynamo_options
+
+    table = DynamoTable(parse_dynamo_options(options), partition="tablePath", sort="fileName")
+    path = given.text("delta_dynamo_table_path")
+    return DynamoDbCoordinator(
+        store, table, create=create, table_path=None if path is None else path.rstrip("/")
+    )
 
 
 def coordinator_of(store: ObjectStore) -> CommitCoordinator:

@@ -113,11 +113,10 @@ def parse_options(
 def _refuse(given: GivenOptions) -> None:
     """Refuse what would make a commit less safe, or objects unreadable, if it were ignored."""
     locking = given.text("s3_locking_provider")
-    if locking is not None and locking.lower() != "none":
+    if locking is not None and locking.lower() not in ("dynamodb", "none"):
         raise InvalidOptionError(
-            f"storage option aws_s3_locking_provider={locking!r} is not supported: commits exclude"
-            " each other by conditional puts alone. Remove the option only if no writer of the"
-            " table relies on that lock"
+            f"storage option aws_s3_locking_provider={locking!r} is not supported, only 'dynamodb'"
+            " and 'none' are. Remove it only if no writer of the table relies on that lock"
         )
     if given.flag("s3_express"):
         raise InvalidOptionError(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import deltalake
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 import adelta.spark
 from adelta.spark import DeltaTable
+from adelta.storage.dynamodb import DynamoTable, parse_dynamo_options
 
 
 def test_tables_on_s3_are_written_and_read_by_the_executors(spark, s3_location):
@@ -41,3 +44,31 @@ def test_wrong_keys_are_an_error_that_shows_no_secret(spark, s3_location):
     with pytest.raises(AnalysisException, match="PermissionDeniedError") as caught:
         adelta.spark.read(spark, s3_location.uri, storage_options=options)
     assert "hunter2" not in str(caught.value)
+
+
+def test_writes_are_committed_by_the_coordinator_that_the_options_choose(
+    spark, s3_location, dynamo_server
+):
+    uri, options = (
+        s3_location.uri,
+        {**s3_location.storage_options, "aws_conditional_put": "disabled"},
+    )
+    with pytest.raises(PySparkException, match="must not be written to"):
+        adelta.spark.write(spark.range(10), uri, storage_options=options)
+    options |= dynamo_server.storage_options()
+    for rows in (10, 20):
+        adelta.spark.write(spark.range(rows), uri, mode="append", storage_options=options)
+    assert adelta.spark.read(spark, uri, storage_options=options).count() == 30
+
+    async def entries():
+        locks = DynamoTable(
+            parse_dynamo_options(options, {}), partition="tablePath", sort="fileName"
+        )
+        found = [await locks.get(uri, f"{version:020}.json") for version in range(3)]
+        await locks.aclose()
+        return [entry and entry["complete"] for entry in found]
+
+    assert asyncio.run(entries()) == ["true", "true", None]
+    writer = spark.range(5).write.format("adelta").mode("append").options(**options)
+    writer.option("unsafe_single_writer", "true").save(uri)  # it takes no lock away
+    assert asyncio.run(entries()) == ["true"] * 3

@@ -1,0 +1,447 @@
+"""One DynamoDB table: small items with a partition and a sort key, put and changed conditionally.
+
+Requests go through aiobotocore. They are tried again here, not there, because a conditional put
+that was tried again and then refused may have been our own: whoever gets False from `put_new` looks
+at the item that is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from adelta._concurrency import in_io_thread
+from adelta.errors import (
+    CommitOutcomeUnknownError,
+    InvalidOptionError,
+    PermissionDeniedError,
+    StorageError,
+    ThrottledError,
+)
+from adelta.storage.credentials import AccessProvider
+from adelta.storage.given_options import GivenOptions
+from adelta.storage.s3_options import check_endpoint, parse_options
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adelta.storage.credentials import Access
+    from adelta.storage.s3_options import S3Options
+
+__all__ = ["DynamoOptions", "DynamoTable", "Item", "parse_dynamo_options"]
+
+Item = dict[str, str | int]
+"""An item's attributes: texts and whole numbers."""
+
+_log = logging.getLogger("adelta.storage.dynamodb")
+
+_BILLING_MODES = ("PAY_PER_REQUEST", "PROVISIONED")
+_UNITS = 5  # of provisioned capacity, each for reads and writes
+_LOOK_EVERY = 0.5  # seconds, while the table is being made
+_EXPIRED = frozenset({"ExpiredTokenException", "ExpiredToken"})
+_THROTTLED = frozenset(
+    {
+        "ProvisionedThroughputExceededException",
+        "RequestLimitExceeded",
+        "ThrottlingException",
+    }
+)
+_DENIED = frozenset(
+    {
+        "AccessDeniedException",
+        "IncompleteSignatureException",
+        "InvalidSignatureException",
+        "MissingAuthenticationTokenException",
+        "UnrecognizedClientException",
+        *_EXPIRED,
+    }
+)
+_UNSENT = ("EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError")
+
+
+class _RefusedError(StorageError):
+    """The condition of a write was not met."""
+
+
+class _NoTableError(StorageError):
+    """There is no such table."""
+
+
+class _TableExistsError(StorageError):
+    """There is such a table already."""
+
+
+_SPECIAL: Mapping[str, type[StorageError]] = {
+    "ConditionalCheckFailedException": _RefusedError,
+    "ResourceNotFoundException": _NoTableError,
+    "ResourceInUseException": _TableExistsError,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DynamoOptions:
+    """Which table, how it is reached, and how long a request is tried, in seconds.
+
+    `client` has keys, region and endpoint of DynamoDB, where they differ from those of S3.
+    """
+
+    table: str
+    client: S3Options
+    billing_mode: str = "PAY_PER_REQUEST"
+    max_elapsed: float = 60.0
+
+
+def parse_dynamo_options(
+    options: Mapping[str, str], environment: Mapping[str, str] | None = None
+) -> DynamoOptions:
+    """What `options` and the environment (this process's, if none is given) say of DynamoDB.
+
+    They have delta-rs's names: what is said of S3 holds for DynamoDB too, unless there is an option
+    of the same name that ends with ``_dynamodb``.
+
+    Raises:
+        InvalidOptionError: a value is not allowed.
+    """
+    given = GivenOptions(options, environment)
+    client = parse_options(options, environment)
+    if client.skip_signature:
+        raise InvalidOptionError(
+            "DynamoDB takes no unsigned requests: leave out aws_skip_signature, or the option "
+            "aws_s3_locking_provider=dynamodb"
+        )
+    endpoint = given.text("endpoint_url_dynamodb", "endpoint_url", "endpoint")
+    mode = (given.text("delta_dynamo_billing_mode") or _BILLING_MODES[0]).upper()
+    if mode not in _BILLING_MODES:
+        raise InvalidOptionError(
+            "storage option delta_dynamo_billing_mode is PAY_PER_REQUEST or PROVISIONED, not "
+            f"{mode!r}"
+        )
+    own = given.credentials("_dynamodb")
+    if endpoint is not None:
+        endpoint = check_endpoint(endpoint, allow_http=client.allow_http)
+    return DynamoOptions(
+        table=given.text("delta_dynamo_table_name") or "delta_log",
+        client=replace(
+            client,
+            credentials=own or client.credentials,
+            role_arn=None if own else client.role_arn,
+            region=given.text("region_dynamodb") or client.region,
+            endpoint=endpoint,
+        ),
+        billing_mode=mode,
+        max_elapsed=given.seconds(60.0, "delta_dynamo_max_elapsed_request_time"),
+    )
+
+
+class DynamoTable:
+    """A table whose items are found by the text attributes `partition` and `sort`.
+
+    Attributes:
+        request_count: requests sent so far, every attempt counted.
+    """
+
+    def __init__(self, options: DynamoOptions, *, partition: str, sort: str) -> None:
+        self.name = options.table
+        self.request_count = 0
+        self._options = options
+        self._keys = (partition, sort)
+        self._provider = AccessProvider(options.client)
+        self._session: Any = None
+        self._clients: list[_Client] = []  # those with older keys may have requests under way
+        self._lock = anyio.Lock()
+
+    def __repr__(self) -> str:
+        return f"DynamoTable({self.name!r})"
+
+    # ------------------------------------------------------------------------------------ items
+
+    async def get(self, partition: str, sort: str) -> Item | None:
+        """The item of the key, as the last finished write left it.
+
+        Raises:
+            StorageError: DynamoDB refused or failed.
+        """
+        key = _encoded(dict(zip(self._keys, (partition, sort), strict=True)))
+        try:
+            answer = await self._call("get_item", Key=key, ConsistentRead=True)
+        except _NoTableError:
+            return None
+        return _decoded(answer["Item"]) if "Item" in answer else None
+
+    async def last(self, partition: str) -> Item | None:
+        """The item of the partition whose sort key is the highest; None where there is none.
+
+        Raises:
+            StorageError: DynamoDB refused or failed.
+        """
+        try:
+            answer = await self._call(
+                "query",
+                ConsistentRead=True,
+                ScanIndexForward=False,
+                Limit=1,
+                KeyConditionExpression="#k = :k",
+                ExpressionAttributeNames={"#k": self._keys[0]},
+                ExpressionAttributeValues=_encoded({":k": partition}),
+            )
+        except _NoTableError:
+            return None
+        return _decoded(answer["Items"][0]) if answer["Items"] else None
+
+    async def put_new(self, item: Item) -> bool:
+        """Put the item if there is none with its key. False says that there is one, maybe this.
+
+        Where there is no table yet, it is made.
+
+        Raises:
+            CommitOutcomeUnknownError: the item may have been put.
+            StorageError: DynamoDB refused; nothing was put.
+        """
+        request = {
+            "Item": _encoded(item),
+            "ConditionExpression": "attribute_not_exists(#s)",
+            "ExpressionAttributeNames": {"#s": self._keys[1]},
+        }
+        try:
+            try:
+                await self._call("put_item", **request)
+            except _NoTableError:
+                await self._make_table()
+                await self._call("put_item", **request)
+        except _RefusedError:
+            return False
+        return True
+
+    async def update(self, item: Item, *, where: Item) -> bool:
+        """Set the other attributes of the item with this key, if it has those of `where`.
+
+        Raises:
+            CommitOutcomeUnknownError: the item may have been changed.
+            StorageError: DynamoDB refused; nothing was changed.
+        """
+        given = {name: item[name] for name in item if name not in self._keys}
+        names = {f"#{at}": name for at, name in enumerate([*given, *where])}
+        values: Item = {f":{at}": v for at, v in enumerate([*given.values(), *where.values()])}
+        changes = [f"#{at} = :{at}" for at in range(len(names))]
+        try:
+            await self._call(
+                "update_item",
+                Key=_encoded({name: item[name] for name in self._keys}),
+                UpdateExpression="SET " + ", ".join(changes[: len(given)]),
+                ConditionExpression=" AND ".join(changes[len(given) :]),
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues=_encoded(values),
+            )
+        except _RefusedError:
+            return False
+        return True
+
+    # -------------------------------------------------------------------------------- the table
+
+    async def _make_table(self) -> None:
+        partition, sort = self._keys
+        _log.warning("there is no DynamoDB table %s: it is made now", self.name)
+        throughput = {"ReadCapacityUnits": _UNITS, "WriteCapacityUnits": _UNITS}
+        provisioned = self._options.billing_mode != _BILLING_MODES[0]
+        with suppress(_TableExistsError):  # somebody else makes it
+            await self._call(
+                "create_table",
+                AttributeDefinitions=[
+                    {"AttributeName": name, "AttributeType": "S"} for name in self._keys
+                ],
+                KeySchema=[
+                    {"AttributeName": partition, "KeyType": "HASH"},
+                    {"AttributeName": sort, "KeyType": "RANGE"},
+                ],
+                BillingMode=self._options.billing_mode,
+                **({"ProvisionedThroughput": throughput} if provisioned else {}),
+            )
+        ends = anyio.current_time() + self._options.max_elapsed
+        while True:
+            with suppress(_NoTableError):
+                found = await self._call("describe_table")
+                if found["Table"]["TableStatus"] == "ACTIVE":
+                    return
+            if anyio.current_time() > ends:
+                raise StorageError(
+                    f"the DynamoDB table {self.name} was not ready after "
+                    f"{self._options.max_elapsed:g} s; try again"
+                )
+            await anyio.sleep(_LOOK_EVERY)
+
+    # --------------------------------------------------------------------------------- requests
+
+    async def _call(self, operation: str, **request: object) -> dict[str, Any]:
+        """The answer, after as many attempts as it takes.
+
+        Raises:
+            _RefusedError: the condition was not met.
+            _NoTableError: there is no table.
+            _TableExistsError: there is one already.
+            CommitOutcomeUnknownError: a write may have taken effect.
+            StorageError: DynamoDB refused or failed.
+        """
+        policy = replace(self._options.client.retry, retry_timeout=self._options.max_elapsed)
+        began = time.monotonic()
+        retries, renewed, in_doubt = 0, False, False
+        while True:
+            client = await self._connected()
+            failure = await self._attempt(client.api, operation, request)
+            if not isinstance(failure, _Failure):
+                return failure
+            if failure.code in _SPECIAL:
+                raise _SPECIAL[failure.code](failure.reason)
+            if failure.code in _EXPIRED and not renewed:
+                renewed = await self._provider.after_expiry(client.access) is not None
+                if renewed:
+                    continue
+            in_doubt = in_doubt or failure.maybe_applied
+            if failure.transient:
+                delay = policy.delay(retries, time.monotonic() - began, random.random())
+                if delay is not None:
+                    retries += 1
+                    await anyio.sleep(delay)
+                    continue
+            raise self._error(operation, failure, client.access, in_doubt=in_doubt)
+
+    async def _attempt(
+        self, api: Any, operation: str, request: Mapping[str, object]
+    ) -> dict[str, Any] | _Failure:
+        from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
+
+        self.request_count += 1
+        try:
+            answer: dict[str, Any] = await getattr(api, operation)(TableName=self.name, **request)
+        except ClientError as error:
+            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            code = str(error.response.get("Error", {}).get("Code", ""))
+            broken = status >= 500
+            return _Failure(code, str(error), broken or code in _THROTTLED, broken)
+        except (BotoCoreError, OSError) as error:
+            unsent = type(error).__name__ in _UNSENT
+            lost = not unsent and isinstance(error, (HTTPClientError, OSError))
+            return _Failure("", f"{type(error).__name__}: {error}", unsent or lost, lost)
+        return answer
+
+    def _error(
+        self, operation: str, failure: _Failure, access: Access, *, in_doubt: bool
+    ) -> Exception:
+        text = f"DynamoDB {operation} on table {self.name} failed: {failure.reason}"
+        if in_doubt and operation in ("put_item", "update_item"):
+            return CommitOutcomeUnknownError(f"{text}; it may have taken effect")
+        if failure.code in _DENIED:
+            source = "none" if access.credentials is None else access.credentials.source
+            return PermissionDeniedError(f"{text} (credentials: {source})")
+        if failure.code in _THROTTLED:
+            return ThrottledError(text)
+        return StorageError(text)
+
+    async def _connected(self) -> _Client:
+        """A client with the keys of now, for the running loop."""
+        access = await self._provider.current()
+        loop = asyncio.get_running_loop()
+        async with self._lock:
+            newest = self._clients[-1] if self._clients else None
+            if newest is None or newest.access is not access or newest.loop is not loop:
+                newest = await self._open_client(access)
+                self._clients.append(newest)
+                if len(self._clients) > 2:
+                    await self._clients.pop(0).aclose()
+            return newest
+
+    async def _open_client(self, access: Access) -> _Client:
+        from aiobotocore.config import AioConfig
+
+        options, keys = self._options.client, access.credentials
+        if keys is None:
+            raise InvalidOptionError("there are no AWS credentials to ask DynamoDB with")
+        if self._session is None:
+            self._session = await in_io_thread(_warm_session, options.profile, access.region)
+        proxy = options.http.proxy_url
+        stack = AsyncExitStack()
+        made = self._session.create_client(
+            "dynamodb",
+            region_name=access.region,
+            endpoint_url=options.endpoint,
+            verify=not options.http.allow_invalid_certificates,
+            aws_access_key_id=keys.access_key_id,
+            aws_secret_access_key=keys.secret_access_key,
+            aws_session_token=keys.session_token,
+            config=AioConfig(
+                connect_timeout=options.http.connect_timeout,
+                read_timeout=options.http.read_timeout,
+                retries={"total_max_attempts": 1},
+                proxies=None if proxy is None else {"http": proxy, "https": proxy},
+            ),
+        )
+        api = await stack.enter_async_context(made)
+        return _Client(api, access, asyncio.get_running_loop(), stack)
+
+    async def aclose(self) -> None:
+        """Give back the connections. Calling it again does nothing."""
+        async with self._lock:
+            while self._clients:
+                await self._clients.pop().aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """A client of aiobotocore, the keys that it was made with, and the loop that it works in."""
+
+    api: Any
+    access: Access
+    loop: asyncio.AbstractEventLoop
+    stack: AsyncExitStack
+
+    async def aclose(self) -> None:
+        await self.stack.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A failed attempt: whether another one may succeed, and whether this one may have."""
+
+    code: str
+    reason: str
+    transient: bool
+    maybe_applied: bool
+
+
+def _warm_session(profile: str | None, region: str) -> Any:
+    """A session that has read what clients of DynamoDB are made of: that would hold up the loop."""
+    from aiobotocore.session import AioSession
+
+    session = AioSession(profile=profile)
+
+    async def make_one() -> None:
+        keys = {"aws_access_key_id": "-", "aws_secret_access_key": "-"}
+        async with session.create_client("dynamodb", region_name=region, **keys):
+            pass
+
+    asyncio.run(make_one())
+    return session
+
+
+def _encoded(item: Mapping[str, str | int]) -> dict[str, dict[str, str]]:
+    return {
+        name: {"N": str(value)} if isinstance(value, int) else {"S": value}
+        for name, value in item.items()
+    }
+
+
+def _decoded(item: Mapping[str, Mapping[str, str]]) -> Item:
+    """The attributes that are texts or whole numbers; others are not ours."""
+    found: Item = {}
+    for name, value in item.items():
+        if "S" in value:
+            found[name] = value["S"]
+        elif "N" in value and value["N"].lstrip("-").isdecimal():
+            found[name] = int(value["N"])
+    return found
