@@ -3,7 +3,7 @@
 A commit is optimistic. It is put straight onto the version after the one that the transaction was
 made against; where another writer has that version, the commits that came between are read and
 judged, and the same changes are put after them. Data files are written once, whatever happens. An
-append to an open table costs one request beside its data files.
+append to an open table costs one request beside its data files, and one for upkeep after it.
 
 An error inside the ``async with`` block, or a conflict, leaves the table as it was, and the data
 files that the transaction wrote are deleted again. Only where nobody can say whether the commit
@@ -519,7 +519,7 @@ class Transaction:
         result = await queue.commit(self._submission)
         await self._conclude(result)
         if result.version is not None and result.leads:
-            await after_commit(result.state)
+            await after_commit(result.state, self._clock)
 
     async def _conclude(self, result: CommitResult) -> None:
         self._source.publish_state(result.state)

@@ -2,16 +2,18 @@
 
 A writer leaves beside a commit what the table holds after it: protocol, metadata, how many files
 of how many bytes, and more where it likes. `decode` takes what is stated, `summarize` makes the
-same of a replayed table, and `differences` says where the two disagree. Lists of files
+same of a replayed table, `advanced` makes the next one of the last one and a commit, and
+`differences` says where two disagree. Lists of files
 (`allFiles`) are passed over: they would only repeat the log.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute
@@ -21,21 +23,61 @@ from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.kernel.table_properties import TableProperties
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
+    from adelta.kernel.actions.json import ActionBatch
+
 __all__ = [
+    "MOST_DOMAINS",
+    "MOST_TRANSACTIONS",
+    "SIZE_BOUNDARIES",
+    "FileFacts",
     "FileSizeHistogram",
     "VersionChecksum",
+    "advanced",
     "decode",
     "differences",
     "encode",
+    "nothing",
     "summarize",
+    "with_files",
 ]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
+MOST_TRANSACTIONS = 100
+"""More application transactions are left out of a checksum that is written."""
+MOST_DOMAINS = 10
+"""More domains are left out of a checksum that is written."""
+_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+SIZE_BOUNDARIES: tuple[int, ...] = (
+    0,
+    *(8 * _KIB << power for power in range(10)),
+    *range(8 * _MIB, 40 * _MIB + 1, 4 * _MIB),
+    *range(48 * _MIB, 120 * _MIB + 1, 8 * _MIB),
+    *range(124 * _MIB, 144 * _MIB + 1, 4 * _MIB),
+    *range(160 * _MIB, 576 * _MIB + 1, 16 * _MIB),
+    *range(640 * _MIB, 1408 * _MIB + 1, 64 * _MIB),
+    *range(1536 * _MIB, 2048 * _MIB + 1, 128 * _MIB),
+    *range(2304 * _MIB, 4096 * _MIB + 1, 256 * _MIB),
+    *(8 * _GIB << power for power in range(6)),
+)
+"""The bins of file sizes, in bytes, that Delta Spark has."""
+_NOT_COUNTED = frozenset(
+    {
+        "COMPUTE STATS",
+        "ROW TRACKING BACKFILL",
+        "ROW TRACKING UNBACKFILL",
+        "Manual Update",
+        "Deletion Vector Tombstones",
+    }
+)
+"""Operations whose adds or removes may name files without changing which are live."""
 _DELETED_RECORDS = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 2_147_483_647)
 
 
@@ -207,40 +249,191 @@ def summarize(
     Of the columns of `ADD_SCHEMA`, `files` needs `size` and `deletion_vector`. Without
     `size_boundaries` there is no histogram of file sizes.
     """
-    sizes = files.column("size")
-    vectors: Any = files.column("deletion_vector")
-    cardinality = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
-    histogram = None
-    if size_boundaries:
-        counts, totals = _histogram(sizes, size_boundaries)
-        histogram = FileSizeHistogram(tuple(size_boundaries), counts, totals)
+    empty = nothing(
+        protocol,
+        metadata,
+        set_transactions=set_transactions,
+        domain_metadata=domain_metadata,
+        in_commit_timestamp=in_commit_timestamp,
+        transaction_id=transaction_id,
+        size_boundaries=size_boundaries,
+    )
+    return with_files(empty, FileFacts.of_table(files))
+
+
+def nothing(
+    protocol: Protocol,
+    metadata: Metadata,
+    *,
+    set_transactions: Iterable[SetTransaction] | None = (),
+    domain_metadata: Iterable[DomainMetadata] | None = (),
+    in_commit_timestamp: int | None = None,
+    transaction_id: str | None = None,
+    size_boundaries: Sequence[int] = (),
+) -> VersionChecksum:
+    """The checksum of a version without files; see `summarize`."""
+    boundaries, zeros = tuple(size_boundaries), (0,) * len(size_boundaries)
     return VersionChecksum(
-        num_files=files.num_rows,
-        table_size_bytes=int(pc.sum(sizes).as_py() or 0),
+        num_files=0,
+        table_size_bytes=0,
         protocol=protocol,
         metadata=metadata,
         transaction_id=transaction_id,
         in_commit_timestamp=in_commit_timestamp,
-        set_transactions=frozenset(set_transactions),
-        domain_metadata=frozenset(domain_metadata),
-        num_deleted_records=int(pc.sum(cardinality).as_py() or 0),
-        num_deletion_vectors=files.num_rows - vectors.null_count,
+        set_transactions=None if set_transactions is None else frozenset(set_transactions),
+        domain_metadata=None if domain_metadata is None else frozenset(domain_metadata),
+        num_deleted_records=0,
+        num_deletion_vectors=0,
+        file_sizes=FileSizeHistogram(boundaries, zeros, zeros) if boundaries else None,
+        deleted_record_counts=(0,) * len(_DELETED_RECORDS),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """What a checksum counts of some files: their sizes, and the rows that vectors mask in each."""
+
+    sizes: NDArray[np.int64]
+    masked: NDArray[np.int64]
+    num_vectors: int
+
+    @classmethod
+    def of_table(cls, files: pa.Table) -> FileFacts:
+        """Of files with the columns `size` and `deletion_vector`; no size counts as none."""
+        vectors: Any = files.column("deletion_vector")
+        masked = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
+        sizes = pc.fill_null(files.column("size"), 0)
+        numbers = [np.asarray(column.to_numpy(), np.int64) for column in (sizes, masked)]
+        return cls(numbers[0], numbers[1], files.num_rows - vectors.null_count)
+
+    @classmethod
+    def of_bodies(cls, bodies: Sequence[Mapping[str, Any]]) -> FileFacts:
+        """Of decoded actions; no size counts as none."""
+        vectors = [body.get("deletionVector") for body in bodies]
+        masked = [vector["cardinality"] if vector else 0 for vector in vectors]
+        sizes = [body.get("size") or 0 for body in bodies]
+        numbers = [np.array(values, np.int64) for values in (sizes, masked)]
+        return cls(numbers[0], numbers[1], sum(vector is not None for vector in vectors))
+
+
+def with_files(checksum: VersionChecksum, files: FileFacts, sign: int = 1) -> VersionChecksum:
+    """The checksum with some files more, or with `sign` -1 with them less.
+
+    What the checksum does not state stays so.
+    """
+    deleted, vectors = checksum.num_deleted_records, checksum.num_deletion_vectors
+    histogram, records = checksum.file_sizes, checksum.deleted_record_counts
+    if histogram is not None:
+        histogram = replace(
+            histogram,
+            counts=_binned(histogram.counts, histogram.boundaries, files.sizes, sign, None),
+            total_bytes=_binned(
+                histogram.total_bytes, histogram.boundaries, files.sizes, sign, files.sizes
+            ),
+        )
+    if records is not None:
+        records = _binned(records, _DELETED_RECORDS, files.masked, sign, None)
+    return replace(
+        checksum,
+        num_files=checksum.num_files + sign * len(files.sizes),
+        table_size_bytes=checksum.table_size_bytes + sign * int(files.sizes.sum()),
+        num_deleted_records=(None if deleted is None else deleted + sign * int(files.masked.sum())),
+        num_deletion_vectors=None if vectors is None else vectors + sign * files.num_vectors,
         file_sizes=histogram,
-        deleted_record_counts=_histogram(cardinality, _DELETED_RECORDS)[0],
+        deleted_record_counts=records,
     )
 
 
-def _histogram(
-    values: pa.ChunkedArray[Any], boundaries: Sequence[int]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """How many of the values are in each bin, and their sums."""
-    above = [pc.greater_equal(values, boundary) for boundary in boundaries]
-    counts = [int(pc.sum(mask).as_py() or 0) for mask in above] + [0]
-    sums = [int(pc.sum(values.filter(mask)).as_py() or 0) for mask in above] + [0]
-    return (
-        tuple(one - above for one, above in pairwise(counts)),
-        tuple(one - above for one, above in pairwise(sums)),
+def _binned(
+    before: Sequence[int],
+    boundaries: Sequence[int],
+    values: NDArray[np.int64],
+    sign: int,
+    weights: NDArray[np.int64] | None,
+) -> tuple[int, ...]:
+    """Counts, or sums of `weights`, by bin, with those of `values` added."""
+    bins = np.searchsorted(np.asarray(boundaries, np.int64), values, side="right") - 1
+    found = np.zeros(len(boundaries), np.int64)
+    np.add.at(found, bins, 1 if weights is None else weights)
+    return tuple(b + sign * int(f) for b, f in zip(before, found, strict=True))
+
+
+def advanced(previous: VersionChecksum, commit: ActionBatch) -> VersionChecksum | None:
+    """The checksum after one more commit; None where the commit does not say enough.
+
+    That is so of a commit without provenance, of one that repeats live files or names others, and
+    of one that removes a file without its size. A checksum has to be exact or must not be.
+    """
+    (version,) = commit.versions
+    info = commit.commit_infos.get(version)
+    adds, removes = _facts_of(commit, "adds"), _facts_of(commit, "removes")
+    if info is None or info.operation in _NOT_COUNTED or adds is None or removes is None:
+        return None
+    if len(adds.sizes) and not len(removes.sizes) and not _all_news(commit):
+        return None  # files of which only the description changes, it seems
+    metadata = commit.metadata[-1][1] if commit.metadata else previous.metadata
+    stated = replace(
+        previous,
+        protocol=commit.protocols[-1][1] if commit.protocols else previous.protocol,
+        metadata=metadata,
+        transaction_id=info.txn_id,
+        in_commit_timestamp=info.in_commit_timestamp,
+        set_transactions=_later_transactions(previous, commit, metadata),
+        domain_metadata=_later_domains(previous, commit),
     )
+    found = with_files(with_files(stated, adds), removes, -1)
+    counts = (found.num_files, found.table_size_bytes, found.num_deleted_records or 0)
+    binned = (*(found.file_sizes.counts if found.file_sizes else ()),)
+    return found if min(*counts, *binned, *(found.deleted_record_counts or ())) >= 0 else None
+
+
+def _facts_of(commit: ActionBatch, kind: str) -> FileFacts | None:
+    """What the commit's adds or removes count for; None where a size is missing or odd."""
+    bodies = commit.few_adds if kind == "adds" else commit.few_removes
+    if bodies is not None:
+        sizes = [body.get("size") for body in bodies]
+        return FileFacts.of_bodies(bodies) if all(map(_is_size, sizes)) else None
+    table = commit.adds if kind == "adds" else commit.removes
+    sizes_column: Any = table.column("size")
+    least = pc.min(sizes_column).as_py()
+    odd = sizes_column.null_count or (least is not None and least < 0)
+    return None if odd else FileFacts.of_table(table)
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _all_news(commit: ActionBatch) -> bool:
+    """Whether every added file changes data."""
+    bodies = commit.few_adds
+    if bodies is not None:
+        return all(body.get("dataChange") for body in bodies)
+    return bool(pc.all(pc.fill_null(commit.adds.column("data_change"), False)).as_py())
+
+
+def _later_transactions(
+    previous: VersionChecksum, commit: ActionBatch, metadata: Metadata
+) -> frozenset[SetTransaction] | None:
+    """All transactions; None where they are too many, or the clock decides which there are."""
+    retention = TableProperties.set_transaction_retention_ms
+    expiring = any(retention.text(m.configuration) for m in (previous.metadata, metadata))
+    if previous.set_transactions is None or expiring:
+        return None
+    found = {txn.app_id: txn for txn in previous.set_transactions}
+    found.update({txn.app_id: txn for _, txn in commit.set_transactions})
+    return frozenset(found.values()) if len(found) <= MOST_TRANSACTIONS else None
+
+
+def _later_domains(
+    previous: VersionChecksum, commit: ActionBatch
+) -> frozenset[DomainMetadata] | None:
+    if previous.domain_metadata is None:
+        return None
+    found = {domain.domain: domain for domain in previous.domain_metadata}
+    found.update({domain.domain: domain for _, domain in commit.domain_metadata})
+    live = frozenset(domain for domain in found.values() if not domain.removed)
+    return live if len(live) <= MOST_DOMAINS else None
 
 
 _NAMES: Mapping[str, str] = {

@@ -12,6 +12,7 @@ from adelta._concurrency import in_thread
 from adelta.kernel.checkpoint.classic import add_rows, kept_tombstones, remove_rows
 from adelta.kernel.checkpoint.parts import by_part
 from adelta.kernel.checkpoint.schema import checkpoint_schema, sidecar_schema, statistics_kept
+from adelta.kernel.checksum import FileFacts, with_files
 from adelta.log.checkpoint_columns import ParsedColumns
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from adelta.kernel.checksum import VersionChecksum
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
 
@@ -31,10 +33,16 @@ _Clusters: TypeAlias = "list[tuple[int, pa.Table]]"
 class CheckpointRows:
     """The file actions of `state` as a checkpoint of it holds them at `now_ms`.
 
-    `num_adds` and `num_removes` count what has been yielded.
+    `num_removes` and `counted`, a checksum that is `empty` at first, count what has been yielded.
     """
 
-    def __init__(self, state: LogState, configuration: TableConfiguration, now_ms: int) -> None:
+    def __init__(
+        self,
+        state: LogState,
+        configuration: TableConfiguration,
+        empty: VersionChecksum,
+        now_ms: int,
+    ) -> None:
         self._state = state
         self._now_ms = now_ms
         self._retention_ms = configuration.properties.deleted_file_retention_ms
@@ -43,7 +51,13 @@ class CheckpointRows:
         fields = self._parsed.fields if self._parsed else ()
         self.schema = checkpoint_schema(stats=as_json, parsed=fields)
         self.sidecar_schema = sidecar_schema(stats=as_json, parsed=fields)
-        self.num_adds = self.num_removes = 0
+        self.counted = empty
+        self.num_removes = 0
+
+    @property
+    def num_adds(self) -> int:
+        """How many live files have been yielded."""
+        return self.counted.num_files
 
     async def count(self) -> int:
         """How many rows `batches` will yield."""
@@ -74,6 +88,10 @@ class CheckpointRows:
             InvalidTableError: an earlier checkpoint is damaged.
         """
 
+        def count_adds(slice_: pa.Table) -> _Clusters:
+            self.counted = with_files(self.counted, FileFacts.of_table(slice_))
+            return make(slice_, adds)
+
         def adds(slice_: pa.Table) -> pa.Table:
             return add_rows(schema, slice_, self._parsed.of(slice_) if self._parsed else None)
 
@@ -87,8 +105,7 @@ class CheckpointRows:
         async with aclosing(self._files()) as files:
             async for table in files:
                 for slice_ in _slices(table):
-                    self.num_adds += slice_.num_rows
-                    yield await in_thread(make, slice_, adds)
+                    yield await in_thread(count_adds, slice_)
         async with aclosing(self._tombstones()) as tombstones:
             async for table in tombstones:
                 for slice_ in _slices(table):

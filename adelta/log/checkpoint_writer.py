@@ -12,6 +12,7 @@ Writers of one version do not disturb each other: they write equal files, or fil
 
 from __future__ import annotations
 
+import logging
 import uuid
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from adelta.kernel.checkpoint.classic import kept_transactions, singleton_rows
 from adelta.kernel.checkpoint.parts import number_of_parts
 from adelta.kernel.checkpoint.schema import manifest_schema
 from adelta.kernel.checkpoint.v2 import V2Manifest
+from adelta.kernel.checksum import differences
 from adelta.kernel.last_checkpoint import LastCheckpoint, encode
 from adelta.kernel.log_path import (
     LAST_CHECKPOINT_PATH,
@@ -37,6 +39,7 @@ from adelta.kernel.log_path import (
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.checkpoint_rows import CheckpointRows
+from adelta.log.checksum_writer import empty_checksum, known_checksum
 from adelta.log.listing import read_hint
 from adelta.parquet.options import WriterOptions
 from adelta.parquet.writer import ParquetObjectWriter
@@ -53,6 +56,8 @@ if TYPE_CHECKING:
     from adelta.parquet.writer import WrittenFile
 
 __all__ = ["checkpoint_if_due", "write_checkpoint"]
+
+_log = logging.getLogger("adelta.log")
 
 _ROW_GROUP_BYTES = 32 << 20  # of Arrow data
 _OPEN_BYTES = 96 << 20  # over all parts that are written at once
@@ -125,11 +130,27 @@ async def _write(state: LogState, now_ms: int) -> LastCheckpoint:
     domains = (await state.domain_metadata()).values()
     content = _Content(
         state,
-        CheckpointRows(state, configuration, now_ms),
+        CheckpointRows(state, configuration, await empty_checksum(state), now_ms),
         tuple(kept_transactions(transactions, now_ms, properties.set_transaction_retention_ms)),
         tuple(domains),
         now_ms,
     )
+    hint = await _write_kind(content, configuration)
+    known = await known_checksum(state)
+    told = () if known is None else differences(known, content.rows.counted)
+    if told:  # the log counts; a checksum that does not agree is not carried on
+        _log.warning(
+            "%s: the checksums before version %d do not agree with the log in %s",
+            state.root,
+            state.version,
+            "; ".join(told),
+        )
+    state.counted = (content.rows.counted, len(state.newer))
+    return hint
+
+
+async def _write_kind(content: _Content, configuration: TableConfiguration) -> LastCheckpoint:
+    properties = configuration.properties
     size = properties.checkpoint_part_size
     if configuration.writes_v2_checkpoints:
         as_json = properties.checkpoint_v2_format == "json"

@@ -11,7 +11,6 @@ from adelta._concurrency import in_thread
 from adelta.errors import ChecksumMismatchError, InvalidTableError, ObjectNotFoundError
 from adelta.kernel import checksum
 from adelta.kernel.log_path import checksum_path
-from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED
 
 if TYPE_CHECKING:
     from adelta.kernel.checksum import VersionChecksum
@@ -61,7 +60,6 @@ async def verify_checksum(state: LogState) -> bool:
     protocol, metadata = await state.logged()
     transactions = (await state.set_transactions()).values()
     domains = (await state.domain_metadata()).values()
-    in_commit = IN_COMMIT_TIMESTAMPS_ENABLED.read(state.metadata.configuration)
     found = await in_thread(
         checksum.summarize,
         files,
@@ -69,7 +67,7 @@ async def verify_checksum(state: LogState) -> bool:
         metadata,
         set_transactions=transactions,
         domain_metadata=domains,
-        in_commit_timestamp=state.timestamp_ms if in_commit else None,
+        in_commit_timestamp=state.in_commit_timestamp_ms,
         size_boundaries=stated.file_sizes.boundaries if stated.file_sizes else (),
     )
     told = checksum.differences(stated, found)

@@ -71,6 +71,11 @@ class LogBase:
         self._transactions: Mapping[str, SetTransaction] | None = None
         self._domains: Mapping[str, DomainMetadata] | None = None
 
+    @property
+    def held(self) -> OpenedSegment | None:
+        """The segment, where it has been read."""
+        return self._opened
+
     async def opened(self) -> OpenedSegment:
         """The segment, read.
 

@@ -102,6 +102,8 @@ class LogState:
         self._tail: ReconciledTail | None = None
         self._files: FileSet | None = None
         self._carried: tuple[FileSet, int] | None = None  # live files after so many newer batches
+        self.counted: tuple[VersionChecksum, int] | None = None
+        """A checksum of the version after so many of the batches in `newer`, where one is known."""
 
     @property
     def segment(self) -> LogSegment:
@@ -117,6 +119,22 @@ class LogState:
     def files_loaded(self) -> bool:
         """Whether `files` answers without reading."""
         return self._files is not None or self._carried is not None
+
+    @property
+    def in_commit_timestamp_ms(self) -> int | None:
+        """The version's in-commit timestamp, where the table has these."""
+        in_commit = IN_COMMIT_TIMESTAMPS_ENABLED.read(self.metadata.configuration)
+        return self.timestamp_ms if in_commit else None
+
+    @property
+    def newer(self) -> tuple[ActionBatch, ...]:
+        """The commits after the segment's, in order."""
+        return self._newer
+
+    @property
+    def held(self) -> OpenedSegment | None:
+        """The segment, where it has been read."""
+        return self._base.held
 
     @property
     def tail_length(self) -> int:
@@ -355,6 +373,7 @@ class LogState:
         later._lock = anyio.Lock()
         later._tail = later._files = None
         later._carried = self._carried
+        later.counted = self.counted
         if self._files is not None:
             later._carried = (self._files, len(self._newer))
         return later
@@ -437,7 +456,9 @@ async def _state_by_checksum(
     timestamp = stated.in_commit_timestamp
     if timestamp is None or not IN_COMMIT_TIMESTAMPS_ENABLED.read(stated.metadata.configuration):
         timestamp = await _timestamp(store, segment, None, stated.metadata)
-    return LogState(store, segment, stated.protocol, stated.metadata, timestamp_ms=timestamp)
+    state = LogState(store, segment, stated.protocol, stated.metadata, timestamp_ms=timestamp)
+    state.counted = (stated, 0)
+    return state
 
 
 async def _timestamp(

@@ -42,6 +42,7 @@ from adelta.operations.identity_column import with_identities
 from adelta.table import known_state, open_table, publish_state
 from adelta.write.first_commit import commit_new_table
 from adelta.write.spec import ENGINE
+from adelta.write.upkeep import after_commit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -140,6 +141,7 @@ async def commit_first(table: Table, staged: StagedChanges, clock: Clock = SYSTE
     """
     made = await commit_new_table(table.store, staged, engine=ENGINE, clock=clock)
     publish_state(table, made.state)
+    await after_commit(made.state, clock)
 
 
 def delta_schema(schema: ArrowSchema) -> StructType:

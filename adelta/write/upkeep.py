@@ -1,13 +1,23 @@
-"""What follows a commit: upkeep of the log, which never looks like a failure of the commit."""
+"""What follows a commit: upkeep of the log, which never looks like a failure of the commit.
+
+In this order: the version's checksum, a checkpoint where one is due, the clean-up that belongs to
+it, and a log compaction where the table asks for them. Each is of use without the others, so a
+failure of one does not keep the next from being tried.
+"""
 
 from __future__ import annotations
 
 import logging
 from typing import TYPE_CHECKING
 
+from adelta._clock import SYSTEM_CLOCK
 from adelta.log.checkpoint_writer import checkpoint_if_due
+from adelta.log.checksum_writer import write_checksum
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from adelta._clock import Clock
     from adelta.log.state import LogState
 
 __all__ = ["after_commit"]
@@ -15,14 +25,24 @@ __all__ = ["after_commit"]
 _log = logging.getLogger("adelta.transaction")
 
 
-async def after_commit(state: LogState) -> None:
+async def after_commit(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
     """Do what is due after the commit that made `state`; failures are logged as warnings."""
+    summed = await _attempt(state, "checksum", lambda: write_checksum(state))
+    written = await _attempt(state, "checkpoint", lambda: checkpoint_if_due(state, clock))
+    if written and not summed:  # now the files have been counted
+        await _attempt(state, "checksum", lambda: write_checksum(state))
+
+
+async def _attempt(state: LogState, what: str, work: Callable[[], Awaitable[object]]) -> bool:
+    """Whether `work` came to something."""
     try:
-        await checkpoint_if_due(state)
+        return bool(await work())
     except Exception as error:
         _log.warning(
-            "%s: version %d is committed, but its checkpoint could not be written: %s",
+            "%s: version %d is committed, but its %s could not be written: %s",
             state.root,
             state.version,
+            what,
             error,
         )
+        return False

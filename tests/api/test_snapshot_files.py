@@ -52,6 +52,8 @@ async def test_a_column_that_lists_of_files_have_not_is_refused(table: adelta.Ta
 
 async def test_a_snapshot_is_held_to_its_checksum(table: adelta.Table) -> None:
     snapshot = await table.snapshot()
+    assert await snapshot.verify() is True
+    await table.store.delete([checksum_path(snapshot.version)])
     assert await snapshot.verify() is False
     files = await snapshot.files()
     true = summarize(files, snapshot.protocol, snapshot.metadata)

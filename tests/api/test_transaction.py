@@ -19,7 +19,7 @@ from adelta.errors import (
     SchemaMismatchError,
     TableNotFoundError,
 )
-from adelta.kernel.log_path import commit_path
+from adelta.kernel.log_path import checksum_path, commit_path
 from adelta.log.commit_reader import read_commit
 from adelta.operations import checkpoint
 from adelta.storage.memory import MemoryStore
@@ -164,13 +164,13 @@ async def test_the_handle_knows_the_new_version_without_reading() -> None:
     async with table.transaction() as tx:
         await tx.append(rows(2))
     assert tx.version == 2
-    assert [request.kind for request in store.requests] == ["put", "put"]
+    assert [request.kind for request in store.requests] == ["put", "put", "put"]
 
 
 # ---------------------------------------------------------------------------------- request counts
 
 
-async def test_an_append_to_an_open_table_costs_one_request_beside_its_data_file() -> None:
+async def test_an_append_to_an_open_table_is_its_file_its_commit_and_its_checksum() -> None:
     inner = await new_table()
     store = CountingStore(inner)
     table = Table(inner.uri, store=store)
@@ -178,10 +178,11 @@ async def test_an_append_to_an_open_table_costs_one_request_beside_its_data_file
     store.clear()
     async with table.transaction() as tx:
         await tx.append(rows(1))
-    data, commit = store.requests
-    assert (data.kind, commit.kind) == ("put", "put")
+    data, commit, checksum = store.requests
+    assert {data.kind, commit.kind, checksum.kind} == {"put"}
     assert data.path.endswith(".parquet")
     assert commit.path == commit_path(1)
+    assert checksum.path == checksum_path(1)
 
 
 async def test_a_lost_race_costs_one_read_and_one_more_put_and_no_data_is_written_again() -> None:
@@ -199,6 +200,7 @@ async def test_a_lost_race_costs_one_read_and_one_more_put_and_no_data_is_writte
         ("put", commit_path(1)),
         ("get", commit_path(1)),
         ("put", commit_path(2)),
+        ("put", checksum_path(2)),
     ]
 
 
@@ -216,7 +218,7 @@ async def test_many_lost_races_are_caught_up_with_by_one_listing() -> None:
         await tx.append(rows(9))
     assert tx.version == 8
     assert store.kinds["list"] == 1
-    assert len([p for p in store.paths("put") if p.startswith("_delta_log")]) == 3
+    assert len([p for p in store.paths("put") if p.endswith(".json")]) == 3
     assert len(store.paths("get")) == 7
 
 

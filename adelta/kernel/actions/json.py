@@ -166,6 +166,16 @@ class ActionBatch:
         return self._cdc.table()
 
     @property
+    def few_adds(self) -> list[dict[str, Any]] | None:
+        """The bodies of the `add` actions, where no table of them has been made yet."""
+        return self._adds.few()
+
+    @property
+    def few_removes(self) -> list[dict[str, Any]] | None:
+        """The bodies of the `remove` actions, where no table of them has been made yet."""
+        return self._removes.few()
+
+    @property
     def changes_files(self) -> bool:
         """Whether there is a live file or a tombstone; without making tables."""
         return len(self._adds) + len(self._removes) > 0
@@ -199,6 +209,10 @@ class _Rows:
         if made is not None:
             return made.num_rows
         return len(bodies) + sum(table.num_rows for table in self.slices)
+
+    def few(self) -> list[dict[str, Any]] | None:
+        bodies, made = self.bodies, self.made
+        return bodies if made is None and not self.slices else None
 
     def table(self) -> pa.Table:
         """The table. Threads may ask at the same time: rows are looked at before `made`."""
