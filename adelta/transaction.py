@@ -502,7 +502,8 @@ class Transaction:
             return
         self._check_change_data()
         columns = self._configuration().physical_partition_columns
-        await in_thread(check_staged, staged, columns)
+        counted = self._configuration().counts_rows
+        await in_thread(check_staged, staged, columns, counted=counted)
         state = self._based_on()
         self._submission = Submission(
             self._coordinator or coordinator_of(state.store),

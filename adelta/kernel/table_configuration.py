@@ -18,7 +18,11 @@ from adelta.kernel.table_features import (
     CHANGE_DATA_FEED,
     COLUMN_MAPPING,
     COLUMN_MAPPING_MODE,
+    ICEBERG_COMPAT_V1,
+    ICEBERG_COMPAT_V2,
     IN_COMMIT_TIMESTAMP,
+    MATERIALIZE_PARTITION_COLUMNS,
+    PARTITION_COLUMNS_TO_PARQUET,
     ROW_TRACKING,
     V2_CHECKPOINT,
     check_readable,
@@ -214,6 +218,20 @@ class TableConfiguration:
         if not self.supports(ROW_TRACKING):
             return None
         return row_id_columns(TableState(self.protocol, self.metadata))
+
+    @property
+    def partition_columns_in_files(self) -> bool:
+        """Whether new data files hold the partition columns too, behind the others."""
+        return (
+            self.counts_rows
+            or self.supports(MATERIALIZE_PARTITION_COLUMNS)
+            or PARTITION_COLUMNS_TO_PARQUET.read(self.metadata.configuration)
+        )
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether every file that is added has to say how many rows it holds."""
+        return self.uses(ICEBERG_COMPAT_V1) or self.uses(ICEBERG_COMPAT_V2)
 
     @property
     def in_commit_timestamps_enabled(self) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
+import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread, map_concurrent
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import TracebackType
     from typing import Self
-
-    import pyarrow as pa
 
     from adelta._clock import Clock
     from adelta.storage.object_store import ObjectStore
@@ -154,7 +153,21 @@ class DataFileWriter:
 
     def _prepare(self, batch: pa.RecordBatch) -> list[PartitionedRows]:
         rows = self._layout.conform(self._numbers.fill(batch))
-        return split_by_partition(rows, self._layout.partition_columns)
+        layout = self._layout
+        if not layout.keeps_partition_columns:
+            return split_by_partition(rows, layout.partition_columns)
+        parts = split_by_partition(rows, layout.partition_columns, keep=True)
+        return [PartitionedRows(part.values, self._complete(part)) for part in parts]
+
+    def _complete(self, part: PartitionedRows) -> pa.RecordBatch:
+        """The rows with their partition columns behind the others, as null as the log says."""
+        rows = part.rows
+        for (name, _), value in zip(self._layout.partition_columns, part.values, strict=True):
+            if value is None:  # an empty text too
+                field = self._layout.file_schema.field(name)
+                place = rows.schema.get_field_index(name)
+                rows = rows.set_column(place, field, pa.nulls(rows.num_rows, field.type))
+        return rows.select(self._layout.file_schema.names)
 
     def _begin(self, values: tuple[str | None, ...]) -> OpenFile:
         layout = self._layout

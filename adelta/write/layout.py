@@ -46,9 +46,10 @@ class FileLayout:
     """How the rows of a table become files.
 
     `table_schema` has all columns under their logical names, `physical_schema` the same under the
-    names that files use. `file_schema` has those that data files hold: partition columns, whose
-    values are in the log, and void columns, which have none, are left out; `hidden` columns, which
-    are none of the table's, come behind. Without `rules`, rows are taken as they are. Files lie
+    names that files use. `file_schema` has those that data files hold. Void columns, which have no
+    values, are left out, and so are partition columns, whose values are in the log, unless the
+    table `keeps_partition_columns`, behind the others. `hidden` columns, which are none of the
+    table's, come last. Without `rules`, rows are taken as they are. Files lie
     below `directory`, and their names begin with `prefix`.
     """
 
@@ -65,6 +66,7 @@ class FileLayout:
     hidden: pa.Schema
     directory: str = ""
     prefix: str = "part"
+    keeps_partition_columns: bool = False
 
     @classmethod
     def of(cls, spec: WriteSpec) -> FileLayout:
@@ -96,7 +98,8 @@ class FileLayout:
             else stats_leaves(schema, properties, spec.partition_columns, spec.column_mapping_mode)
         )
         table_schema = to_arrow_schema(schema)
-        file_schema = to_arrow_schema(t.StructType((*stored.fields, *hidden)))
+        kept = [physical.fields[i] for i in places] if spec.partition_columns_in_files else []
+        file_schema = to_arrow_schema(t.StructType((*stored.fields, *kept, *hidden)))
         options = _writer_options(spec, properties)
         if options.names_columns:
             options = options.renamed(_FileNames(table_schema, physical, file_schema))
@@ -115,6 +118,7 @@ class FileLayout:
             hidden=to_arrow_schema(t.StructType(hidden)),
             directory=CHANGE_DATA_DIRECTORY if changes else "",
             prefix="cdc" if changes else "part",
+            keeps_partition_columns=bool(kept),
         )
 
     def identity_values(self) -> IdentityValues:

@@ -31,16 +31,18 @@ class PartitionedRows:
 
 
 def split_by_partition(
-    batch: pa.RecordBatch, columns: Sequence[tuple[str, DataType]]
+    batch: pa.RecordBatch, columns: Sequence[tuple[str, DataType]], *, keep: bool = False
 ) -> list[PartitionedRows]:
-    """The rows of `batch` by the values of `columns`, which are left out; order is kept inside.
+    """The rows of `batch` by the values of `columns`; order is kept inside.
+
+    The columns are left out, unless they are to `keep`.
 
     Example: rows (a, 1), (b, 2), (a, 3) by the first column become a: 1, 3 and b: 2.
     """
     if not columns:
         return [PartitionedRows((), batch)]
     texts = [_texts(batch.column(name), data_type) for name, data_type in columns]
-    rest = batch.drop_columns([name for name, _ in columns])
+    rest = batch if keep else batch.drop_columns([name for name, _ in columns])
     codes = _codes(texts)
     if pc.max(codes).as_py() == 0:  # one partition: nothing to move
         return [PartitionedRows(tuple(text[0].as_py() for text in texts), rest)]

@@ -99,6 +99,8 @@ class WriteSpec:
     All of that is for new rows. Where the `content` is ``copies``, rows are complete and have been
     held to the rules before; they come with the hidden `row_id_columns` where the table has these.
     Where it is ``changes``, they are complete too, and come with the type of their change.
+
+    Files hold partition columns only where `partition_columns_in_files` says so.
     """
 
     schema_string: str
@@ -114,6 +116,7 @@ class WriteSpec:
     row_id_columns: tuple[str, str] | None = None
     writer_options: WriterOptions | None = None
     optimize_write: bool = False
+    partition_columns_in_files: bool = False
 
     def __post_init__(self) -> None:
         _check_sizes(self)
@@ -148,4 +151,5 @@ class WriteSpec:
             configuration.row_id_columns if content == "copies" else None,
             files.writer_options,
             optimize,
+            configuration.partition_columns_in_files,
         )

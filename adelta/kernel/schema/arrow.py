@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FIELD_ID_KEY",
+    "NESTED_FIELD_IDS_KEY",
     "from_arrow_field",
     "from_arrow_schema",
     "from_arrow_type",
@@ -35,6 +36,9 @@ __all__ = [
 
 FIELD_ID_KEY = "parquet.field.id"
 """Field metadata, set on physical schemas only: the id that the Parquet column bears."""
+
+NESTED_FIELD_IDS_KEY = "parquet.field.nested.ids"
+"""Field metadata, set on physical schemas only: ids of elements, keys and values, by path."""
 
 _COMMENT = "comment"
 _PARQUET_FIELD_ID = b"PARQUET:field_id"
@@ -116,7 +120,26 @@ def to_arrow_field(field: t.StructField) -> pa.Field[Any]:
     field_id = field.metadata.get(FIELD_ID_KEY)
     if isinstance(field_id, int):
         metadata[_PARQUET_FIELD_ID] = str(field_id)
-    return _field(field.name, field.type, field.nullable, metadata)
+    made = _field(field.name, field.type, field.nullable, metadata)
+    ids = field.metadata.get(NESTED_FIELD_IDS_KEY)
+    return made.with_type(_with_ids(made.type, field.name, ids)) if ids else made
+
+
+def _with_ids(data_type: Any, path: str, ids: Mapping[str, int]) -> Any:
+    """A list or a map whose parts bear the ids that they have by their paths below a field."""
+
+    def part(field: Any, step: str) -> Any:
+        inner = f"{path}.{step}"
+        made = field.with_type(_with_ids(field.type, inner, ids))
+        if inner not in ids:
+            return made
+        return made.with_metadata({**(field.metadata or {}), _PARQUET_FIELD_ID: str(ids[inner])})
+
+    if pa.types.is_list(data_type):
+        return pa.list_(part(data_type.value_field, "element"))
+    if pa.types.is_map(data_type):
+        return pa.map_(part(data_type.key_field, "key"), part(data_type.item_field, "value"))
+    return data_type
 
 
 def to_arrow_type(data_type: t.DataType) -> pa.DataType:

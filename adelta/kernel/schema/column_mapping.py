@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from adelta.errors import InvalidTableError
 from adelta.kernel.schema.names import (
     COLUMN_ID_KEY,
+    NESTED_IDS_KEY,
     PHYSICAL_NAME_KEY,
     column_id,
     physical_schema,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
-    "NESTED_IDS_KEY",
     "adopt_mapping",
     "check_mapping",
     "has_mapping",
@@ -32,9 +32,6 @@ __all__ = [
     "map_columns",
     "without_mapping",
 ]
-
-NESTED_IDS_KEY = "delta.columnMapping.nested.ids"
-"""Field metadata: ids of the elements, keys and values below a field, by physical path."""
 
 _KEYS = (COLUMN_ID_KEY, PHYSICAL_NAME_KEY, NESTED_IDS_KEY)
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidTableError, SchemaMismatchError
-from adelta.kernel.schema.arrow import FIELD_ID_KEY
+from adelta.kernel.schema.arrow import FIELD_ID_KEY, NESTED_FIELD_IDS_KEY
 from adelta.kernel.schema.types import (
     ArrayType,
     DataType,
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "COLUMN_ID_KEY",
+    "NESTED_IDS_KEY",
     "PHYSICAL_NAME_KEY",
     "as_nullable",
     "check_column_names",
@@ -40,6 +41,8 @@ __all__ = [
 
 PHYSICAL_NAME_KEY = "delta.columnMapping.physicalName"
 """Field metadata: the name that files use."""
+NESTED_IDS_KEY = "delta.columnMapping.nested.ids"
+"""Field metadata: ids of the elements, keys and values below a field, by physical path."""
 COLUMN_ID_KEY = "delta.columnMapping.id"
 """Field metadata: the number that Parquet columns bear as their field id."""
 
@@ -85,8 +88,13 @@ def _physical(field: StructField, mode: str) -> StructField:
         physical_name(field, mode),
         _physical_type(field.type, mode),
         field.nullable,
-        {} if found is None else {FIELD_ID_KEY: found},
+        {} if found is None else {FIELD_ID_KEY: found, **_nested_ids(field)},
     )
+
+
+def _nested_ids(field: StructField) -> dict[str, object]:
+    ids = field.metadata.get(NESTED_IDS_KEY)
+    return {NESTED_FIELD_IDS_KEY: ids} if ids else {}
 
 
 def _physical_type(data_type: DataType, mode: str) -> DataType:

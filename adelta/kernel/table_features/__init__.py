@@ -58,6 +58,7 @@ from adelta.kernel.table_features.column_mapping import (
 from adelta.kernel.table_features.deletion_vectors import DELETION_VECTORS
 from adelta.kernel.table_features.domain_metadata import DOMAIN_METADATA
 from adelta.kernel.table_features.generated_columns import GENERATED_COLUMNS
+from adelta.kernel.table_features.iceberg_compat import ICEBERG_COMPAT_V1, ICEBERG_COMPAT_V2
 from adelta.kernel.table_features.identity_columns import (
     IDENTITY_ADVANCED,
     IDENTITY_COLUMNS,
@@ -74,6 +75,10 @@ from adelta.kernel.table_features.in_commit_timestamp import (
     IN_COMMIT_TIMESTAMPS_ENABLED,
     in_commit_timestamp_enablement,
     with_enablement,
+)
+from adelta.kernel.table_features.materialize_partition_columns import (
+    MATERIALIZE_PARTITION_COLUMNS,
+    PARTITION_COLUMNS_TO_PARQUET,
 )
 from adelta.kernel.table_features.row_tracking import (
     ROW_IDS_PRESERVED,
@@ -106,6 +111,8 @@ __all__ = [
     "DOMAIN_METADATA",
     "FEATURES",
     "GENERATED_COLUMNS",
+    "ICEBERG_COMPAT_V1",
+    "ICEBERG_COMPAT_V2",
     "IDENTITY_ADVANCED",
     "IDENTITY_COLUMNS",
     "IDENTITY_KEYS",
@@ -113,6 +120,8 @@ __all__ = [
     "IN_COMMIT_TIMESTAMPS_ENABLED",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION",
+    "MATERIALIZE_PARTITION_COLUMNS",
+    "PARTITION_COLUMNS_TO_PARQUET",
     "ROW_IDS_PRESERVED",
     "ROW_TRACKING",
     "ROW_TRACKING_BACKFILL",

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 from adelta.kernel.table_features._registry import FEATURES, is_supported
 from adelta.kernel.table_features.column_mapping import with_mapped_columns
+from adelta.kernel.table_features.iceberg_compat import (
+    ICEBERG_COMPAT_V2,
+    with_iceberg_properties,
+)
 from adelta.kernel.table_features.row_tracking import ROW_TRACKING, with_row_id_columns
 from adelta.kernel.table_state import TableState
 
@@ -33,7 +37,10 @@ def completed_metadata(
         InvalidPropertyError: properties contradict each other.
         SchemaMismatchError: the schema cannot change like this.
     """
-    after = with_mapped_columns(before, after, unique)
+    if before is None:
+        after = with_iceberg_properties(after)
+    nested = ICEBERG_COMPAT_V2.active(TableState(protocol, after))
+    after = with_mapped_columns(before, after, unique, nested=nested)
     if is_supported(ROW_TRACKING, protocol):
         after = with_row_id_columns(TableState(protocol, after), unique())
     return after

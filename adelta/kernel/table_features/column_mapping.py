@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidPropertyError, SchemaMismatchError
 from adelta.kernel.schema.column_mapping import (
-    NESTED_IDS_KEY,
     check_mapping,
     has_mapping,
     map_columns,
     without_mapping,
 )
 from adelta.kernel.schema.json import schema_to_string
-from adelta.kernel.schema.names import COLUMN_ID_KEY, PHYSICAL_NAME_KEY, walk_fields
+from adelta.kernel.schema.names import COLUMN_ID_KEY, NESTED_IDS_KEY, PHYSICAL_NAME_KEY, walk_fields
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
 from adelta.kernel.table_features._removal import Removal, unset, with_properties
 from adelta.kernel.table_properties import Property, parse_one_of, parse_whole

@@ -11,10 +11,13 @@ from adelta.kernel.table_properties import Property, parse_boolean
 if TYPE_CHECKING:
     from adelta.kernel.table_state import TableState
 
-__all__ = ["MATERIALIZE_PARTITION_COLUMNS"]
+__all__ = ["MATERIALIZE_PARTITION_COLUMNS", "PARTITION_COLUMNS_TO_PARQUET"]
 
 _WANTED = Property("delta.enableMaterializePartitionColumnsFeature", parse_boolean, False)
-_BEST_EFFORT = Property("delta.writePartitionColumnsToParquet", parse_boolean, False)
+PARTITION_COLUMNS_TO_PARQUET = Property(
+    "delta.writePartitionColumnsToParquet", parse_boolean, False
+)
+"""Whether files hold partition columns too, in tables that do not demand it."""
 
 
 def _wanted(state: TableState) -> bool:
@@ -24,7 +27,8 @@ def _wanted(state: TableState) -> bool:
 MATERIALIZE_PARTITION_COLUMNS = TableFeature(
     name="materializePartitionColumns",
     kind=FeatureKind.WRITER,
-    properties=(_WANTED, _BEST_EFFORT),
+    properties=(_WANTED, PARTITION_COLUMNS_TO_PARQUET),
+    can_write=True,
     wanted=_wanted,
     removal=Removal(forgotten=(_WANTED.key,)),
 )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow.compute as pc
 
 from adelta.errors import InvalidOptionError
+from adelta.kernel.statistics import num_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,12 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["check_staged"]
 
 
-def check_staged(staged: StagedChanges, partition_columns: Sequence[str]) -> None:
+def check_staged(
+    staged: StagedChanges, partition_columns: Sequence[str], *, counted: bool = False
+) -> None:
     """Refuse changes that would damage the log; `partition_columns` are physical names.
+
+    `counted` is whether every file that is added has to say how many rows it holds.
 
     Raises:
         InvalidOptionError: a file is added or removed twice, a domain is set twice, or a file has
-            values of other partition columns than the table's.
+            values of other partition columns than the table's, or does not say its rows.
     """
     added = _twice(file.path for file in staged.adds)
     if added is not None:
@@ -43,6 +48,11 @@ def check_staged(staged: StagedChanges, partition_columns: Sequence[str]) -> Non
                 f"the file {file.path!r} has values for the partition columns "
                 f"({', '.join(file.partition_values)}), but the table's are "
                 f"({', '.join(partition_columns)}); give a value, or None, for each of these"
+            )
+        if counted and num_records(file.stats) is None:
+            raise InvalidOptionError(
+                f"the file {file.path!r} has no numRecords in its statistics, which the table's "
+                "compatibility with Iceberg demands; add it with statistics"
             )
 
 
