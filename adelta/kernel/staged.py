@@ -57,11 +57,18 @@ class StagedChanges:
     @property
     def is_empty(self) -> bool:
         """Whether committing this would change nothing."""
-        return not (
+        return not (self.set_transactions or self.depends_on_table)
+
+    @property
+    def depends_on_table(self) -> bool:
+        """Whether anything in it could disagree with the table's schema or properties.
+
+        An entry that only says what was done, or how far an application has got, fits any table.
+        """
+        return bool(
             self.adds
             or self.cdc
             or self.removes.num_rows
-            or self.set_transactions
             or self.domains
             or self.protocol
             or self.metadata

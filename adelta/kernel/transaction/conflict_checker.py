@@ -122,7 +122,7 @@ def _check_protocol(staged: StagedChanges, now: TableState, winner: WinningCommi
         raise _conflict(
             ProtocolChangedError, winner, "set the table's protocol, as this one wants to"
         )
-    if not protocol_may_change(now.protocol, changed):
+    if staged.depends_on_table and not protocol_may_change(now.protocol, changed):
         raise _conflict(ProtocolChangedError, winner, "changed the table's protocol")
     return replace(now, protocol=changed)
 
@@ -136,7 +136,7 @@ def _check_metadata(staged: StagedChanges, now: TableState, winner: WinningCommi
             MetadataChangedError, winner, "changed the table's metadata, as this one wants to"
         )
     after = replace(now, metadata=changed)
-    if not metadata_may_change(now, after):
+    if staged.depends_on_table and not metadata_may_change(now, after):
         raise _conflict(
             MetadataChangedError,
             winner,
