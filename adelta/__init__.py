@@ -12,6 +12,7 @@ from adelta.operations import (
     checkpoint,
     cluster_by,
     create_table,
+    delete,
     detail,
     drop_columns,
     drop_constraint,
@@ -22,6 +23,7 @@ from adelta.operations import (
     rename_column,
     set_properties,
     unset_properties,
+    update,
     write_table,
 )
 from adelta.parquet.options import BloomFilter, ColumnOptions, WriterOptions
@@ -50,6 +52,7 @@ __all__ = [
     "checkpoint",
     "cluster_by",
     "create_table",
+    "delete",
     "detail",
     "drop_columns",
     "drop_constraint",
@@ -62,5 +65,6 @@ __all__ = [
     "set_properties",
     "tail",
     "unset_properties",
+    "update",
     "write_table",
 ]

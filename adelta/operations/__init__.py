@@ -8,6 +8,7 @@ from adelta.operations.checkpoint import CheckpointMetrics, checkpoint
 from adelta.operations.cluster_by import cluster_by
 from adelta.operations.constraints import add_constraint, drop_constraint
 from adelta.operations.create import create_table
+from adelta.operations.delete import DeleteMetrics, delete
 from adelta.operations.detail import TableDetail, detail
 from adelta.operations.drop_columns import drop_columns
 from adelta.operations.drop_feature import drop_feature
@@ -16,15 +17,18 @@ from adelta.operations.history import HistoryEntry, history
 from adelta.operations.identity_column import identity_column
 from adelta.operations.rename_column import rename_column
 from adelta.operations.set_properties import set_properties, unset_properties
+from adelta.operations.update import UpdateMetrics, update
 from adelta.operations.write import WriteMetrics, write_table
 
 __all__ = [
     "AlterMetrics",
     "CheckpointMetrics",
+    "DeleteMetrics",
     "FsckProblem",
     "FsckReport",
     "HistoryEntry",
     "TableDetail",
+    "UpdateMetrics",
     "WriteMetrics",
     "add_columns",
     "add_constraint",
@@ -33,6 +37,7 @@ __all__ = [
     "checkpoint",
     "cluster_by",
     "create_table",
+    "delete",
     "detail",
     "drop_columns",
     "drop_constraint",
@@ -43,5 +48,6 @@ __all__ = [
     "rename_column",
     "set_properties",
     "unset_properties",
+    "update",
     "write_table",
 ]

@@ -21,6 +21,7 @@ from adelta.sync.operations import (
     checkpoint,
     cluster_by,
     create_table,
+    delete,
     detail,
     drop_columns,
     drop_constraint,
@@ -30,6 +31,7 @@ from adelta.sync.operations import (
     rename_column,
     set_properties,
     unset_properties,
+    update,
     write_table,
 )
 from adelta.sync.scan import Scan
@@ -56,6 +58,7 @@ __all__ = [
     "checkpoint",
     "cluster_by",
     "create_table",
+    "delete",
     "detail",
     "drop_columns",
     "drop_constraint",
@@ -68,5 +71,6 @@ __all__ = [
     "set_properties",
     "tail",
     "unset_properties",
+    "update",
     "write_table",
 ]

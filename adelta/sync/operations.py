@@ -13,6 +13,7 @@ from adelta.operations.cluster_by import cluster_by as _cluster_by
 from adelta.operations.constraints import add_constraint as _add_constraint
 from adelta.operations.constraints import drop_constraint as _drop_constraint
 from adelta.operations.create import create_table as _create_table
+from adelta.operations.delete import delete as _delete
 from adelta.operations.detail import detail as _detail
 from adelta.operations.drop_columns import drop_columns as _drop_columns
 from adelta.operations.drop_feature import drop_feature as _drop_feature
@@ -21,6 +22,7 @@ from adelta.operations.history import history as _history
 from adelta.operations.rename_column import rename_column as _rename_column
 from adelta.operations.set_properties import set_properties as _set_properties
 from adelta.operations.set_properties import unset_properties as _unset_properties
+from adelta.operations.update import update as _update
 from adelta.operations.write import write_table as _write_table
 from adelta.sync import _portal
 from adelta.sync._handle import fed, unwrap
@@ -37,9 +39,11 @@ if TYPE_CHECKING:
     from adelta.operations.alter import AlterMetrics
     from adelta.operations.checkpoint import CheckpointMetrics
     from adelta.operations.create import ArrowSchema
+    from adelta.operations.delete import DeleteMetrics, IsolationName
     from adelta.operations.detail import TableDetail
     from adelta.operations.fsck import FsckReport
     from adelta.operations.history import HistoryEntry
+    from adelta.operations.update import SetValue, UpdateMetrics
     from adelta.operations.write import PartitionOverwrite, SchemaMode, WriteMetrics, WriteMode
     from adelta.parquet.options import WriterOptions
     from adelta.write.batches import ArrowStream
@@ -52,6 +56,7 @@ __all__ = [
     "checkpoint",
     "cluster_by",
     "create_table",
+    "delete",
     "detail",
     "drop_columns",
     "drop_constraint",
@@ -61,6 +66,7 @@ __all__ = [
     "rename_column",
     "set_properties",
     "unset_properties",
+    "update",
     "write_table",
 ]
 
@@ -307,6 +313,43 @@ def create_table(
     )
 
 
+def delete(
+    table: Table | str,
+    where: Where | None = None,
+    *,
+    isolation: IsolationName = "Serializable",
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> DeleteMetrics:
+    """Delete the rows for which `where` is true; all rows where there is no condition.
+
+    Files without such rows are not touched, and only those whose partition and statistics leave it
+    open are read. Where the partition decides, nothing is read at all. A file that keeps some rows
+    gets a deletion vector, where `delta.enableDeletionVectors` is set, or is written anew.
+
+    Rows that others add meanwhile and that `where` may be true for are a conflict; with the
+    isolation ``WriteSerializable`` they are not where they were appended blindly.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidExpressionError: the condition cannot be parsed or computed, or does not fit.
+        InvariantViolationError: the table only takes appends.
+        CommitConflictError: another commit came first and the work has to be done again.
+        CommitOutcomeUnknownError: the commit may or may not have happened.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        InvalidTableError: a file is damaged, or not there.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(
+        _delete,
+        unwrap(table),
+        where,
+        isolation=isolation,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
+
+
 def detail(table: Table) -> TableDetail:
     """What the table is at its latest version.
 
@@ -532,6 +575,53 @@ def unset_properties(
         unwrap(table),
         names,
         if_exists=if_exists,
+        user_metadata=user_metadata,
+        storage_options=storage_options,
+    )
+
+
+def update(
+    table: Table | str,
+    set: Mapping[str, SetValue],
+    where: Where | None = None,
+    *,
+    isolation: IsolationName = "Serializable",
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> UpdateMetrics:
+    """Set columns of the rows for which `where` is true; of all rows where there is no condition.
+
+    `set` gives each column a Spark SQL expression over the row as it was, as text, or a value of
+    another Python type: ``{"km": "km * 1.5", "checked": True, "city": "'Bern'"}``. Values are
+    stored as a write would store them. Columns that are generated from others are computed anew,
+    and every row has to satisfy the constraints of the table afterwards.
+
+    Only files whose partition and statistics leave it open are read for `where`. A file is written
+    anew; where `delta.enableDeletionVectors` is set, it gets a deletion vector instead, and only
+    the updated rows are written. Rows keep their ids where the table tracks rows.
+
+    Rows that others add meanwhile and that `where` may be true for are a conflict; with the
+    isolation ``WriteSerializable`` they are not where they were appended blindly.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        SchemaMismatchError: there is no such column, it cannot be set, or cannot hold a value.
+        InvalidExpressionError: an expression cannot be parsed or computed, or does not fit.
+        InvariantViolationError: an updated row violates a constraint of the table, or the table
+            only takes appends.
+        CommitConflictError: another commit came first and the work has to be done again.
+        CommitOutcomeUnknownError: the commit may or may not have happened.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        InvalidOptionError: nothing is to be set.
+        InvalidTableError: a file is damaged, or not there.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(
+        _update,
+        unwrap(table),
+        set,
+        where,
+        isolation=isolation,
         user_metadata=user_metadata,
         storage_options=storage_options,
     )

@@ -1,0 +1,124 @@
+"""DELETE: rows out of a table, by a condition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from adelta._concurrency import in_thread
+from adelta.kernel.expressions.dnf import to_predicate
+from adelta.kernel.expressions.sql import to_sql
+from adelta.kernel.statistics import num_records
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.operations.alter import opened
+from adelta.operations.matching import decided_by_partition, find_matches
+from adelta.operations.removal import remove_rows
+from adelta.operations.row_metrics import RowMetrics, Stopwatch, measured, report
+from adelta.operations.staging import remove_replaced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.expressions.dnf import Where
+    from adelta.kernel.expressions.nodes import Node
+    from adelta.table import Table
+    from adelta.transaction import Transaction
+
+__all__ = ["DeleteMetrics", "IsolationName", "delete"]
+
+IsolationName = Literal["Serializable", "WriteSerializable"]
+"""Whether rows that others append meanwhile, and that the condition may be true for, conflict."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMetrics(RowMetrics):
+    """What a delete did.
+
+    `num_deleted_rows` is None where whole files went and did not say how many rows they had.
+    """
+
+    num_deleted_rows: int | None = 0
+
+
+async def delete(
+    table: Table | str,
+    where: Where | None = None,
+    *,
+    isolation: IsolationName = "Serializable",
+    user_metadata: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> DeleteMetrics:
+    """Delete the rows for which `where` is true; all rows where there is no condition.
+
+    Files without such rows are not touched, and only those whose partition and statistics leave it
+    open are read. Where the partition decides, nothing is read at all. A file that keeps some rows
+    gets a deletion vector, where `delta.enableDeletionVectors` is set, or is written anew.
+
+    Rows that others add meanwhile and that `where` may be true for are a conflict; with the
+    isolation ``WriteSerializable`` they are not where they were appended blindly.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidExpressionError: the condition cannot be parsed or computed, or does not fit.
+        InvariantViolationError: the table only takes appends.
+        CommitConflictError: another commit came first and the work has to be done again.
+        CommitOutcomeUnknownError: the commit may or may not have happened.
+        UnsupportedFeatureError: writing needs a table feature that adelta does not have.
+        InvalidTableError: a file is damaged, or not there.
+        StorageError: the store refused or failed.
+    """
+    condition = to_predicate(where)
+    async with opened(table, storage_options) as handle:
+        tx = handle.transaction(
+            "DELETE",
+            parameters={"predicate": ["true" if condition is None else to_sql(condition)]},
+            user_metadata=user_metadata,
+            isolation=isolation,
+        )
+        async with tx:
+            done = await _stage(handle, tx, condition)
+        if tx.version is None:
+            return DeleteMetrics()
+        return DeleteMetrics(
+            **measured(tx.version, done), num_deleted_rows=done.get("numDeletedRows")
+        )
+
+
+async def _stage(table: Table, tx: Transaction, where: Node | None) -> dict[str, int]:
+    watch, roots = Stopwatch(), table._roots
+    files = await tx.read(where)
+    configuration = TableConfiguration(tx.protocol, tx.metadata)
+    configuration.check_removable(table.uri)
+    copied = 0
+    if where is None or await in_thread(decided_by_partition, where, configuration):
+        deleted = _live_rows(files)
+        scanned = watch.lap_ms()
+        if files:
+            remove_replaced(tx, files)
+    else:
+        matched = await find_matches(roots, configuration, files, where)
+        deleted = sum(len(each.rows) for each in matched)
+        scanned = watch.lap_ms()
+        if matched:
+            copied = await remove_rows(tx, roots, configuration, matched)
+    rewriting = watch.lap_ms()
+    return report(
+        tx,
+        numDeletedRows=deleted,
+        numCopiedRows=copied,
+        executionTimeMs=watch.total_ms(),
+        scanTimeMs=scanned,
+        rewriteTimeMs=rewriting,
+    )
+
+
+def _live_rows(files: Iterable[AddFile]) -> int | None:
+    """How many rows files have together, if all of them say so."""
+    total = 0
+    for file in files:
+        rows = num_records(file.stats)
+        if rows is None:
+            return None
+        total += rows - (file.deletion_vector.cardinality if file.deletion_vector else 0)
+    return total
