@@ -72,7 +72,17 @@ def _rows(table: pa.Table) -> Counter[str]:
     plain = table.cast(pa.schema([(f.name, _plain(f.type)) for f in table.schema]))
     names = plain.column_names
     columns = [column.to_pylist() for column in plain.columns]
-    return Counter(repr(list(zip(names, row, strict=True))) for row in zip(*columns, strict=True))
+    return Counter(
+        repr([(name, _ordered(value)) for name, value in zip(names, row, strict=True)])
+        for row in zip(*columns, strict=True)
+    )
+
+
+def _ordered(value: Any) -> Any:
+    """A value whose structs name their fields in one order: engines differ in that of variants."""
+    if isinstance(value, dict):
+        return {name: _ordered(value[name]) for name in sorted(value)}
+    return [_ordered(item) for item in value] if isinstance(value, list) else value
 
 
 def _plain(data_type: pa.DataType) -> pa.DataType:

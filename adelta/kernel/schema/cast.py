@@ -19,8 +19,15 @@ import pyarrow as pa
 import pyarrow.compute
 
 from adelta.errors import InvariantViolationError, SchemaMismatchError
-from adelta.kernel.schema.arrow import is_list, storage_type, to_arrow_schema
+from adelta.kernel.schema.arrow import (
+    is_list,
+    is_variant_field,
+    storage_type,
+    to_arrow_schema,
+)
 from adelta.kernel.schema.types import StructType
+from adelta.kernel.schema.variant.from_json import variants_from_json
+from adelta.kernel.schema.variant.shredding import METADATA, VALUE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -146,6 +153,8 @@ def _assign(values: _Array, field: _Field, path: str) -> _Array:
     target = field.type
     if not pa.types.is_nested(target) and values.type == target:
         return values
+    if is_variant_field(field):
+        return _assign_variant(values, target, path)
     try:
         values = _plain(values)
         if pa.types.is_null(values.type):
@@ -158,6 +167,37 @@ def _assign(values: _Array, field: _Field, path: str) -> _Array:
             f"column {path!r}: values of type {values.type} cannot be stored as {target}: {error}"
         ) from error
     return rebuilt
+
+
+def _assign_variant(values: _Array, target: pa.DataType, path: str) -> _Array:
+    """Variants in their binary form as they are, and the variants that JSON text describes."""
+    if isinstance(values.type, pa.JsonType):
+        return variants_from_json(_plain(values), target)
+    values = _plain(values)
+    if pa.types.is_null(values.type):
+        return _nulls(len(values), target)
+    if not pa.types.is_struct(values.type):
+        raise SchemaMismatchError(
+            f"column {path!r} holds variants, and values of type {values.type} are none; give "
+            "structs of their binary value and metadata, or JSON text of Arrow's type json"
+        )
+    made: Any = _rebuild(values, target, path, _assign_struct, _assign)
+    whole = pc.and_(made.field(VALUE).is_valid(), _is_metadata(made.field(METADATA)))
+    damaged = pc.and_(made.is_valid(), pc.invert(pc.fill_null(whole, False)))
+    if pc.any(damaged).as_py():
+        raise InvariantViolationError(
+            f"column {path!r} holds variants, and {pc.sum(damaged).as_py()} of {len(made)} values "
+            "given for it lack their value, or have no metadata of version 1"
+        )
+    checked: _Array = made
+    return checked
+
+
+def _is_metadata(values: _Array) -> _Array:
+    """Whether each value begins as metadata of the first version of the encoding do."""
+    heads = [bytes([high << 4 | 1]) for high in range(16)]
+    found: _Array = pc.is_in(pc.binary_slice(values, 0, 1), value_set=pa.array(heads, pa.binary()))
+    return found
 
 
 def _plain(values: _Array) -> _Array:
@@ -183,6 +223,8 @@ def _assign_struct(values: Any, target: pa.DataType, path: str) -> list[_Array]:
             children.append(_nulls(len(values), field.type))
             continue
         child = values.field(place)
+        if values.null_count and is_variant_field(field):
+            child = values.flatten()[place]  # where there is no struct, there is no variant
         if not field.nullable and child.null_count:
             # A null struct has null fields, whatever they are declared to be.
             nulls = pc.sum(pc.and_(child.is_null(), values.is_valid())).as_py()

@@ -27,6 +27,7 @@ VARIANT_SHREDDING = TableFeature(
     aliases=("variantShredding-preview",),
     requires=(VARIANT_TYPE,),
     properties=(_ENABLED,),
+    can_write=True,  # files may be shredded, and may as well not be
     wanted=_active,
     active=_active,
     needed_to_read=has_type(VARIANT),  # files stay shredded when the property is switched off

@@ -14,6 +14,7 @@ VARIANT_TYPE = TableFeature(
     kind=FeatureKind.READER_WRITER,
     aliases=("variantType-preview",),
     can_read=True,
+    can_write=True,
     wanted=_active,
     active=_active,
     needed_to_read=_active,
