@@ -82,7 +82,9 @@ def _ordered(value: Any) -> Any:
     """A value whose structs name their fields in one order: engines differ in that of variants."""
     if isinstance(value, dict):
         return {name: _ordered(value[name]) for name in sorted(value)}
-    return [_ordered(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list | tuple):  # of a map's pairs
+        return type(value)(_ordered(item) for item in value)
+    return value
 
 
 def _plain(data_type: pa.DataType) -> pa.DataType:
