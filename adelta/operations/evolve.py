@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.partition import can_partition
@@ -29,13 +29,31 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol as TableProtocol
     from adelta.kernel.schema.types import StructType
-    from adelta.transaction import Transaction
 
-__all__ = ["merge_schema", "overwrite_schema", "partition_names", "stage_metadata"]
+__all__ = ["MetadataStage", "merge_schema", "overwrite_schema", "partition_names", "stage_metadata"]
 
 
-def merge_schema(tx: Transaction, data: StructType) -> None:
+class MetadataStage(Protocol):
+    """What takes new metadata: a transaction, or the plan of one."""
+
+    @property
+    def protocol(self) -> TableProtocol:
+        """The protocol, staged or the table's."""
+        ...
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata, staged or the table's."""
+        ...
+
+    def update_metadata(self, metadata: Metadata, protocol: TableProtocol | None = None) -> None:
+        """Stage new metadata, and a new protocol where these need one."""
+        ...
+
+
+def merge_schema(tx: MetadataStage, data: StructType) -> None:
     """Stage the columns and fields that the table lacks, behind those that it has.
 
     A column becomes wider where the table allows it (`delta.enableTypeWidening`).
@@ -55,7 +73,9 @@ def merge_schema(tx: Transaction, data: StructType) -> None:
         stage_metadata(tx, replace(tx.metadata, schema_string=schema_to_string(merged)))
 
 
-def overwrite_schema(tx: Transaction, data: StructType, partition_by: Sequence[str] | None) -> None:
+def overwrite_schema(
+    tx: MetadataStage, data: StructType, partition_by: Sequence[str] | None
+) -> None:
     """Stage the columns of `data` instead of the table's, and its partitioning.
 
     Without `partition_by` the table stays partitioned as it is.
@@ -89,7 +109,7 @@ def overwrite_schema(tx: Transaction, data: StructType, partition_by: Sequence[s
 
 
 def stage_metadata(
-    tx: Transaction, after: Metadata, asked: Mapping[str, str] | None = None
+    tx: MetadataStage, after: Metadata, asked: Mapping[str, str] | None = None
 ) -> None:
     """Stage `after`, with the protocol that it needs; `asked` are features asked for by name.
 

@@ -6,6 +6,7 @@ and adds rows which would have been overwritten is a conflict.
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,20 +27,32 @@ from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import DELETION_VECTORS
 from adelta.operations.matching import decided_by_partition, find_matches
 from adelta.operations.removal import remove_rows
-from adelta.operations.staging import append_replacing, remove_replaced, stage_rewritten
-from adelta.write.change_data import ChangeDataWriter
+from adelta.operations.staging import (
+    append_replacing,
+    copied_rows,
+    remove_replaced,
+    stage_rewritten,
+)
+from adelta.write.change_data import INSERT, ChangeDataWriter
 from adelta.write.spec import WriteSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import StructField
+    from adelta.operations.matching import MatchedFile
     from adelta.storage.roots import StoreRoots
     from adelta.transaction import Transaction
     from adelta.write.batches import Data
 
-__all__ = ["overwrite_partitions", "overwrite_where"]
+__all__ = [
+    "overwrite_partitions",
+    "overwrite_where",
+    "replace_partitions",
+    "replace_where",
+]
 
 
 async def overwrite_where(tx: Transaction, roots: StoreRoots, data: Data, where: Node) -> None:
@@ -63,16 +76,43 @@ async def overwrite_where(tx: Transaction, roots: StoreRoots, data: Data, where:
         remove_replaced(tx, files)
         return
     matched = await find_matches(roots, configuration, files, where)
-    vectors = configuration.uses(DELETION_VECTORS)
-    # Whole files and vectors tell readers of the feed what went, and files anew do not.
-    anew = not vectors and any(not each.is_whole for each in matched)
-    if configuration.change_data_feed_enabled and anew:
+    if _tells_of_inserts(configuration, matched):
         spec = WriteSpec.of(configuration)
         async with ChangeDataWriter(roots.store, spec) as changes:
             await append_replacing(tx, data, where, changes)
             stage_rewritten(tx, cdc=await changes.finish())
     else:
         await append_replacing(tx, data, where, None)
+    await remove_rows(tx, roots, configuration, matched)
+
+
+async def replace_where(
+    tx: Transaction, roots: StoreRoots, added: Sequence[AddFile], where: Node
+) -> None:
+    """Stage files that are written already, in place of the rows for which `where` is true.
+
+    That it is true for the rows of `added` is the caller's to see to.
+
+    Raises:
+        InvariantViolationError: the table only takes appends.
+        InvalidExpressionError: the predicate does not fit the schema.
+    """
+    files = await tx.read(where)
+    configuration = TableConfiguration(tx.protocol, tx.metadata)
+    configuration.check_removable(roots.store.uri)
+    tx.add_files(added)
+    if await in_thread(decided_by_partition, where, configuration):
+        remove_replaced(tx, files)
+        return
+    matched = await find_matches(roots, configuration, files, where)
+    if _tells_of_inserts(configuration, matched):
+        async with (
+            ChangeDataWriter(roots.store, WriteSpec.of(configuration)) as changes,
+            aclosing(copied_rows(roots, configuration, added)) as rows,
+        ):
+            async for batch in rows:
+                await changes.write(batch, INSERT)
+            stage_rewritten(tx, cdc=await changes.finish())
     await remove_rows(tx, roots, configuration, matched)
 
 
@@ -84,7 +124,15 @@ async def overwrite_partitions(tx: Transaction, data: Data) -> None:
     """
     if await tx.is_applied():
         return
-    added = await tx.append(data)
+    await replace_partitions(tx, await tx.append(data))
+
+
+async def replace_partitions(tx: Transaction, added: Sequence[AddFile]) -> None:
+    """Stage the removal of the files in the partitions of `added`, which are staged already.
+
+    Raises:
+        InvariantViolationError: the table only takes appends.
+    """
     configuration = TableConfiguration(tx.protocol, tx.metadata)
     mode = configuration.column_mapping_mode
     fields = configuration.partition_fields
@@ -95,6 +143,16 @@ async def overwrite_partitions(tx: Transaction, data: Data) -> None:
     if partitions:
         where = await in_thread(_in_partitions, fields, partitions)
         remove_replaced(tx, await tx.read(where))
+
+
+def _tells_of_inserts(configuration: TableConfiguration, matched: Sequence[MatchedFile]) -> bool:
+    """Whether the change data feed has to be told of new rows, beside those that go.
+
+    Whole files and vectors tell its readers what went, and files that are written anew do not.
+    """
+    vectors = configuration.uses(DELETION_VECTORS)
+    anew = not vectors and any(not each.is_whole for each in matched)
+    return configuration.change_data_feed_enabled and anew
 
 
 # ------------------------------------------------------------------------------------- partitions

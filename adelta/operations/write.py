@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
 from adelta.commit.choose import coordinator_of
@@ -18,11 +18,11 @@ from adelta.errors import (
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.expressions.dnf import Where, to_predicate
-from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.operations.create import commit_first, exists, new_table, table_configuration
 from adelta.operations.evolve import merge_schema, overwrite_schema
 from adelta.operations.overwrite import overwrite_partitions, overwrite_where
+from adelta.operations.write_kind import PartitionOverwrite, SchemaMode, WriteKind, WriteMode
 from adelta.table import Table, known_state, latest_state, open_table
 from adelta.write.batches import open_batches
 from adelta.write.data_files import discard_data_files
@@ -35,30 +35,12 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.staged import StagedChanges
     from adelta.parquet.options import WriterOptions
     from adelta.transaction import Transaction
     from adelta.write.batches import Data
 
 __all__ = ["PartitionOverwrite", "SchemaMode", "WriteMetrics", "WriteMode", "write_table"]
-
-WriteMode = Literal["append", "overwrite", "error", "ignore"]
-"""What to do where there is a table already."""
-
-SchemaMode = Literal["merge", "overwrite"]
-"""How the table's columns follow those of the data."""
-
-PartitionOverwrite = Literal["static", "dynamic"]
-"""Whether an overwrite replaces all rows, or those in the partitions of the new ones."""
-
-_MODES = {
-    "append": "Append",
-    "overwrite": "Overwrite",
-    "error": "ErrorIfExists",
-    "ignore": "Ignore",
-}
-_SCHEMA_PARAMETERS = {"merge": "canMergeSchema", "overwrite": "canOverwriteSchema"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,17 +120,12 @@ async def write_table(
             other writers.
         StorageError: the store refused or failed.
     """
-    if mode not in _MODES:
-        raise InvalidOptionError(f"there is no mode {mode!r}; choose one of {', '.join(_MODES)}")
     request = _Request(
-        mode,
+        WriteKind(mode, schema_mode, to_predicate(replace_where), partition_overwrite),
         None if partition_by is None else tuple(partition_by),
         dict(properties or {}),
         txn,
         user_metadata,
-        schema_mode,
-        to_predicate(replace_where),
-        partition_overwrite,
         DataFileOptions(
             target_file_size=target_file_size,
             writer_options=writer_options,
@@ -156,7 +133,6 @@ async def write_table(
         ),
         group_commit,
     )
-    request.check()
     if isinstance(table, Table):
         if unsafe_single_writer:
             raise InvalidOptionError(
@@ -170,89 +146,33 @@ async def write_table(
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """The arguments, checked."""
+    """The arguments."""
 
-    mode: WriteMode
+    kind: WriteKind
     partition_by: tuple[str, ...] | None
     properties: Mapping[str, str]
     txn: tuple[str, int] | None
     user_metadata: str | None
-
-    schema_mode: SchemaMode | None = None
-    replace_where: Node | None = None
-    partition_overwrite: PartitionOverwrite = "static"
     data_files: DataFileOptions = AS_THE_TABLE_SAYS
     group_commit: bool = False
-
-    def check(self) -> None:
-        """Refuse what makes no sense together.
-
-        Raises:
-            InvalidOptionError: an argument is not allowed, or not beside another one.
-        """
-        if self.schema_mode not in (None, "merge", "overwrite"):
-            raise InvalidOptionError(
-                f"there is no schema_mode {self.schema_mode!r}; choose 'merge', 'overwrite' or None"
-            )
-        if self.partition_overwrite not in ("static", "dynamic"):
-            raise InvalidOptionError(
-                f"there is no partition_overwrite {self.partition_overwrite!r}; choose 'static' or "
-                "'dynamic'"
-            )
-        partial = self._partial
-        if self.mode != "overwrite":
-            needing = 'schema_mode="overwrite"' if self.schema_mode == "overwrite" else partial
-            if needing is not None:
-                raise InvalidOptionError(
-                    f'{needing} goes with mode="overwrite" only, and the mode is {self.mode!r}'
-                )
-        if self.schema_mode == "overwrite" and partial is not None:
-            raise InvalidOptionError(
-                f"{partial} keeps rows of the table, so its schema cannot be overwritten; choose "
-                'schema_mode="merge", or overwrite all rows'
-            )
-        if self.replace_where is not None and self.partition_overwrite == "dynamic":
-            raise InvalidOptionError(
-                "replace_where says which rows are replaced, and so does "
-                'partition_overwrite="dynamic"; choose one of them'
-            )
-
-    @property
-    def _partial(self) -> str | None:
-        """The argument by which only a part of the table is overwritten."""
-        if self.replace_where is not None:
-            return "replace_where"
-        return 'partition_overwrite="dynamic"' if self.partition_overwrite == "dynamic" else None
-
-    @property
-    def parameters(self) -> dict[str, object]:
-        """What the history says of the write, but for the partition columns."""
-        said: dict[str, object] = {"mode": _MODES[self.mode]}
-        if self.replace_where is not None:
-            said["predicate"] = to_sql(self.replace_where)
-        if self.partition_overwrite == "dynamic":
-            said["isDynamicPartitionOverwrite"] = "true"
-        if self.schema_mode is not None:
-            said[_SCHEMA_PARAMETERS[self.schema_mode]] = "true"
-        return said
 
 
 async def _write(table: Table, data: Data, request: _Request) -> WriteMetrics:
     if not await exists(table):
         return await _into_new(table, data, request)
-    if request.mode == "error":
+    if request.kind.mode == "error":
         raise TableAlreadyExistsError(
             f"there is a Delta table at {table.uri} already; choose the mode 'append', "
             "'overwrite' or 'ignore'"
         )
-    if request.mode == "ignore":
+    if request.kind.mode == "ignore":
         return WriteMetrics(None)
-    if request.schema_mode != "overwrite":
+    if request.kind.schema_mode != "overwrite":
         await _check_partitioning(table, request)
-    if request.schema_mode is not None or request.partition_overwrite == "dynamic":
+    if request.kind.schema_mode is not None or request.kind.partition_overwrite == "dynamic":
         await latest_state(table)  # what is written before files are read fixes the version
     tx = table.transaction(
-        parameters=request.parameters,
+        parameters=request.kind.parameters,
         user_metadata=request.user_metadata,
         data_files=request.data_files,
         group_commit=request.group_commit,
@@ -269,18 +189,18 @@ async def _write(table: Table, data: Data, request: _Request) -> WriteMetrics:
 
 
 def _evolve(tx: Transaction, schema: pa.Schema, request: _Request) -> None:
-    if request.schema_mode == "merge":
+    if request.kind.schema_mode == "merge":
         merge_schema(tx, from_arrow_schema(schema))
-    elif request.schema_mode == "overwrite":
+    elif request.kind.schema_mode == "overwrite":
         overwrite_schema(tx, from_arrow_schema(schema), request.partition_by)
 
 
 async def _stage_rows(table: Table, tx: Transaction, rows: Data, request: _Request) -> None:
-    if request.mode == "append":
+    if request.kind.mode == "append":
         await tx.append(rows)
-    elif request.replace_where is not None:
-        await overwrite_where(tx, table._roots, rows, request.replace_where)
-    elif request.partition_overwrite == "dynamic" and tx.metadata.partition_columns:
+    elif request.kind.replace_where is not None:
+        await overwrite_where(tx, table._roots, rows, request.kind.replace_where)
+    elif request.kind.partition_overwrite == "dynamic" and tx.metadata.partition_columns:
         await overwrite_partitions(tx, rows)
     else:
         await tx.overwrite(rows)
@@ -325,11 +245,11 @@ async def _into_new(table: Table, data: Data, request: _Request) -> WriteMetrics
             partition_by=request.partition_by or (),
             properties=request.properties,
             operation="WRITE",
-            parameters=request.parameters | {"partitionBy": list(request.partition_by or ())},
+            parameters=request.kind.parameters | {"partitionBy": list(request.partition_by or ())},
             user_metadata=request.user_metadata,
         )
         spec = WriteSpec.of(
-            table_configuration(staged), files=request.data_files, where=request.replace_where
+            table_configuration(staged), files=request.data_files, where=request.kind.replace_where
         )
         files = await write_data_files(table.store, spec, batches)
     if request.txn is not None:
@@ -359,18 +279,18 @@ async def _after_lost_creation(
 ) -> WriteMetrics:
     """Another writer created the table while we wrote our files: they may still fit into it."""
     paths = [decode_path(file.path) for file in staged.adds]
-    if request.mode == "ignore":
+    if request.kind.mode == "ignore":
         await discard_data_files(table.store, paths)
         return WriteMetrics(None)
     state = await latest_state(table)
     ours, theirs = staged.metadata, state.metadata
     assert ours is not None
     same = ours.schema == theirs.schema and ours.partition_columns == theirs.partition_columns
-    if request.mode == "error":
+    if request.kind.mode == "error":
         raise TableAlreadyExistsError(
             f"{table.uri}: another writer has created the table meanwhile"
         )
-    if request.mode == "overwrite" or not same:
+    if request.kind.mode == "overwrite" or not same:
         raise MetadataChangedError(
             f"{table.uri}: another writer has created the table meanwhile; write again",
             winning_version=0,

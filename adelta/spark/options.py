@@ -11,13 +11,18 @@ import difflib
 import json
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from adelta.errors import InvalidOptionError
+from adelta.kernel.expressions.dnf import to_predicate
+from adelta.operations.write_kind import WriteKind
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from adelta.kernel.expressions.nodes import Node
+    from adelta.operations.write_kind import PartitionOverwrite, SchemaMode, WriteMode
 
 __all__ = ["ReadOptions", "WriteOptions", "absolute_uri"]
 
@@ -41,6 +46,10 @@ _WRITE = (
     "userMetadata",
     "optimizeWrite",
     "targetFileSize",
+    "mergeSchema",
+    "overwriteSchema",
+    "replaceWhere",
+    "partitionOverwriteMode",
 )
 _STORAGE_PREFIXES = ("aws_", "s3_", "adelta_", "delta_dynamo_", "option.")
 _STORAGE_KEYS = frozenset(
@@ -86,10 +95,6 @@ _STORAGE_KEYS = frozenset(
     }
 )
 _NOT_YET = {
-    "mergeschema": "false",
-    "overwriteschema": "false",
-    "replacewhere": None,
-    "partitionoverwritemode": "static",
     "readchangefeed": "false",
     "datachange": "true",
 }
@@ -155,16 +160,20 @@ class WriteOptions:
     `partition_by` is for a table that the write creates. `if_exists` is ``error`` or ``ignore``
     where an existing table is not to be written to. With `txn`, an application's id and the number
     of this write, work that the table shows as done is skipped. `data_files` says how each task
-    writes its files.
+    writes its files. `schema_mode`, `replace_where` and `partition_overwrite` are as for
+    `adelta.write_table`.
     """
 
     uri: str
     storage_options: Mapping[str, str] = field(repr=False)  # may hold secrets
     partition_by: tuple[str, ...] | None = None
-    if_exists: str | None = None
+    if_exists: Literal["error", "ignore"] | None = None
     txn: tuple[str, int] | None = None
     user_metadata: str | None = None
     data_files: DataFileOptions = AS_THE_TABLE_SAYS
+    schema_mode: SchemaMode | None = None
+    replace_where: Node | None = None
+    partition_overwrite: PartitionOverwrite = "static"
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -172,29 +181,39 @@ class WriteOptions:
 
         Raises:
             InvalidOptionError: an option is unknown, missing or has a wrong value.
+            InvalidExpressionError: `replaceWhere` cannot be parsed.
         """
         given, storage = _sort(options, _WRITE)
         app_id, version = given.get("txnappid"), given.get("txnversion")
         if (app_id is None) != (version is None):
             raise InvalidOptionError("txnAppId and txnVersion belong together: give both or none")
         number = _integer("txnVersion", version, least=0)
-        if_exists = given.get("ifexists")
-        if if_exists not in (None, "error", "ignore"):
-            raise InvalidOptionError(
-                f"the option ifExists is {if_exists!r}; it can be 'error' or 'ignore'"
-            )
         return cls(
             uri=_uri(given),
             storage_options=storage,
             partition_by=_names("partitionBy", given.get("partitionby")),
-            if_exists=if_exists,
+            if_exists=_if_exists(given.get("ifexists")),
             txn=None if app_id is None or number is None else (app_id, number),
             user_metadata=given.get("usermetadata"),
             data_files=DataFileOptions(
                 target_file_size=_integer("targetFileSize", given.get("targetfilesize"), least=1),
                 optimize_write=_optional_boolean("optimizeWrite", given.get("optimizewrite")),
             ),
+            schema_mode=_schema_mode(given),
+            replace_where=to_predicate(given.get("replacewhere")),
+            partition_overwrite=_partition_overwrite(given.get("partitionoverwritemode", "static")),
         )
+
+    def kind(self, *, overwrite: bool) -> WriteKind:
+        """What the write does to a table that is there.
+
+        Raises:
+            InvalidOptionError: an option makes no sense beside another one, or in this mode.
+        """
+        mode: WriteMode = self.if_exists or ("overwrite" if overwrite else "append")
+        # Sessions set this one for all of their writes.
+        partitions = self.partition_overwrite if mode == "overwrite" else "static"
+        return WriteKind(mode, self.schema_mode, self.replace_where, partitions)
 
 
 def absolute_uri(uri: str) -> str:
@@ -269,6 +288,30 @@ def _integer(name: str, text: str | None, *, least: int) -> int | None:
             f"the option {name} is {text!r}; it must be an integer of {least} or more"
         )
     return number
+
+
+def _schema_mode(given: Mapping[str, str]) -> SchemaMode | None:
+    if _boolean("overwriteSchema", given.get("overwriteschema", "false")):
+        return "overwrite"
+    return "merge" if _boolean("mergeSchema", given.get("mergeschema", "false")) else None
+
+
+def _partition_overwrite(text: str) -> PartitionOverwrite:
+    match text.lower():
+        case "static":
+            return "static"
+        case "dynamic":
+            return "dynamic"
+    raise InvalidOptionError(
+        f"the option partitionOverwriteMode is {text!r}; it can be 'static' or 'dynamic'"
+    )
+
+
+def _if_exists(text: str | None) -> Literal["error", "ignore"] | None:
+    match text:
+        case None | "error" | "ignore":
+            return text
+    raise InvalidOptionError(f"the option ifExists is {text!r}; it can be 'error' or 'ignore'")
 
 
 def _optional_boolean(name: str, text: str | None) -> bool | None:

@@ -31,6 +31,8 @@ from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.conflict_checker import already_applied
 from adelta.log.state import load_state
 from adelta.operations.create import commit_first, new_table, table_configuration
+from adelta.operations.evolve import merge_schema, overwrite_schema
+from adelta.operations.overwrite import replace_partitions, replace_where
 from adelta.spark.types import arrow_schema, to_delta_schema
 from adelta.storage.resolve import open_store
 from adelta.table import latest_state, open_table
@@ -47,8 +49,11 @@ if TYPE_CHECKING:
     from pyspark.sql import types as s
 
     from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.staged import StagedChanges
     from adelta.log.state import LogState
+    from adelta.operations.write_kind import WriteKind
     from adelta.spark.options import WriteOptions
     from adelta.table import Table
 
@@ -61,14 +66,29 @@ class WriteJob:
 
     `spec` is None where nothing is to be written: the table exists and was to be left alone, or
     shows the write as done. `version` is the version planned against; for a table that is to be
-    created it is None, and `first` is its first commit but for the files.
+    created it is None, and `first` is its first commit but for the files. `evolved` are the
+    metadata that the rows give the table, with the protocol that these need.
     """
 
     options: WriteOptions
-    overwrite: bool
+    kind: WriteKind
     spec: WriteSpec | None = None
     version: int | None = None
     first: StagedChanges | None = None
+    evolved: tuple[Metadata, Protocol | None] | None = None
+
+
+@dataclass(slots=True)
+class _Draft:
+    """The metadata of a table as a job will leave them."""
+
+    protocol: Protocol
+    metadata: Metadata
+    evolved: tuple[Metadata, Protocol | None] | None = None
+
+    def update_metadata(self, metadata: Metadata, protocol: Protocol | None = None) -> None:
+        self.metadata, self.protocol = metadata, protocol or self.protocol
+        self.evolved = metadata, protocol
 
 
 async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: bool) -> WriteJob:
@@ -79,17 +99,21 @@ async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: 
         SchemaMismatchError: the rows do not fit the table, or no table can have such columns.
         InvariantViolationError: rows would be removed from a table that only takes appends.
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.
-        InvalidOptionError: the store cannot exclude other writers.
+        InvalidOptionError: the store cannot exclude other writers, or options do not go together.
+        InvalidExpressionError: `replaceWhere` does not fit the schema.
         InvalidTableError: the log is damaged.
     """
-    nothing = WriteJob(options, overwrite)
+    kind = options.kind(overwrite=overwrite)
+    nothing = WriteJob(options, kind)
     async with open_table(options.uri, options.storage_options) as table:
         coordinator_of(table.store)
         try:
             state = await latest_state(table)
         except TableNotFoundError:
-            first = _first_commit(options, schema, overwrite=overwrite)
-            spec = WriteSpec.of(table_configuration(first), files=options.data_files)
+            first = _first_commit(options, schema, kind)
+            spec = WriteSpec.of(
+                table_configuration(first), files=options.data_files, where=kind.replace_where
+            )
             return replace(nothing, spec=spec, first=first)
         if options.if_exists == "error":
             raise TableAlreadyExistsError(
@@ -98,12 +122,18 @@ async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: 
             )
         if options.if_exists == "ignore" or await _is_applied(options, state):
             return nothing
-        configuration = TableConfiguration(state.protocol, state.metadata)
+        draft = _Draft(state.protocol, state.metadata)
+        if kind.schema_mode == "overwrite":
+            overwrite_schema(draft, to_delta_schema(schema), options.partition_by)
+        else:
+            _check_partitioning(options, table.uri, state.metadata.partition_columns)
+        if kind.schema_mode == "merge":
+            merge_schema(draft, to_delta_schema(schema))
+        configuration = TableConfiguration(draft.protocol, draft.metadata)
         configuration.check_writable(table.uri)
         if overwrite:
             configuration.check_removable(table.uri)
-        _check_partitioning(options, table.uri, state.metadata.partition_columns)
-        spec = WriteSpec.of(configuration, files=options.data_files)
+        spec = WriteSpec.of(configuration, files=options.data_files, where=kind.replace_where)
         # No rows yet: what can be said of the columns alone is said before the tasks start.
         layout, nothing_yet = FileLayout.of(spec), _no_rows(schema)
         numbers = layout.identity_values()
@@ -113,7 +143,7 @@ async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: 
                 f"{table.uri} numbers its rows in the identity column {missing[0]!r}, which tasks "
                 "that write at the same time cannot do; write with adelta.write_table"
             )
-        return replace(nothing, spec=spec, version=state.version)
+        return replace(nothing, spec=spec, version=state.version, evolved=draft.evolved)
 
 
 async def write_files(job: WriteJob, batches: AsyncIterator[pa.RecordBatch]) -> list[AddFile]:
@@ -150,7 +180,7 @@ async def commit_write(job: WriteJob, files: Sequence[AddFile]) -> None:
                 committed = await _create(table, job, job.first, files)
             else:
                 state = await load_state(table.store, version=job.version)
-                committed = await _extend(state, job, files)
+                committed = await _extend(table, state, job, files)
         except CommitOutcomeUnknownError:
             raise
         except AdeltaError:
@@ -167,21 +197,16 @@ async def discard_files(job: WriteJob, files: Iterable[AddFile]) -> None:
         await discard_data_files(store, _paths(files))
 
 
-def _first_commit(options: WriteOptions, schema: s.StructType, *, overwrite: bool) -> StagedChanges:
+def _first_commit(options: WriteOptions, schema: s.StructType, kind: WriteKind) -> StagedChanges:
     columns = list(options.partition_by or ())
     return new_table(
         to_delta_schema(schema),
         partition_by=tuple(columns),
         properties={},
         operation="WRITE",
-        parameters={"mode": _mode(options, overwrite=overwrite), "partitionBy": columns},
+        parameters=kind.parameters | {"partitionBy": columns},
         user_metadata=options.user_metadata,
     )
-
-
-def _mode(options: WriteOptions, *, overwrite: bool) -> str:
-    by_option = {"error": "ErrorIfExists", "ignore": "Ignore"}
-    return by_option.get(options.if_exists or "", "Overwrite" if overwrite else "Append")
 
 
 async def _is_applied(options: WriteOptions, state: LogState) -> bool:
@@ -228,30 +253,40 @@ async def _create(
         ours, theirs = staged.metadata, state.metadata
         assert ours is not None
         same = ours.schema == theirs.schema and ours.partition_columns == theirs.partition_columns
-        if job.overwrite or not same:
+        if job.kind.mode == "overwrite" or not same:
             raise MetadataChangedError(
                 f"{table.uri}: another writer has created the table while this job ran; run the "
                 "job again",
                 winning_version=0,
             ) from None
-        return await _extend(state, job, files)
+        return await _extend(table, state, job, files)
     return True
 
 
-async def _extend(state: LogState, job: WriteJob, files: Sequence[AddFile]) -> bool:
+async def _extend(table: Table, state: LogState, job: WriteJob, files: Sequence[AddFile]) -> bool:
     """Commit the files to the table as it was in `state`; whether they are in it."""
-    mode = _mode(job.options, overwrite=job.overwrite)
+    kind = job.kind
+    columns = (job.evolved[0] if job.evolved else state.metadata).partition_columns
     tx = Transaction(
         _Planned(state),
-        parameters={"mode": mode, "partitionBy": list(state.metadata.partition_columns)},
+        parameters=kind.parameters | {"partitionBy": list(columns)},
         user_metadata=job.options.user_metadata,
     )
     async with tx:
         if job.options.txn is not None:
             tx.set_transaction(*job.options.txn)
-        if job.overwrite:
-            await tx.overwrite(to_arrow_schema(state.metadata.schema).empty_table())
-        tx.add_files(files)
+        if job.evolved is not None:
+            tx.update_metadata(*job.evolved)
+        if kind.mode != "overwrite" or await tx.is_applied():
+            tx.add_files(files)
+        elif kind.replace_where is not None:
+            await replace_where(tx, table._roots, files, kind.replace_where)
+        elif kind.partition_overwrite == "dynamic" and columns:
+            tx.add_files(files)
+            await replace_partitions(tx, files)
+        else:
+            await tx.overwrite(to_arrow_schema(tx.metadata.schema).empty_table())
+            tx.add_files(files)
     return not tx.skipped
 
 

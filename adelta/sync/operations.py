@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from adelta.operations.fsck import FsckReport
     from adelta.operations.history import HistoryEntry
     from adelta.operations.update import SetValue, UpdateMetrics
-    from adelta.operations.write import PartitionOverwrite, SchemaMode, WriteMetrics, WriteMode
+    from adelta.operations.write import WriteMetrics
+    from adelta.operations.write_kind import PartitionOverwrite, SchemaMode, WriteMode
     from adelta.parquet.options import WriterOptions
     from adelta.write.batches import ArrowStream
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from adelta.errors import InvalidOptionError
+from adelta.errors import InvalidExpressionError, InvalidOptionError
 from adelta.spark.options import ReadOptions, WriteOptions
+
+if TYPE_CHECKING:
+    from adelta.operations.write_kind import WriteKind
 
 
 def test_a_read_needs_an_address():
@@ -64,11 +69,32 @@ def test_an_option_of_reading_is_refused_in_a_write():
 
 
 def test_an_option_of_delta_spark_that_adelta_lacks_is_refused_unless_it_asks_for_nothing():
-    assert WriteOptions.parse({"path": "/t", "mergeSchema": "false"}).uri == "/t"
-    with pytest.raises(InvalidOptionError, match="mergeSchema=true is not supported"):
-        WriteOptions.parse({"path": "/t", "mergeSchema": "true"})
-    with pytest.raises(InvalidOptionError, match="replaceWhere"):
-        WriteOptions.parse({"path": "/t", "replaceWhere": "a = 1"})
+    assert WriteOptions.parse({"path": "/t", "dataChange": "true"}).uri == "/t"
+    with pytest.raises(InvalidOptionError, match="dataChange=false is not supported"):
+        WriteOptions.parse({"path": "/t", "dataChange": "false"})
+
+
+def test_options_of_delta_spark_say_what_a_write_does_to_the_table():
+    def kind(overwrite: bool = True, **options: str) -> WriteKind:
+        return WriteOptions.parse({"path": "/t", **options}).kind(overwrite=overwrite)
+
+    assert kind(mergeSchema="true").schema_mode == "merge"
+    assert kind(mergeSchema="true", overwriteSchema="true").schema_mode == "overwrite"
+    assert kind(replaceWhere="a = 1").parameters["predicate"] == "a = 1"
+    assert kind(partitionOverwriteMode="DYNAMIC").partition_overwrite == "dynamic"
+    # Sessions set this for all their writes: it says nothing of an append.
+    assert kind(False, partitionOverwriteMode="dynamic").partition_overwrite == "static"
+    for options, says in (
+        ({"overwrite": False, "replaceWhere": "a = 1"}, "replace_where goes with"),
+        ({"overwrite": False, "overwriteSchema": "true"}, "schema_mode=.overwrite. goes with"),
+        ({"replaceWhere": "a = 1", "overwriteSchema": "true"}, "cannot be overwritten"),
+        ({"replaceWhere": "a = 1", "partitionOverwriteMode": "dynamic"}, "choose one of them"),
+        ({"partitionOverwriteMode": "some"}, "'static' or 'dynamic'"),
+    ):
+        with pytest.raises(InvalidOptionError, match=says):
+            kind(**options)
+    with pytest.raises(InvalidExpressionError):
+        kind(replaceWhere="a = = 1")
 
 
 @pytest.mark.parametrize(
