@@ -1,0 +1,141 @@
+"""Is a history linearizable? Every version, and every read, against a serial replay of the log.
+
+What is checked of a history of one table:
+
+* the rows and the property of every version are those of the operations of the log up to it,
+  applied one after the other to a model;
+* every operation that was acknowledged is in the log at the version that its writer was told, one
+  that was refused is not there, and none is there twice;
+* what readers read meanwhile is what the version they name ought to be;
+* who began after another had ended sees it: a later version for a write, no earlier one for a read.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.log.commit_reader import read_commit
+from adelta.log.state import load_state
+from tests.support.workload import NOTE, Model, Operation, Row, digest, rows_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from adelta.log.state import LogState
+    from adelta.storage.object_store import ObjectStore
+    from adelta.table import Table
+
+__all__ = ["History", "violations"]
+
+_SCANNED = 25  # one version in so many is read cold, through a snapshot of its own
+
+
+@dataclass(frozen=True)
+class History:
+    """What the processes said of their operations and their reads."""
+
+    said: Sequence[Mapping[str, Any]]
+
+    @property
+    def operations(self) -> list[Mapping[str, Any]]:
+        return [each for each in self.said if "operation" in each]
+
+    @property
+    def reads(self) -> list[Mapping[str, Any]]:
+        return [each for each in self.said if "read" in each]
+
+
+@dataclass
+class _Rows:
+    """The rows of a version's live files, each file read once."""
+
+    store: ObjectStore
+    files: dict[str, list[Row]] = field(default_factory=dict)
+
+    async def of(self, state: LogState) -> list[Row]:
+        live = list((await state.files()).rows())
+        for file in live:
+            if file.path not in self.files:
+                data = await self.store.get(decode_path(file.path))
+                found = pq.read_table(io.BytesIO(data)).to_pylist()
+                p = str(file.partition_values["p"])
+                self.files[file.path] = [(p, row["id"], row["value"]) for row in found]
+        return [row for file in live for row in self.files[file.path]]
+
+
+async def violations(table: Table, history: History) -> list[str]:
+    """Every way in which the history is not that of one table changed step by step."""
+    found: list[str] = []
+    state = await load_state(table.store, version=0)
+    last = (await table.snapshot()).version
+    model, rows = Model(), _Rows(table.store)
+    logged: dict[str, int] = {}
+    expected = {0: digest([], None)}
+    for version in range(1, last + 1):
+        commit = await read_commit(table.store, version)
+        assert commit.commit_info is not None
+        assert commit.commit_info.user_metadata is not None
+        operation = Operation(**json.loads(commit.commit_info.user_metadata))
+        if operation.name in logged:
+            first = logged[operation.name]
+            found.append(f"{operation} was committed twice, as {first} and as {version}")
+        logged[operation.name] = version
+        model.apply(operation)
+        expected[version] = digest(model.contents(), model.note)
+        state = state.advance([commit])
+        note = state.metadata.configuration.get(NOTE)
+        if digest(await rows.of(state), note) != expected[version]:
+            found.append(f"version {version} is not what {operation} makes of the one before")
+        elif version % _SCANNED == 0 or version == last:
+            snapshot = await table.snapshot(version=version)
+            scanned = rows_of(await snapshot.scan().to_arrow())
+            if digest(scanned, snapshot.properties.get(NOTE)) != expected[version]:
+                found.append(f"a scan of version {version} reads something else")
+    found += _outcomes(history, logged)
+    for read in history.reads:
+        if expected.get(read["version"]) != read["read"]:
+            found.append(f"somebody read version {read['version']} as it never was")
+    return found + _order(history)
+
+
+def _outcomes(history: History, logged: Mapping[str, int]) -> list[str]:
+    found = []
+    for each in history.operations:
+        at = logged.get(each["operation"])
+        match each["outcome"]:
+            case "committed" if at != each["version"]:
+                found.append(f"{each} is not in the log at its version, but at {at}")
+            case "refused" | "failed" | "nothing" if at is not None:
+                found.append(f"{each} is in the log as version {at}")
+    return found
+
+
+def _order(history: History) -> list[str]:
+    """Whoever ended is seen by whoever began afterwards."""
+    events = sorted(
+        [(each["ended"], 0, each) for each in history.said if _committed(each)]
+        + [(each["begun"], 1, each) for each in history.said if each["version"] is not None],
+        key=lambda event: event[:2],
+    )
+    found, newest = [], 0
+    began_after: dict[int, int] = {}
+    for _, kind, each in events:
+        if kind == 0:
+            newest = max(newest, each["version"])
+        else:
+            began_after[id(each)] = newest
+    for each in history.said:
+        after = began_after.get(id(each), -1)
+        if each["version"] is not None and each["version"] < after + _committed(each):
+            found.append(f"{each} began when version {after} had been acknowledged")
+    return found
+
+
+def _committed(each: Mapping[str, Any]) -> bool:
+    return each.get("outcome") == "committed"

@@ -1,0 +1,219 @@
+"""A process that changes a table at random, and says what it did; and what each change means.
+
+    python -m tests.support.workload URI NAME SEED COMMITS [--overwriting] [KEY=VALUE ...]
+
+Two tasks of the process run operations until they have made that many commits together. Each
+operation is written into its commit as user metadata, so that the log says what was meant; each
+outcome, and what was read now and then, is printed as a JSON object a line. With ``--overwriting``
+the store's conditional puts overwrite: writers no longer exclude each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from adelta.errors import AdeltaError, CommitConflictError, CommitOutcomeUnknownError
+from adelta.operations import set_properties
+from adelta.storage.resolve import open_store
+from adelta.table import Table
+from tests.support.stores import WrappedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from adelta.storage.object_store import ObjectMeta
+    from adelta.transaction import Transaction
+
+__all__ = ["NOTE", "SCHEMA", "Model", "Operation", "OverwritingStore", "Row", "digest", "perform"]
+
+SCHEMA = pa.schema([("p", pa.string()), ("id", pa.int64()), ("value", pa.int64())])
+NOTE = "owner.note"
+PARTITIONS = ("a", "b", "c")
+_KINDS = ("append", "append", "append", "delete", "add_one", "overwrite", "count", "note")
+
+Row = tuple[str, int, int]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One change: what is to be done, whatever the rows are that it finds.
+
+    ``append`` adds rows with `ids` to `p`; ``delete`` takes those out of `p` whose id leaves `rest`
+    when divided by 4; ``add_one`` adds one to the values of these; ``overwrite`` puts rows with
+    `ids` in the place of all of `p`; ``count`` adds a row to the partition ``n`` whose value is the
+    number of rows in `p`; ``note`` sets a property of the table to `name`.
+    """
+
+    name: str
+    kind: str
+    p: str = ""
+    rest: int = 0
+    ids: list[int] = field(default_factory=list)
+
+    @classmethod
+    def drawn(cls, random_: random.Random, name: str, number: int) -> Operation:
+        """A random one; its ids follow `number`."""
+        kind = random_.choice(_KINDS)
+        ids = [number + n for n in range(random_.randint(1, 4))]
+        p = "n" if kind == "overwrite" and random_.random() < 0.2 else random_.choice(PARTITIONS)
+        return cls(name, kind, p, random_.randrange(4), ids)
+
+    def text(self) -> str:
+        """For the log."""
+        return json.dumps(asdict(self))
+
+
+class Model:
+    """The table as it ought to be: operations applied one after the other."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[int, int]] = {}
+        self.note: str | None = None
+
+    def apply(self, operation: Operation) -> None:
+        """Do what the operation means."""
+        rows = self.rows.setdefault(operation.p, {})
+        match operation.kind:
+            case "append":
+                rows.update(dict.fromkeys(operation.ids, 0))
+            case "overwrite":
+                self.rows[operation.p] = dict.fromkeys(operation.ids, 0)
+            case "delete":
+                self.rows[operation.p] = {i: v for i, v in rows.items() if i % 4 != operation.rest}
+            case "add_one":
+                for i in rows:
+                    rows[i] += i % 4 == operation.rest
+            case "count":
+                self.rows.setdefault("n", {})[operation.ids[0]] = len(rows)
+            case "note":
+                self.note = operation.name
+
+    def contents(self) -> list[Row]:
+        """Every row, in order."""
+        return sorted((p, i, v) for p, rows in self.rows.items() for i, v in rows.items())
+
+
+def digest(rows: Iterable[Row], note: str | None) -> str:
+    """What stands for rows, in whatever order, and the note."""
+    return hashlib.sha256(json.dumps([sorted(rows), note]).encode()).hexdigest()
+
+
+def rows_of(table: pa.Table) -> list[Row]:
+    return [(row["p"], row["id"], row["value"]) for row in table.to_pylist()]
+
+
+class OverwritingStore(WrappedStore):
+    """A store that does not exclude writers."""
+
+    async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
+        return await self.put(path, data)
+
+
+async def perform(table: Table, operation: Operation) -> int | None:
+    """Do it as a user would; the version that it became, None where there was nothing to do."""
+    if operation.kind == "note":
+        metrics = await set_properties(
+            table, {NOTE: operation.name}, user_metadata=operation.text()
+        )
+        return metrics.version
+    async with table.transaction(operation.kind, user_metadata=operation.text()) as tx:
+        await _stage(table, tx, operation)
+    return tx.version
+
+
+async def _stage(table: Table, tx: Transaction, operation: Operation) -> None:
+    new = [(operation.p, i, 0) for i in operation.ids]
+    if operation.kind == "append":
+        await tx.append(_table(new))
+        return
+    where = f"p = '{operation.p}'"
+    files = await tx.read(where)
+    if operation.kind == "overwrite":
+        tx.remove_files(files)
+        await tx.append(_table(new))
+        return
+    snapshot = await table.snapshot(version=tx.read_version)
+    rows = rows_of(await snapshot.scan(where=where).to_arrow())
+    if operation.kind == "count":
+        await tx.append(_table([("n", operation.ids[0], len(rows))]))
+        return
+    if operation.kind == "delete":
+        kept = [row for row in rows if row[1] % 4 != operation.rest]
+    else:
+        kept = [(p, i, v + (i % 4 == operation.rest)) for p, i, v in rows]
+    if kept != rows:
+        tx.remove_files(files)
+        if kept:
+            await tx.append(_table(kept))
+
+
+def _table(rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA
+    )
+
+
+class _Worker:
+    def __init__(self, table: Table, name: str, seed: int, commits: int) -> None:
+        self.table = table
+        self.name = name
+        self.random = random.Random(seed)
+        self.number = seed * 1_000_000
+        self.left = commits
+
+    async def work(self) -> None:
+        while self.left > 0:
+            self.number += 10
+            operation = Operation.drawn(self.random, f"{self.name}-{self.number}", self.number)
+            begun, version = time.monotonic(), None
+            try:
+                version = await perform(self.table, operation)
+                outcome = "nothing" if version is None else "committed"
+            except CommitConflictError:
+                outcome = "refused"
+            except CommitOutcomeUnknownError:
+                outcome = "unknown"
+            except (AdeltaError, OSError) as error:
+                outcome = "failed"
+                print(repr(error), file=sys.stderr)
+            self.left -= outcome == "committed"
+            self.say(operation=operation.name, outcome=outcome, version=version, begun=begun)
+            if self.random.random() < 0.2:
+                await self.read()
+
+    async def read(self) -> None:
+        begun = time.monotonic()
+        try:
+            snapshot = await self.table.snapshot()
+            rows = rows_of(await snapshot.scan().to_arrow())
+        except (AdeltaError, OSError) as error:
+            print(repr(error), file=sys.stderr)
+            return
+        found = digest(rows, snapshot.properties.get(NOTE))
+        self.say(read=found, version=snapshot.version, begun=begun)
+
+    @staticmethod
+    def say(**what: object) -> None:
+        print(json.dumps({**what, "ended": time.monotonic()}), flush=True)
+
+
+async def main(uri: str, name: str, seed: int, commits: int, given: list[str]) -> None:
+    options = dict(pair.split("=", 1) for pair in given if "=" in pair)
+    store = OverwritingStore(open_store(uri, options)) if "--overwriting" in given else None
+    async with Table(uri, options, store=store) as table:
+        worker = _Worker(table, name, seed, commits)
+        await asyncio.gather(worker.work(), worker.work())
+
+
+if __name__ == "__main__":
+    address, own_name, number, count, *rest = sys.argv[1:]
+    asyncio.run(main(address, own_name, int(number), int(count), rest))
