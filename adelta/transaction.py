@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol as TableProtocol
+    from adelta.kernel.file_set import FileSet
     from adelta.log.state import LogState
     from adelta.write.batches import Data
     from adelta.write.change_data import ChangeDataWriter
@@ -215,11 +216,14 @@ class Transaction:
             InvalidTableError: a checkpoint is damaged.
         """
         self._check_open("read")
+        return list((await self._read(where)).rows())
+
+    async def _read(self, where: Where | None) -> FileSet:
         await self._refresh()
         predicate = to_predicate(where)
         if predicate is None:
             self._staging.read = self._staging.read.with_whole_table()
-            return list((await self._based_on().files()).rows())
+            return await self._based_on().files()
         now = self._configuration()
         skipping = await in_thread(
             Skipping.of,
@@ -228,9 +232,9 @@ class Transaction:
             now.partition_columns,
             mode=now.column_mapping_mode,
         )
-        found = list((await self._based_on().files_matching(skipping)).rows())
-        self._staging.read = self._staging.read.with_predicate(skipping)
-        self.mark_read(found)
+        found = await self._based_on().files_matching(skipping)
+        paths = frozenset(decode_path(str(p)) for p in found.table.column("path").to_pylist())
+        self._staging.read = self._staging.read.with_predicate(skipping).with_files(paths)
         return found
 
     def mark_read(self, files: Iterable[AddFile]) -> None:
@@ -264,6 +268,7 @@ class Transaction:
         """
         self._check_open("append")
         self._staging.parameters.setdefault("mode", "Append")
+        self._staging.added_by_hand = True
         return await self._write(data, where, data_change=data_change)
 
     async def overwrite(self, data: Data) -> None:
@@ -303,6 +308,7 @@ class Transaction:
         """
         self._check_open("add_files")
         self._staging.parameters.setdefault("mode", "Append")
+        self._staging.added_by_hand = True
         self._staging.place(files)
 
     def remove_files(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
@@ -320,6 +326,7 @@ class Transaction:
         if data_change:
             self._configuration().check_removable(self._based_on().root)
             self._replaces_by_hand = True
+        self._staging.removed_by_hand = True
         self._staging.remove(files, self._clock.now_ms(), data_change=data_change)
 
     def set_transaction(self, app_id: str, version: int) -> None:

@@ -36,6 +36,7 @@ __all__ = [
     "stats_leaves",
     "truncate_max",
     "truncate_min",
+    "with_num_records",
     "with_wide_bounds",
 ]
 
@@ -217,10 +218,21 @@ def with_wide_bounds(stats: str | None, rows: int) -> str:
     Raises:
         InvalidTableError: the statistics are not a JSON object.
     """
-    found = {"numRecords": str(rows), "tightBounds": "false"}
-    own = dict(found)
-    found.update(_members(stats) if stats else {})
-    return "{" + ",".join(f"{_quoted(k)}:{v}" for k, v in {**found, **own}.items()) + "}"
+    return _with_members(stats, {"numRecords": str(rows), "tightBounds": "false"})
+
+
+def with_num_records(stats: str | None, rows: int) -> str:
+    """`stats` of a file that say how many rows it has.
+
+    Raises:
+        InvalidTableError: the statistics are not a JSON object.
+    """
+    return _with_members(stats, {"numRecords": str(rows)})
+
+
+def _with_members(stats: str | None, own: Mapping[str, str]) -> str:
+    found = {**own, **(_members(stats) if stats else {}), **own}
+    return "{" + ",".join(f"{_quoted(name)}:{text}" for name, text in found.items()) + "}"
 
 
 def _members(text: str) -> dict[str, str]:

@@ -6,22 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from adelta._concurrency import in_thread
+from adelta.kernel.data_skipping.prune import exact_row_counts
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.sql import to_sql
-from adelta.kernel.statistics import num_records
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.operations.alter import opened
 from adelta.operations.matching import decided_by_partition, find_matches
 from adelta.operations.removal import remove_rows
 from adelta.operations.row_metrics import RowMetrics, Stopwatch, measured, report
-from adelta.operations.staging import remove_replaced
+from adelta.operations.staging import read_set, remove_read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.expressions.nodes import Node
+    from adelta.kernel.file_set import FileSet
     from adelta.table import Table
     from adelta.transaction import Transaction
 
@@ -87,17 +87,18 @@ async def delete(
 
 async def _stage(table: Table, tx: Transaction, where: Node | None) -> dict[str, int]:
     watch, roots = Stopwatch(), table._roots
-    files = await tx.read(where)
+    files = await read_set(tx, where)
     configuration = TableConfiguration(tx.protocol, tx.metadata)
     configuration.check_removable(table.uri)
     copied = 0
     if where is None or await in_thread(decided_by_partition, where, configuration):
-        deleted = _live_rows(files)
+        deleted = await in_thread(_live_rows, files)
         scanned = watch.lap_ms()
-        if files:
-            remove_replaced(tx, files)
+        if files.num_files:
+            remove_read(tx, files)
     else:
-        matched = await find_matches(roots, configuration, files, where)
+        candidates = await in_thread(lambda: list(files.rows()))
+        matched = await find_matches(roots, configuration, candidates, where)
         deleted = sum(len(each.rows) for each in matched)
         scanned = watch.lap_ms()
         if matched:
@@ -113,12 +114,7 @@ async def _stage(table: Table, tx: Transaction, where: Node | None) -> dict[str,
     )
 
 
-def _live_rows(files: Iterable[AddFile]) -> int | None:
+def _live_rows(files: FileSet) -> int | None:
     """How many rows files have together, if all of them say so."""
-    total = 0
-    for file in files:
-        rows = num_records(file.stats)
-        if rows is None:
-            return None
-        total += rows - (file.deletion_vector.cardinality if file.deletion_vector else 0)
-    return total
+    counts = exact_row_counts(files.table, None, ())
+    return None if counts is None or len(counts[1]) else counts[0]

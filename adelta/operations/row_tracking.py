@@ -8,18 +8,22 @@ a table all of whose files have ids may be set to `delta.enableRowTracking`.
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from adelta._concurrency import in_thread
+from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import ConcurrentAppendError, ConcurrentDeleteReadError, InvalidPropertyError
 from adelta.kernel.file_set import FileSet
+from adelta.kernel.statistics import num_records, with_num_records
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import ROW_TRACKING, ROW_TRACKING_BACKFILL
 from adelta.kernel.table_properties import FEATURE_PREFIX
 from adelta.operations.evolve import stage_metadata
 from adelta.operations.staging import add_again
+from adelta.read.data_files import open_data_file
 from adelta.table import Table, latest_state, open_table
 
 if TYPE_CHECKING:
@@ -27,10 +31,12 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from adelta.kernel.actions.file_actions import AddFile
+    from adelta.storage.roots import StoreRoots
 
 __all__ = ["backfill_row_ids"]
 
 _FILES_A_COMMIT = 100_000
+_FOOTERS_AT_ONCE = 32
 
 
 async def backfill_row_ids(
@@ -45,7 +51,7 @@ async def backfill_row_ids(
 
     Raises:
         InvalidPropertyError: the table has suspended row tracking.
-        InvalidOptionError: a file does not say how many rows it has.
+        InvalidTableError: a file does not say how many rows it has, and is damaged or not there.
         CommitConflictError: another commit changed the table's protocol or metadata meanwhile.
     """
     handle: AbstractAsyncContextManager[Table]
@@ -72,12 +78,22 @@ async def backfill_row_ids(
                 continue  # a file of the batch is gone, or has its ids: see what is left
 
 
+async def _counted(roots: StoreRoots, file: AddFile) -> AddFile:
+    """The file with the number of its rows in its statistics, from its footer where need be."""
+    if num_records(file.stats) is not None:
+        return file
+    rows = (await open_data_file(roots, file)).num_rows
+    return replace(file, stats=with_num_records(file.stats, rows))
+
+
 async def _without_ids(table: Table, most: int) -> list[AddFile]:
     state = await latest_state(table)
-    files = await state.files()
+    live = await state.files()
 
     def chosen() -> list[AddFile]:
-        bare = pc.is_null(files.table.column("base_row_id"))
-        return list(FileSet(files.table.filter(bare).slice(0, most)).rows())
+        bare = pc.is_null(live.table.column("base_row_id"))
+        return list(FileSet(live.table.filter(bare).slice(0, most)).rows())
 
-    return await in_thread(chosen)
+    files = await in_thread(chosen)
+    count = partial(_counted, table._roots)
+    return await map_concurrent(count, files, limit=_FOOTERS_AT_ONCE)

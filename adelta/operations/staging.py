@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.expressions.nodes import Node
+    from adelta.kernel.file_set import FileSet
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.storage.roots import StoreRoots
     from adelta.transaction import Transaction
@@ -34,6 +35,8 @@ __all__ = [
     "commit_nothing",
     "copied_rows",
     "move_rows",
+    "read_set",
+    "remove_read",
     "remove_replaced",
     "stage_cleaned",
     "stage_domain",
@@ -105,6 +108,27 @@ def stage_rewritten(
     if vectors is not None:
         transaction._written += vectors.paths
         staging.take_rows_out(vectors, transaction._clock.now_ms())
+
+
+async def read_set(transaction: Transaction, where: Where | None) -> FileSet:
+    """`Transaction.read` for any number of files: they stay columns.
+
+    Raises:
+        As `Transaction.read` does.
+    """
+    transaction._check_open("read_set")
+    return await transaction._read(where)
+
+
+def remove_read(transaction: Transaction, files: FileSet) -> None:
+    """Stage the removal of files that `read_set` has found, whatever is added beside them.
+
+    Raises:
+        InvariantViolationError: the table only takes appends.
+    """
+    transaction._check_open("remove_read")
+    transaction._configuration().check_removable(transaction._based_on().root)
+    transaction._staging.remove_set(files, transaction._clock.now_ms())
 
 
 def remove_replaced(transaction: Transaction, files: Iterable[AddFile]) -> None:

@@ -10,6 +10,9 @@ from adelta.kernel.table_features import ROW_TRACKING
 from adelta.kernel.transaction.row_tracking import track_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adelta.kernel.actions.domain_metadata import DomainMetadata
     from adelta.kernel.staged import StagedChanges
     from adelta.log.state import LogState
 
@@ -32,9 +35,9 @@ async def tracked(
     configuration = TableConfiguration(
         staged.protocol or state.protocol, staged.metadata or state.metadata
     )
-    if not configuration.supports(ROW_TRACKING):
-        return staged
-    domains = await state.domain_metadata()
+    domains: Mapping[str, DomainMetadata] = {}
+    if configuration.supports(ROW_TRACKING):
+        domains = await state.domain_metadata()
     arguments = (staged, configuration, domains, state.version + 1)
     preserves = not staged.removes.num_rows or prepared_for.row_id_columns is not None
     if len(staged.adds) < _INLINE_FILES:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from adelta.kernel.actions.file_actions import REMOVE_SCHEMA, decode_path
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.staged import StagedChanges
-from adelta.kernel.table_features import IDENTITY_ADVANCED, with_high_water_marks
+from adelta.kernel.table_features import IDENTITY_ADVANCED, ROW_IDS_PRESERVED, with_high_water_marks
 from adelta.kernel.transaction.read_set import ReadSet
 from adelta.kernel.transaction.removal import removals, removes_table
 from adelta.write.metrics import added_metrics, vector_metrics
@@ -49,6 +49,8 @@ class Staging:
         protocol: a new protocol.
         metadata: new metadata.
         placed: decoded paths of files to add that were not written for this transaction.
+        added_by_hand: whether a user has staged files to add.
+        removed_by_hand: whether a user has staged files to remove.
         touched: whether files were staged, or would have been had there been any.
     """
 
@@ -74,6 +76,8 @@ class Staging:
         self.metadata: Metadata | None = None
         self.placed: set[str] = set()
         self.touched = False
+        self.added_by_hand = False
+        self.removed_by_hand = False
 
     def place(self, files: Iterable[AddFile]) -> None:
         """Take in files to add that were not written for this transaction."""
@@ -138,13 +142,19 @@ class Staging:
     def remove_all(self, files: FileSet, now_ms: int) -> None:
         """Take in the removal of every live file, all of which count as read."""
         self.read = self.read.with_whole_table()
-        self.removes = removals(files.table, now_ms)
+        self.remove_set(files, now_ms)
+
+    def remove_set(self, files: FileSet, now_ms: int) -> None:
+        """Take in the removal of files that have been read."""
+        self.removes = pa.concat_tables([self.removes, removals(files.table, now_ms)])
         self._count("numRemovedFiles", files.num_files)
         self._count("numRemovedBytes", files.total_bytes)
         self.touched = True
 
     def frozen(self) -> StagedChanges:
         """Everything that the commit is to hold."""
+        if self.added_by_hand and self.removed_by_hand:  # rows may have been moved without ids
+            self.tags.setdefault(ROW_IDS_PRESERVED, "false")
         return StagedChanges(
             transaction_id=self.transaction_id,
             operation=self.operation,

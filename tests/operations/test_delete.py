@@ -15,6 +15,7 @@ from adelta.errors import (
     ConcurrentAppendError,
     InvalidExpressionError,
     InvariantViolationError,
+    SchemaMismatchError,
 )
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.operations import create_table, delete, history, set_properties, write_table
@@ -178,6 +179,19 @@ async def test_everything_goes_without_a_condition() -> None:
     assert await ids(table) == []
     (entry, *_) = await history(table)
     assert entry.operation_parameters["predicate"] == '["true"]'
+
+
+async def test_the_feed_keeps_its_own_names_for_itself() -> None:
+    schema = pa.schema([("id", pa.int64()), ("_Change_type", pa.string())])
+    uri = f"memory://{uuid.uuid4()}/table"
+    with pytest.raises(SchemaMismatchError, match="change data feed"):
+        await create_table(uri, schema, properties=FEED)
+    table = await create_table(uri, schema)
+    with pytest.raises(SchemaMismatchError, match="change data feed"):
+        await set_properties(table, FEED)
+    fed = await new_table(properties=FEED)
+    with pytest.raises(SchemaMismatchError, match="change data feed"):
+        await write_table(fed, pa.table({"_commit_version": [1]}), schema_mode="merge")
 
 
 async def test_nothing_is_committed_where_no_row_is_concerned() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -244,6 +245,56 @@ async def test_a_remove_that_lost_to_a_backfill_bears_the_ids_of_its_file() -> N
     assert remove["baseRowId"] is not None
     assert remove["defaultRowCommitVersion"] == tx.version - 1
     assert {f.base_row_id for f in live.values()}.isdisjoint({remove["baseRowId"]})
+
+
+async def test_a_write_that_was_under_way_goes_behind_the_switch() -> None:
+    # B9-08: rows that were copied before the table kept ids could not keep theirs.
+    async def late(table: Table, number: int) -> AsyncIterator[pa.RecordBatch]:
+        yield rows(number).to_batches()[0]
+        await set_properties(open_table(table.uri), TRACKED)
+
+    table = await old_table()
+    await write_table(open_table(table.uri), late(table, 9))
+    assert (await row_ids(table))[9] == (6, 7)
+    assert await preserved(table, 7) == "true"
+    table = await old_table()
+    where = "id IN (2, 9)"
+    await write_table(open_table(table.uri), late(table, 9), mode="overwrite", replace_where=where)
+    found = await row_ids(table)
+    assert set(found) == {1, 11, 12, 3, 13, 9}
+    assert {found[9][1], found[12][1]} == {7}
+    assert await preserved(table, 7) == "false"
+
+
+async def preserved(table: Table, version: int) -> Any:
+    raw = await table.store.get(f"_delta_log/{version:020}.json")
+    tags = orjson.loads(raw.split(b"\n")[0])["commitInfo"].get("tags", {})
+    return tags.get("delta.rowTracking.preserved")
+
+
+async def test_whoever_moves_rows_by_hand_does_not_preserve_their_ids() -> None:
+    for properties, said in ((TRACKED, "false"), ({}, None)):
+        uri = f"memory://{uuid.uuid4()}/table"
+        table = await create_table(uri, IDS, properties=properties)
+        await write_table(table, rows(1, 2))
+        async with table.transaction() as tx:
+            tx.remove_files(await tx.read())
+            await tx.append(rows(1, 2))
+        assert await preserved(table, 2) == said
+
+
+async def test_a_backfill_counts_the_rows_of_files_without_statistics() -> None:
+    table = await create_table(f"memory://{uuid.uuid4()}/table", IDS)
+    await write_table(table, rows(1, 2, 3))
+    (file,) = (await (await latest_state(table)).files()).rows()
+    async with table.transaction() as tx:
+        tx.remove_files([file])
+    async with table.transaction() as tx:
+        tx.add_files([replace(file, stats=None)])
+    await set_properties(table, TRACKED)
+    assert {row_id for row_id, _ in (await row_ids(table)).values()} == {0, 1, 2}
+    (file,) = (await (await latest_state(table)).files()).rows()
+    assert file.stats == '{"numRecords":3}'
 
 
 async def test_no_ids_are_given_where_tracking_is_suspended() -> None:

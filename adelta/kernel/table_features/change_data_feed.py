@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from adelta.errors import SchemaMismatchError
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
 from adelta.kernel.table_properties import Property, parse_boolean
 
@@ -18,6 +19,8 @@ CHANGE_DATA_DIRECTORY: Final = "_change_data"
 CHANGE_TYPE: Final = "_change_type"
 """The column of these files that says what became of a row."""
 
+_RESERVED = (CHANGE_TYPE, "_commit_version", "_commit_timestamp")
+
 _ENABLED = Property(
     "delta.enableChangeDataFeed",
     parse_boolean,
@@ -30,6 +33,17 @@ def _active(state: TableState) -> bool:
     return _ENABLED.read(state.configuration)
 
 
+def _check(_before: TableState | None, after: TableState) -> None:
+    if not _active(after):
+        return
+    taken = next(filter(None, (after.schema.field(name) for name in _RESERVED)), None)
+    if taken is not None:
+        raise SchemaMismatchError(
+            f"column {taken.name!r} has a name that the change data feed gives to one of its own; "
+            f"rename it, or leave {_ENABLED.key} unset"
+        )
+
+
 CHANGE_DATA_FEED = TableFeature(
     name="changeDataFeed",
     kind=FeatureKind.WRITER,
@@ -38,5 +52,6 @@ CHANGE_DATA_FEED = TableFeature(
     can_write=True,
     wanted=_active,
     active=_active,
+    check=_check,
     rebasable=True,
 )

@@ -118,7 +118,8 @@ def row_id_columns(state: TableState) -> tuple[str, str] | None:
 def with_row_id_columns(state: TableState, unique: str) -> Metadata:
     """The metadata of a table that supports the feature, with names for the hidden columns.
 
-    Names that the table has are kept; new ones bear `unique`, which makes them nobody else's.
+    A table that tracks rows gets names that bear `unique`, which makes them nobody else's; names
+    that a table has are kept.
 
     Raises:
         InvalidPropertyError: tracking is both enabled and suspended.
@@ -136,7 +137,10 @@ def with_row_id_columns(state: TableState, unique: str) -> Metadata:
         (_ROW_ID_COLUMN, "_row-id-col-"),
         (_ROW_COMMIT_VERSION_COLUMN, "_row-commit-version-col-"),
     ):
-        name = column.read(configuration) or prefix + unique
+        name = column.read(configuration)
+        if not name and not ROW_TRACKING_ENABLED.read(configuration):
+            continue  # a commit that is under way need not learn of names that nobody uses yet
+        name = name or prefix + unique
         if name in taken:
             raise SchemaMismatchError(
                 f"the column name {name!r} is taken by a hidden column of the table, in which row "

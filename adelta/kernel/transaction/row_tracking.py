@@ -61,15 +61,16 @@ def track_rows(
             staged by hand.
         InvalidTableError: the table's high-water mark is damaged.
     """
+    tags = {key: text for key, text in staged.tags.items() if key != ROW_IDS_PRESERVED}
     if not configuration.supports(ROW_TRACKING):
-        return staged
+        return replace(staged, tags=tags) if tags != staged.tags else staged
     if any(domain.domain == ROW_TRACKING_DOMAIN for domain in staged.domains):
         raise InvalidOptionError(
             f"the domain {ROW_TRACKING_DOMAIN} is kept by the commit itself; do not set it"
         )
     if not configuration.uses(ROW_TRACKING):
         bare = (replace(a, base_row_id=None, default_row_commit_version=None) for a in staged.adds)
-        return replace(staged, adds=tuple(bare))
+        return replace(staged, adds=tuple(bare), tags=tags)
     before = mark = high_water_mark(domains)
     adds: list[AddFile] = []
     for add in staged.adds:
@@ -79,9 +80,9 @@ def track_rows(
         if add.default_row_commit_version is None:
             add = replace(add, default_row_commit_version=version)
         adds.append(add)
-    tags = dict(staged.tags)
     if configuration.row_id_columns is not None:
-        tags.setdefault(ROW_IDS_PRESERVED, "true" if preserves else "false")
+        said = "true" if preserves else "false"
+        tags[ROW_IDS_PRESERVED] = staged.tags.get(ROW_IDS_PRESERVED, said)
     moved = (high_water_mark_domain(mark),) if mark != before else ()
     return replace(staged, adds=tuple(adds), domains=(*staged.domains, *moved), tags=tags)
 
