@@ -18,6 +18,7 @@ __all__ = [
     "add_storage",
     "add_table",
     "add_version",
+    "key_value",
     "natural",
     "open_snapshot",
     "open_table",
@@ -45,7 +46,8 @@ def _whole(text: str, *, least: int) -> int:
     return number
 
 
-def _key_value(text: str) -> tuple[str, str]:
+def key_value(text: str) -> tuple[str, str]:
+    """A name and a value, with ``=`` between them."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form key=value")
@@ -58,7 +60,7 @@ def add_storage(parser: argparse.ArgumentParser) -> None:
         "--option",
         dest="options",
         metavar="KEY=VALUE",
-        type=_key_value,
+        type=key_value,
         action="append",
         default=[],
         help="a storage option, such as aws_region=eu-west-1; may be repeated",

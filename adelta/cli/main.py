@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 import anyio
 
 from adelta.cli.commands import (
+    alter,
     changes,
     demo,
     detail,
@@ -58,13 +59,16 @@ _COMMANDS: tuple[ModuleType, ...] = (
     read,
     changes,
     tail,
+    alter,
     fsck,
     demo,
 )
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="adelta", description="Look into Delta tables.")
+    parser = argparse.ArgumentParser(
+        prog="adelta", description="Look into Delta tables, and change them."
+    )
     parser.add_argument("-V", "--version", action="version", version=f"adelta {version('adelta')}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in _COMMANDS:

@@ -25,6 +25,7 @@ from adelta.kernel.schema.alteration import (
 )
 from adelta.kernel.schema.arrow import from_arrow_type
 from adelta.kernel.schema.json import schema_to_string, type_to_json
+from adelta.kernel.schema.type_text import parse_type
 from adelta.kernel.schema.types import VOID, ArrayType, MapType, StructField, StructType
 from adelta.kernel.schema.widening import can_widen, with_type_changes
 from adelta.kernel.table_configuration import TableConfiguration
@@ -54,7 +55,7 @@ async def change_column(
     table: Table | str,
     column: str,
     *,
-    type: DataType | pa.DataType | None = None,
+    type: DataType | pa.DataType | str | None = None,
     nullable: bool | None = None,
     comment: str | None = None,
     default: str | None = None,
@@ -66,11 +67,11 @@ async def change_column(
     """Change a column, or a field inside one (``address.city``, ``prices.element``).
 
     What is None stays as it is. A `type` is a wider one, which the table has to allow
-    (`delta.enableTypeWidening`). With `nullable` false all rows that are there are read, and none
-    may have a null; a field of a struct may still be missing where the struct is null. `comment`
-    and `default`, a constant in Spark SQL for rows that leave the column out, are taken away by an
-    empty text. The column moves in front of the others with `first`, or behind the one beside it
-    that `after` names.
+    (`delta.enableTypeWidening`): Delta's, Arrow's, or text such as ``decimal(9,2)``. With
+    `nullable` false all rows that are there are read, and none may have a null; a field of a struct
+    may still be missing where the struct is null. `comment` and `default`, a constant in Spark SQL
+    for rows that leave the column out, are taken away by an empty text. The column moves in front
+    of the others with `first`, or behind the one beside it that `after` names.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -119,7 +120,9 @@ async def change_column(
     return AlterMetrics(tx.version)
 
 
-def _delta_type(given: DataType | pa.DataType) -> DataType:
+def _delta_type(given: DataType | pa.DataType | str) -> DataType:
+    if isinstance(given, str):
+        return parse_type(given)
     return from_arrow_type(given) if isinstance(given, pa.DataType) else given
 
 

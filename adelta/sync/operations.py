@@ -175,7 +175,7 @@ def change_column(
     table: Table | str,
     column: str,
     *,
-    type: DataType | pa.DataType | None = None,
+    type: DataType | pa.DataType | str | None = None,
     nullable: bool | None = None,
     comment: str | None = None,
     default: str | None = None,
@@ -187,11 +187,11 @@ def change_column(
     """Change a column, or a field inside one (``address.city``, ``prices.element``).
 
     What is None stays as it is. A `type` is a wider one, which the table has to allow
-    (`delta.enableTypeWidening`). With `nullable` false all rows that are there are read, and none
-    may have a null; a field of a struct may still be missing where the struct is null. `comment`
-    and `default`, a constant in Spark SQL for rows that leave the column out, are taken away by an
-    empty text. The column moves in front of the others with `first`, or behind the one beside it
-    that `after` names.
+    (`delta.enableTypeWidening`): Delta's, Arrow's, or text such as ``decimal(9,2)``. With
+    `nullable` false all rows that are there are read, and none may have a null; a field of a struct
+    may still be missing where the struct is null. `comment` and `default`, a constant in Spark SQL
+    for rows that leave the column out, are taken away by an empty text. The column moves in front
+    of the others with `first`, or behind the one beside it that `after` names.
 
     Raises:
         TableNotFoundError: there is no table.

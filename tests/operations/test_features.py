@@ -23,6 +23,7 @@ from adelta.operations import (
     add_constraint,
     add_feature,
     create_table,
+    delete,
     drop_constraint,
     drop_feature,
     history,
@@ -211,6 +212,42 @@ async def test_checkpoints_keep_readers_from_versions_that_used_a_feature_of_the
             await table.store.get(checkpoint_path(version))
         await write_table(table, ROWS)
     assert deltalake.DeltaTable(uri).to_pyarrow_table().num_rows == 6
+
+
+async def test_deletion_vectors_are_dropped_by_writing_the_rows_that_they_leave(
+    tmp_path: Path,
+) -> None:
+    uri = str(tmp_path)
+    vectors = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
+    await write_table(uri, ROWS, properties=vectors)
+    await write_table(uri, ROWS)
+    async with open_table(uri) as table:
+        await delete(table, "id = 2")
+        before = await (await table.snapshot()).scan(with_row_ids=True).to_arrow()
+        await drop_feature(table, "deletionVectors")
+        snapshot = await table.snapshot()
+        files = await snapshot.files()
+        assert files.column("deletion_vector").null_count == files.num_rows
+        after = await snapshot.scan(with_row_ids=True).to_arrow()
+        assert after.sort_by("_row_id").equals(before.sort_by("_row_id"))
+        assert snapshot.protocol.reader_features is None
+        names = await operations(table)
+        assert names[3:5] == ["REORG", "Empty Commit"]
+        removes = [line["remove"] for line in await commit(table, 3) if "remove" in line]
+        assert all(not remove["dataChange"] for remove in removes)
+        assert all("deletionVector" in remove for remove in removes)
+    assert deltalake.DeltaTable(uri).to_pyarrow_table().num_rows == 4
+
+
+async def test_a_checkpoint_with_sidecars_is_no_longer_needed_once_they_are_dropped() -> None:
+    table = await new_table(checkpointPolicy="v2", checkpointInterval="1")
+    await write_table(table, ROWS)
+    await drop_feature(table, "v2Checkpoint")
+    async with open_table(table.uri) as other:
+        assert (await other.snapshot()).version == 6
+        hint = orjson.loads(await table.store.get("_delta_log/_last_checkpoint"))
+        assert hint["version"] == 6
+        assert "v2Checkpoint" not in hint
 
 
 async def test_a_feature_without_traces_is_dropped_without_a_commit_that_removes_them() -> None:

@@ -1,0 +1,195 @@
+"""Change a table: its properties, columns, constraints and features. One action a call.
+
+A column inside another one is named with dots (address.city, prices.element). Types are written as
+in SQL: bigint, decimal(9,2), array<string>, struct<name: string, km: double>.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+import adelta
+from adelta.cli.arguments import add_table, key_value, open_table
+from adelta.kernel.schema.type_text import parse_column
+from adelta.kernel.schema.types import StructType
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from adelta import Table
+    from adelta.cli.render import Output
+    from adelta.operations import AlterMetrics
+
+    Change = Callable[[Table, argparse.Namespace], Awaitable[AlterMetrics]]
+
+__all__ = ["SUMMARY", "configure", "run"]
+
+SUMMARY = "change a table's properties, columns, constraints or features"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    add_table(parser)
+    parser.add_argument(
+        "--user-metadata", metavar="TEXT", help="what the table's history is to say of it as well"
+    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+
+    def action(name: str, summary: str, change: Change) -> argparse.ArgumentParser:
+        added = actions.add_parser(name, help=summary, description=summary)
+        added.set_defaults(change=change)
+        suppress = argparse.SUPPRESS  # what stands before the action counts as well
+        added.add_argument("--json", action="store_true", default=suppress, help=suppress)
+        return added
+
+    new = action("set-properties", "set properties; the others stay", _set_properties)
+    new.add_argument("properties", metavar="KEY=VALUE", type=key_value, nargs="+")
+    new = action("unset-properties", "remove properties", _unset_properties)
+    new.add_argument("names", metavar="KEY", nargs="+")
+    _if_exists(new)
+    new = action("add-columns", "add columns, each given as NAME:TYPE", _add_columns)
+    new.add_argument("columns", metavar="NAME:TYPE", nargs="+")
+    new.add_argument("--parent", metavar="COLUMN", help="the struct whose fields they become")
+    _place(new, "they")
+    new = action("rename-column", "give a column another name", _rename_column)
+    new.add_argument("column", metavar="COLUMN")
+    new.add_argument("new_name", metavar="NAME")
+    new = action("drop-columns", "remove columns", _drop_columns)
+    new.add_argument("columns", metavar="COLUMN", nargs="+")
+    _if_exists(new)
+    new = action("change-column", "change a column's type, comment, nullability or place", _change)
+    new.add_argument("column", metavar="COLUMN")
+    new.add_argument("--type", metavar="TYPE", help="a wider type")
+    nulls = new.add_mutually_exclusive_group()
+    nulls.add_argument("--nullable", dest="nullable", action="store_true", default=None)
+    nulls.add_argument("--not-null", dest="nullable", action="store_false", default=None)
+    new.add_argument("--comment", metavar="TEXT", help="an empty one takes it away")
+    new.add_argument("--default", metavar="SQL", help="a constant; an empty one takes it away")
+    _place(new, "it")
+    new = action("add-constraint", "let every row satisfy a condition", _add_constraint)
+    new.add_argument("name", metavar="NAME")
+    new.add_argument("expression", metavar="CONDITION", help="in SQL, such as 'km >= 0'")
+    new = action("drop-constraint", "remove a constraint", _drop_constraint)
+    new.add_argument("name", metavar="NAME")
+    _if_exists(new)
+    new = action("cluster-by", "name the columns that rows are kept together by", _cluster_by)
+    new.add_argument("columns", metavar="COLUMN", nargs="*", help="none ends clustering")
+    new = action("add-feature", "let the table support a table feature", _add_feature)
+    new.add_argument("name", metavar="FEATURE")
+    new = action("drop-feature", "let the table no longer support a table feature", _drop_feature)
+    new.add_argument("name", metavar="FEATURE")
+    _if_exists(new)
+
+
+def _if_exists(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--if-exists", action="store_true", help="what is not there is no error")
+
+
+def _place(parser: argparse.ArgumentParser, what: str) -> None:
+    where = parser.add_mutually_exclusive_group()
+    go = "go" if what == "they" else "goes"
+    where.add_argument("--first", action="store_true", help=f"{what} {go} in front of the others")
+    where.add_argument("--after", metavar="COLUMN", help=f"{what} {go} behind this one")
+
+
+async def run(arguments: argparse.Namespace, output: Output) -> None:
+    """Make the change, and print the version that it became."""
+    async with open_table(arguments) as table:
+        metrics = await arguments.change(table, arguments)
+    if output.as_json:
+        output.line({"version": metrics.version})
+    elif metrics.version is None:
+        output.say("Nothing to change.")
+    else:
+        output.say(f"Version {metrics.version} has the change.")
+
+
+# ----------------------------------------------------------------------------------------- actions
+
+
+async def _set_properties(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
+    properties = dict(arguments.properties)
+    return await adelta.set_properties(table, properties, user_metadata=arguments.user_metadata)
+
+
+async def _unset_properties(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
+    return await adelta.unset_properties(
+        table,
+        arguments.names,
+        if_exists=arguments.if_exists,
+        user_metadata=arguments.user_metadata,
+    )
+
+
+async def _add_columns(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
+    return await adelta.add_columns(
+        table,
+        StructType(tuple(map(parse_column, arguments.columns))),
+        parent=arguments.parent,
+        first=arguments.first,
+        after=arguments.after,
+        user_metadata=arguments.user_metadata,
+    )
+
+
+async def _rename_column(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
+    return await adelta.rename_column(
+        table, arguments.column, arguments.new_name, user_metadata=arguments.user_metadata
+    )
+
+
+async def _drop_columns(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
+    return await adelta.drop_columns(
+        table,
+        arguments.columns,
+        if_exists=arguments.if_exists,
+        user_metadata=arguments.user_metadata,
+    )
+
+
+async def _change(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
+    return await adelta.change_column(
+        table,
+        arguments.column,
+        type=arguments.type,
+        nullable=arguments.nullable,
+        comment=arguments.comment,
+        default=arguments.default,
+        first=arguments.first,
+        after=arguments.after,
+        user_metadata=arguments.user_metadata,
+    )
+
+
+async def _add_constraint(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
+    return await adelta.add_constraint(
+        table, arguments.name, arguments.expression, user_metadata=arguments.user_metadata
+    )
+
+
+async def _drop_constraint(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
+    return await adelta.drop_constraint(
+        table,
+        arguments.name,
+        if_exists=arguments.if_exists,
+        user_metadata=arguments.user_metadata,
+    )
+
+
+async def _cluster_by(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
+    return await adelta.cluster_by(table, arguments.columns, user_metadata=arguments.user_metadata)
+
+
+async def _add_feature(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
+    return await adelta.add_feature(table, arguments.name, user_metadata=arguments.user_metadata)
+
+
+async def _drop_feature(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
+    return await adelta.drop_feature(
+        table,
+        arguments.name,
+        if_exists=arguments.if_exists,
+        user_metadata=arguments.user_metadata,
+    )

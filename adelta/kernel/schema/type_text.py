@@ -1,0 +1,167 @@
+"""Types as Spark's SQL writes them → Delta's types: ``bigint``, ``array<struct<a: decimal(9,2)>>``.
+
+Delta's own names (``long``) are understood as well, so that the text of a type gives that type.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from adelta.errors import InvalidOptionError
+from adelta.kernel.schema import types as t
+
+__all__ = ["parse_column", "parse_type"]
+
+_PRIMITIVES = {
+    "bigint": t.LONG,
+    "long": t.LONG,
+    "int": t.INTEGER,
+    "integer": t.INTEGER,
+    "smallint": t.SHORT,
+    "short": t.SHORT,
+    "tinyint": t.BYTE,
+    "byte": t.BYTE,
+    "float": t.FLOAT,
+    "real": t.FLOAT,
+    "double": t.DOUBLE,
+    "string": t.STRING,
+    "boolean": t.BOOLEAN,
+    "binary": t.BINARY,
+    "date": t.DATE,
+    "timestamp": t.TIMESTAMP,
+    "timestamp_ltz": t.TIMESTAMP,
+    "timestamp_ntz": t.TIMESTAMP_NTZ,
+    "variant": t.VARIANT,
+    "void": t.VOID,
+}
+_DECIMALS = ("decimal", "dec", "numeric")
+_TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s<>(),:`]+)|([<>(),:]))")
+_MAX_DEPTH = 100
+_MAX_PRECISION = 38
+
+
+def parse_type(text: str) -> t.DataType:
+    """The type that a text names.
+
+    Example: ``map<string, array<int>>``.
+
+    Raises:
+        InvalidOptionError: it names none.
+    """
+    reading = _Reading(text)
+    found = reading.type(0)
+    reading.end()
+    return found
+
+
+def parse_column(text: str) -> t.StructField:
+    """The column that a text describes: its name, a colon or a blank, and its type.
+
+    Example: ``price: decimal(9,2)``, or ``id bigint NOT NULL``.
+
+    Raises:
+        InvalidOptionError: it describes none.
+    """
+    reading = _Reading(text)
+    found = reading.field(0)
+    reading.end()
+    return found
+
+
+class _Reading:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens: list[tuple[str, bool]] = []  # and whether it is a name
+        position = 0
+        while position < len(text.rstrip()):
+            match = _TOKEN.match(text, position)
+            if match is None:
+                self._refuse(f"{text[position:][:40]!r} is not understood")
+            quoted, name, sign = match.groups()
+            token = quoted.replace("``", "`") if quoted else name or sign
+            self._tokens.append((token, sign is None))
+            position = match.end()
+        self._at = 0
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise InvalidOptionError(
+            f"{self._text[:200]!r} is no type: {why}; write bigint, decimal(9,2), array<string>, "
+            "map<string, int> or struct<name: type, ...>"
+        )
+
+    def _next(self) -> tuple[str, bool]:
+        if self._at == len(self._tokens):
+            self._refuse("it ends too early")
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _takes(self, *words: str) -> bool:
+        following = self._tokens[self._at : self._at + len(words)]
+        if tuple(token.lower() for token, _ in following) != words:
+            return False
+        self._at += len(words)
+        return True
+
+    def _expect(self, sign: str) -> None:
+        token, _ = self._next()
+        if token != sign:
+            self._refuse(f"there is {token!r} where {sign!r} belongs")
+
+    def end(self) -> None:
+        if self._at < len(self._tokens):
+            self._refuse(f"{self._tokens[self._at][0]!r} is too much")
+
+    def field(self, depth: int) -> t.StructField:
+        name, is_name = self._next()
+        if not is_name:
+            self._refuse(f"there is {name!r} where a name belongs")
+        self._takes(":")
+        data_type = self.type(depth + 1)
+        return t.StructField(name, data_type, not self._takes("not", "null"))
+
+    def type(self, depth: int) -> t.DataType:
+        if depth > _MAX_DEPTH:
+            self._refuse(f"it nests deeper than {_MAX_DEPTH} levels")
+        name, is_name = self._next()
+        word = name.lower()
+        if not is_name:
+            self._refuse(f"there is {name!r} where the name of a type belongs")
+        if word in _PRIMITIVES:
+            return _PRIMITIVES[word]
+        if word in _DECIMALS:
+            return self._decimal()
+        if word not in ("array", "map", "struct"):
+            self._refuse(f"there is no type {name!r}")
+        self._expect("<")
+        made: t.DataType
+        if word == "array":
+            made = t.ArrayType(self.type(depth + 1))
+        elif word == "map":
+            key = self.type(depth + 1)
+            self._expect(",")
+            made = t.MapType(key, self.type(depth + 1))
+        else:
+            fields = [self.field(depth)]
+            while self._takes(","):
+                fields.append(self.field(depth))
+            made = t.StructType(tuple(fields))
+        self._expect(">")
+        return made
+
+    def _decimal(self) -> t.DecimalType:
+        precision, scale = 10, 0
+        if self._takes("("):
+            precision = self._number()
+            if self._takes(","):
+                scale = self._number()
+            self._expect(")")
+        if not (0 < precision <= _MAX_PRECISION and 0 <= scale <= precision):
+            self._refuse(f"no decimal has {precision} digits, {scale} of them after the point")
+        return t.DecimalType(precision, scale)
+
+    def _number(self) -> int:
+        token, _ = self._next()
+        if not token.isdecimal() or len(token) > 3:
+            self._refuse(f"there is {token!r} where a number belongs")
+        return int(token)
