@@ -97,7 +97,9 @@ class CoordinatedStore:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
         return await self.inner.get_range(path, start, end)
 
-    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    async def get_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]]
+    ) -> Sequence[bytes | memoryview]:
         """Bytes of every range, in the order asked."""
         return await self.inner.get_ranges(path, ranges)
 

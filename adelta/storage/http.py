@@ -13,10 +13,12 @@ import contextlib
 import os
 import urllib.request
 from dataclasses import dataclass
+from functools import partial
 
 import aiohttp
 
 from adelta.errors import InvalidUseError
+from adelta.storage.long_body import BodyConnection, LoopTurn
 
 __all__ = ["BoundPool", "HttpOptions", "HttpPool"]
 
@@ -85,13 +87,17 @@ class HttpPool:
 
     def _session(self, origin: str) -> aiohttp.ClientSession:
         options = self._options
+        connector = aiohttp.TCPConnector(
+            limit=0,  # the budget limits
+            keepalive_timeout=options.pool_idle_timeout,
+            ttl_dns_cache=30,
+            ssl=not options.allow_invalid_certificates,
+        )
+        loop = asyncio.get_running_loop()
+        # aiohttp has no option for the class of its connections
+        connector._factory = partial(BodyConnection, loop, LoopTurn(loop))  # type: ignore[assignment]
         session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=0,  # the budget limits
-                keepalive_timeout=options.pool_idle_timeout,
-                ttl_dns_cache=30,
-                ssl=not options.allow_invalid_certificates,
-            ),
+            connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(
                 total=options.timeout,

@@ -79,7 +79,9 @@ class ObjectStore(Protocol):
         """Bytes ``[start, end)``, fewer where the object ends. Raises: ObjectNotFoundError."""
         ...
 
-    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    async def get_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]]
+    ) -> Sequence[bytes | memoryview]:
         """Bytes of every ``[start, end)``, near ranges fetched as one, in the order asked."""
         ...
 

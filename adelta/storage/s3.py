@@ -26,6 +26,7 @@ from adelta.errors import (
     StorageError,
 )
 from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
+from adelta.storage.long_body import memory_for
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import ObjectMeta, SuffixRead
 from adelta.storage.s3_client import S3Client, S3Request
@@ -89,11 +90,11 @@ class S3Store:
 
     # ------------------------------------------------------------------------------------- read
 
-    def _get(self, path: str, span: str | None = None) -> S3Request:
+    def _get(self, path: str, span: str | None = None, into: memoryview | None = None) -> S3Request:
         headers: Mapping[str, str] = self._read_headers
         if span is not None:
             headers = {**headers, "range": f"bytes={span}"}
-        return S3Request("GET", self._root + check_path(path), headers=headers)
+        return S3Request("GET", self._root + check_path(path), headers=headers, into=into)
 
     async def get(self, path: str) -> bytes:
         """The whole object. Raises: ObjectNotFoundError."""
@@ -121,16 +122,40 @@ class S3Store:
             return b""
         raise self._client.error(request, outcome)
 
-    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    async def get_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]]
+    ) -> Sequence[bytes | memoryview]:
         """Bytes of every range: near ones in one request, large ones in several."""
         for start, end in ranges:
             check_range(path, start, end)
         plan = plan_fetches(ranges, gap=GAP, largest=LARGEST_FETCH)
+        spans = await memory_for([end - start for start, end in plan.spans])
+        fetches = [(index, piece) for index, pieces in enumerate(plan.fetches) for piece in pieces]
 
-        async def fetch(span: tuple[int, int]) -> bytes:
-            return await self.get_range(path, *span)
+        async def fetch(one: tuple[int, tuple[int, int]]) -> int:
+            index, (start, end) = one
+            origin = plan.spans[index][0]
+            return await self._fetch(path, start, end, spans[index][start - origin : end - origin])
 
-        return plan.cut(await map_concurrent(fetch, plan.fetches, limit=self.concurrency))
+        counts = await map_concurrent(fetch, fetches, limit=self.concurrency)
+        for (index, (start, end)), count in zip(fetches, counts, strict=True):
+            if count < end - start:  # the object ends here
+                spans[index] = spans[index][: start - plan.spans[index][0] + count]
+        return plan.cut(spans)
+
+    async def _fetch(self, path: str, start: int, end: int, into: memoryview) -> int:
+        """Put the bytes ``[start, end)`` to `into`: how many there are."""
+        request = self._get(path, f"{start}-{end - 1}", into)
+        outcome = await self._client.try_send(request)
+        if isinstance(outcome, Answer):
+            if outcome.placed is not None:
+                return outcome.placed
+            body = outcome.body[start:end]  # the store looked past the range
+            into[: len(body)] = body
+            return len(body)
+        if outcome.kind is Kind.OUT_OF_RANGE:  # it begins at the object's end or after
+            return 0
+        raise self._client.error(request, outcome)
 
     async def get_suffix(self, path: str, length: int) -> SuffixRead:
         """The last `length` bytes. Raises: ObjectNotFoundError."""

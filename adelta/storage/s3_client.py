@@ -21,6 +21,7 @@ from yarl import URL
 from adelta._concurrency import in_thread
 from adelta.storage.credentials import Access, AccessProvider
 from adelta.storage.http import HttpPool
+from adelta.storage.long_body import claim, memory_for, waiting_body
 from adelta.storage.s3_errors import Answer, Failure, Kind, connection_failure, failure_of, is_error
 from adelta.storage.sigv4 import EMPTY_SHA256, UNSIGNED, Signer, encode_path
 
@@ -39,13 +40,17 @@ _DNS_BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 
 @dataclass(frozen=True, slots=True)
 class S3Request:
-    """One request to the bucket. `key` is not encoded yet, `query` is; header names are lower."""
+    """One request to the bucket. `key` is not encoded yet, `query` is; header names are lower.
+
+    The bytes that come of a range are put at the beginning of `into`, where they fit.
+    """
 
     method: str
     key: str = ""
     query: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
+    into: memoryview | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +171,7 @@ class S3Client:
             if request.query:
                 address += f"?{request.query}"
             try:
-                status, received, body = await _exchange(
-                    bound, request.method, URL(address, encoded=True), headers, request.body
-                )
+                answer = await _exchange(bound, request, URL(address, encoded=True), headers)
             except aiohttp.ClientConnectorCertificateError as error:
                 return Failure(Kind.REFUSED, "", f"the certificate is not trusted: {error}", {})
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
@@ -177,9 +180,10 @@ class S3Client:
                 return Failure(Kind.REFUSED, "", f"the address is not valid: {error}", {})
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 return connection_failure(error, sent=True)
-        if 200 <= status < 300 and not (request.method == "POST" and is_error(body)):
-            return Answer(status, received, body)
-        return failure_of(status, received, body)
+        fine = 200 <= answer.status < 300
+        if fine and not (request.method == "POST" and is_error(answer.body)):
+            return answer
+        return failure_of(answer.status, answer.headers, answer.body)
 
     async def _payload_hash(self, body: bytes) -> str:
         if not body:
@@ -224,26 +228,42 @@ class S3Client:
 
 
 async def _exchange(
-    bound: BoundPool, method: str, url: URL, headers: Mapping[str, str], body: bytes
-) -> tuple[int, Mapping[str, str], bytes]:
+    bound: BoundPool, request: S3Request, url: URL, headers: Mapping[str, str]
+) -> Answer:
     response = await bound.session.request(
-        method,
+        request.method,
         url,
         headers=headers,
-        data=_body(body),
+        data=_body(request.body),
         allow_redirects=False,
     )
     try:
-        length = response.content_length
-        if length is None or length <= 16 * _LARGE:
-            received = await response.read()
-        else:  # joining that much would hold up the loop
-            chunks = [chunk async for chunk in response.content.iter_any()]
-            received = await in_thread(b"".join, chunks)
+        into = request.into if response.status == 206 else None
+        length = waiting_body(response)
+        if length is None:
+            received = await _read(response)
+        elif into is not None and length <= len(into):
+            await claim(response, into[:length])
+            return Answer(response.status, response.headers, b"", placed=length)
+        else:
+            (whole,) = await memory_for([length])
+            await claim(response, whole)
+            received = await in_thread(bytes, whole) if length > _LARGE else bytes(whole)
     except BaseException:
         response.close()
         raise
-    return response.status, response.headers, received
+    if into is None or len(received) > len(into):
+        return Answer(response.status, response.headers, received)
+    into[: len(received)] = received
+    return Answer(response.status, response.headers, b"", placed=len(received))
+
+
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """The body aiohttp's way: a short one, or one whose length nobody told."""
+    if response.content_length is not None:
+        return await response.read()
+    chunks = [chunk async for chunk in response.content.iter_any()]
+    return await in_thread(b"".join, chunks)
 
 
 def _body(body: bytes) -> bytes | io.BytesIO | None:

@@ -114,12 +114,17 @@ _ADVICE: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A successful answer; `repeated` says that an earlier attempt may have taken effect too."""
+    """A successful answer; `repeated` says that an earlier attempt may have taken effect too.
+
+    `placed` is how many bytes of the body were put where the request wanted them, and then there
+    is no `body`; None where they were not.
+    """
 
     status: int
     headers: Mapping[str, str]
     body: bytes
     repeated: bool = False
+    placed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,11 @@ class WrappedStore:
     async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         plan = plan_fetches(ranges, gap=GAP, largest=LARGEST_FETCH)
 
-        async def fetch(span: tuple[int, int]) -> bytes:
-            return await self.get_range(path, *span)
+        async def fetch(pieces: Sequence[tuple[int, int]]) -> bytes:
+            got = await map_concurrent(
+                lambda piece: self.get_range(path, *piece), pieces, limit=self.concurrency
+            )
+            return b"".join(got)
 
         return plan.cut(await map_concurrent(fetch, plan.fetches, limit=self.concurrency))
 

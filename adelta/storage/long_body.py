@@ -1,0 +1,198 @@
+"""Long bodies of HTTP answers, received where they are wanted.
+
+aiohttp hands a body on in chunks: from the socket to a first copy, through its parser to a second,
+and joined to a third, all on the event loop. A `BodyConnection` is aiohttp's connection that, once
+the head of an answer with a long body is parsed, lets the system write the rest of the body to the
+memory that the caller gives. The connection waits for that memory; a body that nobody claims goes
+aiohttp's way.
+
+However many connections have bytes at once, the loop takes no more than a bounded number of them
+between two turns: those that come after it are asked again at the next turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+from aiohttp.client_proto import ResponseHandler
+
+from adelta._concurrency import in_io_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import aiohttp
+    from aiohttp.http import RawResponseMessage
+    from aiohttp.streams import StreamReader
+
+__all__ = ["LONG_BODY", "BodyConnection", "LoopTurn", "claim", "memory_for", "waiting_body"]
+
+LONG_BODY = 128 << 10
+"""Bytes from which on a body waits to be claimed."""
+
+_HEAD = 64 << 10  # bytes that are read at once until the head is there, and of short bodies
+_ONE_READ = 1 << 20
+_LITTLE = 16 << 10
+_ONE_TURN = 4 << 20
+
+
+class LoopTurn:
+    """How many bytes the connections of one event loop may still take before its next turn."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._left = _ONE_TURN
+        self._renewing = False
+        self._waiting: list[BodyConnection] = []
+
+    @property
+    def one_read(self) -> int:
+        """How many bytes the next read may bring."""
+        return max(_LITTLE, min(_ONE_READ, self._left))
+
+    def took(self, connection: BodyConnection, count: int) -> None:
+        """Note what `connection` took; it takes no more for now where that was too much."""
+        self._left -= count
+        if not self._renewing:
+            self._renewing = True
+            self._loop.call_soon(self._renew)
+        if self._left <= 0:
+            connection.let_read(False)
+            self._waiting.append(connection)
+
+    def _renew(self) -> None:
+        self._renewing = False
+        self._left = _ONE_TURN
+        waiting, self._waiting = self._waiting, []
+        for connection in waiting:
+            connection.let_read(True)
+
+
+class BodyConnection(ResponseHandler):
+    """One connection of aiohttp's, with memory for what comes next."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, turn: LoopTurn) -> None:
+        super().__init__(loop)
+        self._turn = turn
+        self._head = memoryview(bytearray(_HEAD))
+        self._unclaimed: StreamReader | None = None
+        self._rest: memoryview | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection is there."""
+        super().connection_made(transport)
+        cast("asyncio.Transport", transport).set_protocol(_Receiver(self))
+
+    def let_read(self, allowed: bool) -> None:
+        """Go on reading from the socket, or pause."""
+        if self.transport is None or self.transport.is_closing():
+            return
+        if allowed:
+            self.transport.resume_reading()
+        else:
+            self.transport.pause_reading()
+
+    def next_memory(self) -> memoryview:
+        """Where the next bytes are to be written."""
+        return self._head if self._rest is None else self._rest[: self._turn.one_read]
+
+    def came(self, count: int) -> None:
+        """So many bytes were written there."""
+        if self._rest is None:
+            self.data_received(bytes(self._head[:count]))
+            return
+        self._reschedule_timeout()
+        rest = self._rest[count:]
+        if rest:
+            self._rest = rest
+            self._turn.took(self, count)
+            return
+        self._rest = None
+        self._parser = None  # it has not seen the body; each request gets a new one
+        if self._payload is not None:
+            self._payload.feed_eof()
+
+    def feed_data(self, data: tuple[RawResponseMessage, StreamReader], *size: Any) -> None:
+        """The head of an answer is there."""
+        message, payload = data
+        length = message.headers.get("content-length", "")
+        if length.isdecimal() and int(length) >= LONG_BODY and not payload.is_eof():
+            self._unclaimed = payload
+            self.let_read(False)
+        super().feed_data(data, *size)
+
+    def waits(self, payload: StreamReader) -> bool:
+        """Whether the body is one that waits to be claimed."""
+        return self._unclaimed is payload
+
+    def claim(self, into: memoryview | None) -> None:
+        """Receive the body that waits to `into`, which has its length, or aiohttp's way."""
+        payload, self._unclaimed = self._unclaimed, None
+        if into is not None and payload is not None and not payload.is_eof():
+            came = payload.read_nowait()
+            into[: len(came)] = came
+            self._rest = into[len(came) :]
+        self.let_read(True)
+
+
+class _Receiver(asyncio.BufferedProtocol):
+    """What the event loop sees of a connection: aiohttp's own kind takes no memory, only bytes."""
+
+    def __init__(self, connection: BodyConnection) -> None:
+        self._connection = connection
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._connection.next_memory()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._connection.came(nbytes)
+
+    def eof_received(self) -> None:
+        self._connection.eof_received()
+
+    def pause_writing(self) -> None:
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._connection.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._connection.connection_lost(exc)
+
+
+async def memory_for(lengths: Sequence[int]) -> list[memoryview]:
+    """Writable memory of Arrow's of each length; Arrow takes it again when nobody sees it.
+
+    The system gives memory when it is first written to, and clears it then. That is long work, so
+    it is done in a thread.
+    """
+    if sum(lengths) < LONG_BODY:
+        return [memoryview(pa.allocate_buffer(length)).cast("B") for length in lengths]
+    return await in_io_thread(lambda: [_written(length) for length in lengths])
+
+
+def _written(length: int) -> memoryview:
+    memory = pa.allocate_buffer(length)
+    ctypes.memset(memory.address, 0, length)  # while other threads run
+    return memoryview(memory).cast("B")
+
+
+def waiting_body(response: aiohttp.ClientResponse) -> int | None:
+    """The length of the body where it is a long one that waits to be claimed."""
+    connection = None if response.connection is None else response.connection.protocol
+    if isinstance(connection, BodyConnection) and connection.waits(response.content):
+        return response.content_length
+    return None
+
+
+async def claim(response: aiohttp.ClientResponse, into: memoryview | None) -> None:
+    """Receive the waiting body to `into`, which has its length; without, aiohttp's way."""
+    assert response.connection is not None
+    connection = response.connection.protocol
+    assert isinstance(connection, BodyConnection)
+    connection.claim(into)
+    if into is not None:
+        await response.content.wait_eof()
