@@ -28,6 +28,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 pytest_plugins = [
     "tests.support.dynamo_server",
     "tests.support.earlier_deltalake",
+    "tests.support.postgres_server",
     "tests.support.s3_server",
 ]
 

@@ -17,13 +17,21 @@ from adelta.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from adelta.storage.object_store import ObjectMeta, ObjectStore
 
 __all__ = ["check_then_put", "is_there"]
 
 
-async def check_then_put(store: ObjectStore, path: str, data: bytes) -> ObjectMeta:
-    """Put the object if there is none.
+async def check_then_put(
+    store: ObjectStore,
+    path: str,
+    data: bytes,
+    *,
+    alone: Callable[[], Awaitable[None]] | None = None,
+) -> ObjectMeta:
+    """Put the object if there is none; `alone` raises where others are no longer kept out.
 
     Raises:
         ObjectExistsError: an object is there.
@@ -32,6 +40,8 @@ async def check_then_put(store: ObjectStore, path: str, data: bytes) -> ObjectMe
     """
     if await is_there(store, path):
         raise ObjectExistsError(f"there is an object {store.uri}/{path}")
+    if alone is not None:
+        await alone()
     try:
         return await store.put(path, data)
     except PermissionDeniedError:

@@ -6,6 +6,7 @@ It is put-if-absent on the table's own store, unless an option chooses something
   Spark's S3DynamoDBLogStore and delta-rs up to 1.5 share. `parse_dynamo_options` knows the further
   options; with ``delta_dynamo_table_path`` entries are under that path, whatever the table's own
   address is.
+* ``adelta_commit_lock=postgresql://user:password@host/database``: a lock in a PostgreSQL server.
 * ``unsafe_single_writer=true``, which delta-rs calls ``aws_s3_allow_unsafe_rename``: nothing, where
   the store has no conditional puts. The user vouches for there being one writer alone.
 
@@ -23,6 +24,8 @@ from adelta.commit.check_then_put import check_then_put
 from adelta.commit.coordinated_store import CoordinatedStore
 from adelta.commit.dynamodb import DynamoDbCoordinator
 from adelta.commit.filesystem import FilesystemCoordinator
+from adelta.commit.postgresql import PostgresCoordinator
+from adelta.errors import InvalidOptionError
 from adelta.storage.given_options import GivenOptions
 from adelta.storage.resolve import open_store
 
@@ -48,11 +51,18 @@ def open_log_store(uri: str, storage_options: Mapping[str, str] | None = None) -
     store = open_store(uri, options)
     in_s3 = store.uri.startswith(("s3://", "s3a://"))
     given = GivenOptions(options, None if in_s3 else {})
-    if not in_s3:
-        return store
-    conditional = _has_conditional_puts(options)
+    conditional = not in_s3 or _has_conditional_puts(options)
+    by_dynamodb = in_s3 and (given.text("s3_locking_provider") or "").lower() == "dynamodb"
+    if lock := given.text("adelta_commit_lock"):
+        if by_dynamodb:
+            raise InvalidOptionError(
+                "aws_s3_locking_provider=dynamodb and adelta_commit_lock are two ways to keep "
+                "writers apart: set the one that all writers of the table use"
+            )
+        under_lock = PostgresCoordinator(store, lock, conditional_put=conditional)
+        return CoordinatedStore(store, under_lock, conditional_put=conditional)
     create = store.put_if_absent if conditional else partial(check_then_put, store)
-    if (given.text("s3_locking_provider") or "").lower() == "dynamodb":
+    if by_dynamodb:
         by_entries = _by_dynamodb(store, create, given, options)
         return CoordinatedStore(store, by_entries, conditional_put=conditional)
     if conditional:

@@ -54,8 +54,9 @@ class CoordinatedStore:
             raise InvalidOptionError(
                 f"{self.uri} must not be written to: its store has no conditional puts "
                 "(aws_conditional_put=disabled), so of two writers of one version the first would "
-                "lose its commit. Set the storage option aws_s3_locking_provider=dynamodb for all "
-                "of them; or, where there is certainly one alone, unsafe_single_writer=true"
+                "lose its commit. Set the storage option aws_s3_locking_provider=dynamodb or "
+                "adelta_commit_lock=postgresql://... for all of them; or, where there is certainly "
+                "one alone, unsafe_single_writer=true"
             )
         return self._coordinator
 
