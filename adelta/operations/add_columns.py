@@ -71,7 +71,7 @@ async def add_columns(
         {},
         user_metadata=user_metadata,
         storage_options=storage_options,
-    ) as (tx, opened):
+    ) as (tx, _):
         before = tx.metadata.schema
         path = column_path(before, parent) if parent is not None else ()
         struct = type_at(before, path)
@@ -91,7 +91,7 @@ async def add_columns(
             assert isinstance(schema, StructType)
             wider = replace(tx.metadata, schema_string=schema_to_string(schema))
             if path or first or after is not None:  # others may have moved out of statistics
-                await check_still_clustered(opened, TableConfiguration(tx.protocol, wider))
+                await check_still_clustered(tx, wider)
             stage_metadata(tx, wider)
     return AlterMetrics(tx.version)
 

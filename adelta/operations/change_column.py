@@ -29,7 +29,7 @@ from adelta.kernel.schema.type_text import parse_type
 from adelta.kernel.schema.types import VOID, ArrayType, MapType, StructField, StructType
 from adelta.kernel.schema.widening import can_widen, with_type_changes
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.table_features import TYPE_WIDENING
+from adelta.kernel.table_features import TYPE_WIDENING, check_identity_columns
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.clustering import check_still_clustered
 from adelta.operations.constraints import violations
@@ -49,6 +49,7 @@ __all__ = ["change_column"]
 
 _COMMENT = "comment"
 _DEFAULT = "CURRENT_DEFAULT"
+_GENERATION = "delta.generationExpression"
 
 
 async def change_column(
@@ -107,14 +108,15 @@ async def change_column(
         if comment is not None:
             schema = _with_metadata(schema, path, _COMMENT, comment)
         if default is not None:
-            _check_default(default, type_at(schema, path), path)
+            _check_default(default, schema, path)
             schema = _with_metadata(schema, path, _DEFAULT, default)
         if first or after is not None:
             schema = move_field(schema, path, after)
             moved = replace(tx.metadata, schema_string=schema_to_string(schema))
-            await check_still_clustered(opened, TableConfiguration(tx.protocol, moved))
+            await check_still_clustered(tx, moved)
             describe(tx, position="FIRST" if first else f"AFTER {after}")
         describe(tx, column=_described(schema, path))
+        check_identity_columns(schema, tx.metadata.partition_columns)
         if schema != before:
             stage_metadata(tx, replace(tx.metadata, schema_string=schema_to_string(schema)))
     return AlterMetrics(tx.version)
@@ -212,7 +214,7 @@ def _no_null(schema: StructType, path: tuple[str, ...]) -> Node:
 # ----------------------------------------------------------------------------------------- default
 
 
-def _check_default(text: str, data_type: DataType, path: tuple[str, ...]) -> None:
+def _check_default(text: str, schema: StructType, path: tuple[str, ...]) -> None:
     """Refuse a default that no row could take."""
     if not text:
         return
@@ -220,7 +222,13 @@ def _check_default(text: str, data_type: DataType, path: tuple[str, ...]) -> Non
         raise SchemaMismatchError(
             f"{shown(path)!r} is a field inside a column; only whole columns have defaults"
         )
-    bind(Cast(parse_expression(text), data_type), StructType())
+    field = schema.field(path[0])
+    assert field is not None
+    if _GENERATION in field.metadata:
+        raise SchemaMismatchError(
+            f"column {shown(path)!r} is generated from others, so that it can have no default"
+        )
+    bind(Cast(parse_expression(text), field.type), StructType())
 
 
 def _described(schema: StructType, path: tuple[str, ...]) -> dict[str, object]:

@@ -18,8 +18,7 @@ from adelta.kernel.table_features import (
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.clustering import CLUSTERED, clustered_by, clustering_paths
 from adelta.operations.evolve import stage_metadata
-from adelta.operations.staging import stage_domain
-from adelta.table import latest_state
+from adelta.operations.staging import live_files, read_domains, stage_domain
 from adelta.transaction import describe
 
 if TYPE_CHECKING:
@@ -68,18 +67,17 @@ async def cluster_by(
         stage_metadata(tx, tx.metadata, CLUSTERED)
         configuration = TableConfiguration(tx.protocol, tx.metadata)
         paths = clustering_paths(configuration, wanted)
-        state = await latest_state(opened)
-        before = await clustered_by(opened)
+        before = await clustered_by(tx)
         describe(
             tx,
             oldClusteringColumns=",".join(map(shown, before)),
             newClusteringColumns=",".join(map(shown, paths)),
         )
-        if paths != before or CLUSTERING_DOMAIN not in await state.domain_metadata():
+        if paths != before or CLUSTERING_DOMAIN not in await read_domains(tx):
             added = [path for path in paths if path not in before]
             physical = physical_clustering_columns(added, tx.metadata)
-            files = (await state.files()).table.column("stats") if added else None
-            bare = 0 if files is None else await in_thread(_without_statistics, files, physical)
+            stats = (await live_files(tx)).table.column("stats")
+            bare = await in_thread(_without_statistics, stats, physical) if added else 0
             if bare:
                 raise InvalidUseError(
                     f"{bare} files of {opened.uri} have no statistics of "

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from adelta.errors import InvalidOptionError, InvalidUseError, SchemaMismatchError
+from adelta.errors import (
+    InvalidOptionError,
+    InvalidTableError,
+    InvalidUseError,
+    SchemaMismatchError,
+)
 from adelta.kernel.schema.alteration import shown, type_at
 from adelta.kernel.statistics import has_bounds, stats_leaves
+from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import CLUSTERING, clustering_columns
 from adelta.kernel.table_properties import FEATURE_PREFIX
 from adelta.operations.dependents import column_path
-from adelta.table import latest_state
+from adelta.operations.staging import metadata_before, read_domains
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from adelta.kernel.table_configuration import TableConfiguration
-    from adelta.table import Table
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.transaction import Transaction
 
 __all__ = ["CLUSTERED", "check_still_clustered", "clustered_by", "clustering_paths"]
 
@@ -53,22 +59,36 @@ def clustering_paths(
     return paths
 
 
-async def clustered_by(table: Table) -> tuple[tuple[str, ...], ...]:
-    """The paths of the columns that the latest version is clustered by."""
-    state = await latest_state(table)
-    domains = await state.domain_metadata()
-    configured = {name: domain.configuration for name, domain in domains.items()}
-    return clustering_columns(configured, state.metadata)
+async def clustered_by(tx: Transaction) -> tuple[tuple[str, ...], ...]:
+    """The paths of the columns by which the table is clustered that `tx` changes.
+
+    Others who cluster it by other columns meanwhile are a conflict.
+    """
+    if not TableConfiguration(tx.protocol, tx.metadata).supports(CLUSTERING):
+        return ()
+    return clustering_columns(await read_domains(tx), metadata_before(tx))
 
 
-async def check_still_clustered(table: Table, after: TableConfiguration) -> None:
-    """Refuse metadata under which files would lack statistics of columns that cluster the table.
+async def check_still_clustered(tx: Transaction, after: Metadata) -> None:
+    """Refuse metadata that no longer fit the columns by which the table is clustered.
 
     Raises:
-        InvalidUseError: there is such a column.
+        InvalidUseError: such a column is gone, or another one now, or files would lack its
+            statistics.
     """
-    if after.supports(CLUSTERING):
-        _check_statistics(after, await clustered_by(table))
+    paths = await clustered_by(tx)
+    if not paths:
+        return
+    try:
+        still = clustering_columns(await read_domains(tx), after)
+    except InvalidTableError:
+        still = ()
+    if still != paths:
+        raise InvalidUseError(
+            f"the table is clustered by {', '.join(map(shown, paths))}, which would no longer be "
+            "the columns that they are; cluster it by other ones first (cluster_by)"
+        )
+    _check_statistics(TableConfiguration(tx.protocol, after), paths)
 
 
 def _check_statistics(configuration: TableConfiguration, paths: Sequence[tuple[str, ...]]) -> None:

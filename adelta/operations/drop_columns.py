@@ -67,7 +67,7 @@ async def drop_columns(
         storage_options=storage_options,
     ) as (tx, opened):
         check_mapped(tx, opened, "dropped")
-        clustered = await clustered_by(opened)
+        clustered = await clustered_by(tx)
         after, dropped = tx.metadata, []
         for name in wanted:
             try:

@@ -30,7 +30,9 @@ from adelta.operations.alter import AlterMetrics, altering, opened
 from adelta.operations.staging import (
     add_again,
     commit_nothing,
+    live_files,
     move_rows,
+    read_domains,
     stage_cleaned,
     stage_domain,
 )
@@ -131,7 +133,7 @@ async def _clean(
         storage_options=None,
     ) as (tx, _):
         before = TableConfiguration(tx.protocol, tx.metadata)
-        files = await _files(handle, tx, exclusive=removal.exclusive)
+        files = await _files(tx, exclusive=removal.exclusive)
         every = removal.all_files(TableState(before.protocol, before.metadata))
         moved = [f for f in files if every or _has(f, removal.column)]
         marked = [f for f in files if any(_has(f, column) for column in removal.cleared)]
@@ -139,7 +141,7 @@ async def _clean(
         if cleaned != before.metadata:
             stage_cleaned(tx, cleaned)
         if removal.domains is None:
-            for domain in await (await latest_state(handle)).domain_metadata():
+            for domain in await read_domains(tx):
                 stage_domain(tx, domain, None)
         if moved:
             await move_rows(tx, handle._roots, before, moved)
@@ -148,13 +150,11 @@ async def _clean(
             add_again(tx, [replace(file, **cleared) for file in marked])
 
 
-async def _files(handle: Table, tx: Transaction, *, exclusive: bool) -> Sequence[AddFile]:
+async def _files(tx: Transaction, *, exclusive: bool) -> Sequence[AddFile]:
     """The live files at the version that `tx` builds on; `exclusive` of others beside them."""
     if exclusive:
         return await tx.read()
-    state = await latest_state(handle)
-    assert state.version == tx.read_version
-    return list((await state.files()).rows())
+    return list((await live_files(tx)).rows())
 
 
 def _has(file: AddFile, column: str | None) -> bool:
@@ -196,7 +196,7 @@ async def _downgrade(
             version = {CHECKPOINT_PROTECTION_BEFORE.key: str(tx.read_version + 1)}
             metadata = with_properties(metadata, version)
         tx.update_metadata(metadata, protocol)
-        known = await (await latest_state(handle)).domain_metadata()
+        known = await read_domains(tx)
         for domain in removal.domains or ():
             if domain in known:
                 stage_domain(tx, domain, None)

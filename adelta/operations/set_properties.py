@@ -63,13 +63,13 @@ async def set_properties(
         {"properties": asked},
         user_metadata=user_metadata,
         storage_options=storage_options,
-    ) as (tx, opened):
+    ) as (tx, _):
         before = tx.metadata.configuration
         _check_together(before, asked)
         stored = stored_properties(asked)
         folded = {key.lower() for key in stored}
         kept = {key: value for key, value in before.items() if key.lower() not in folded}
-        await _stage(tx, opened, {**kept, **stored}, asked)
+        await _stage(tx, {**kept, **stored}, asked)
     return AlterMetrics(tx.version)
 
 
@@ -113,9 +113,7 @@ async def unset_properties(
         removed = {key: before[key] for key in gone}
         _refuse_others(removed)
         validate_properties(removed)  # what users may not set they may not unset
-        await _stage(
-            tx, opened, {key: value for key, value in before.items() if key not in gone}, {}
-        )
+        await _stage(tx, {key: value for key, value in before.items() if key not in gone}, {})
     return AlterMetrics(tx.version)
 
 
@@ -146,10 +144,10 @@ def _check_together(before: Mapping[str, str], asked: Mapping[str, str]) -> None
 
 
 async def _stage(
-    tx: Transaction, table: Table, configuration: Mapping[str, str], asked: Mapping[str, str]
+    tx: Transaction, configuration: Mapping[str, str], asked: Mapping[str, str]
 ) -> None:
     after = tx.metadata.with_configuration(configuration)
     changed = TableConfiguration(tx.protocol, after)
     check_stats_columns(after.schema, changed.properties, after.partition_columns)
-    await check_still_clustered(table, changed)
+    await check_still_clustered(tx, after)
     stage_metadata(tx, after, asked)

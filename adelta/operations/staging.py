@@ -12,7 +12,7 @@ from adelta.kernel.scan_plan import ROW_COMMIT_VERSION, ROW_ID, plan_columns
 from adelta.read.data_files import read_files
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -34,7 +34,10 @@ __all__ = [
     "append_replacing",
     "commit_nothing",
     "copied_rows",
+    "live_files",
+    "metadata_before",
     "move_rows",
+    "read_domains",
     "read_set",
     "remove_read",
     "remove_replaced",
@@ -54,6 +57,27 @@ def stage_cleaned(transaction: Transaction, metadata: Metadata) -> None:
     """Stage metadata that no longer use a feature, whatever that feature says of it."""
     transaction._check_open("stage_cleaned")
     transaction._staging.metadata = metadata
+
+
+async def read_domains(transaction: Transaction) -> Mapping[str, str]:
+    """The configuration of every domain, which count as read: others must not change them."""
+    transaction._check_open("read_domains")
+    found = await transaction._based_on().domain_metadata()
+    staging = transaction._staging
+    for domain in found:
+        staging.read = staging.read.with_domain(domain)
+    return {name: domain.configuration for name, domain in found.items()}
+
+
+def metadata_before(transaction: Transaction) -> Metadata:
+    """The metadata of the version that the transaction is based on."""
+    return transaction._based_on().metadata
+
+
+async def live_files(transaction: Transaction) -> FileSet:
+    """The live files of the version that the transaction is based on; none counts as read."""
+    transaction._check_open("live_files")
+    return await transaction._based_on().files()
 
 
 def stage_domain(transaction: Transaction, domain: str, configuration: str | None) -> None:

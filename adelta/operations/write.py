@@ -19,6 +19,7 @@ from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.kernel.schema.arrow import from_arrow_schema
+from adelta.operations.clustering import check_still_clustered
 from adelta.operations.create import commit_first, exists, new_table, table_configuration
 from adelta.operations.evolve import merge_schema, overwrite_schema
 from adelta.operations.overwrite import overwrite_partitions, overwrite_where
@@ -184,6 +185,8 @@ async def _write(table: Table, data: Data, request: _Request) -> WriteMetrics:
         async with aclosing(batches):
             if schema is not None and not await tx.is_applied():
                 _evolve(tx, schema, request)
+                if request.kind.schema_mode == "overwrite":
+                    await check_still_clustered(tx, tx.metadata)
             await _stage_rows(table, tx, batches, request)
     return _metrics(tx)
 

@@ -31,6 +31,7 @@ from adelta.operations import (
     set_properties,
     write_table,
 )
+from adelta.operations.clustering import clustered_by
 from adelta.table import Table, open_table
 from tests.operations.altered import MODE, ROWS, new_table
 
@@ -163,3 +164,30 @@ async def test_two_who_cluster_a_table_at_once_conflict() -> None:
     await cluster_by(table, ["id"])
     with pytest.raises(ConcurrentTransactionError, match=DOMAIN):
         await tx.__aexit__(None, None, None)
+
+
+async def test_a_schema_is_overwritten_only_with_the_columns_that_cluster_the_table() -> None:
+    table = await new_table()
+    await cluster_by(table, ["id"])
+    options: Any = {"mode": "overwrite", "schema_mode": "overwrite"}
+    with pytest.raises(InvalidUseError, match=r"clustered by id, .* \(cluster_by\)"):
+        await write_table(table, pa.table({"p": ["x"]}), **options)
+    with pytest.raises(InvalidUseError, match="clustered by id"):
+        await write_table(table, pa.table({"id": ["of another type"]}), **options)
+    with pytest.raises(InvalidPropertyError, match="cannot be clustered"):
+        await write_table(table, ROWS, partition_by=["p"], **options)
+    await write_table(table, pa.table({"new": [1], "id": [1]}), **options)
+    assert (await detail(table)).clustering_columns == ("id",)
+
+
+async def test_a_column_that_comes_to_cluster_a_table_is_not_dropped_meanwhile() -> None:
+    table = await new_table(properties={"delta.feature.clustering": "supported"})
+    await cluster_by(table, ["p"])
+    async with open_table(table.uri) as other:
+        await other.snapshot()
+        tx = await other.transaction("DROP COLUMNS").__aenter__()
+        assert await clustered_by(tx) == (("p",),)
+        tx.set_transaction("drop", 1)
+        await cluster_by(table, ["id"])
+        with pytest.raises(ConcurrentTransactionError, match=DOMAIN):
+            await tx.__aexit__(None, None, None)

@@ -424,3 +424,23 @@ async def test_defaults_are_set_and_taken_away() -> None:  # B12-04
         await change_column(table, "n", default="id + 1")
     with pytest.raises(InvalidExpressionError):
         await change_column(table, "n", default="no_such_function(1)")
+
+
+async def test_columns_that_are_computed_take_no_other_values() -> None:
+    generated = StructField("g", LONG, True, {"delta.generationExpression": "id + 1"})
+    identity = {
+        "delta.identity.start": 1,
+        "delta.identity.step": 1,
+        "delta.identity.allowExplicitInsert": False,
+    }
+    table = await create_table(
+        f"memory://{uuid.uuid4()}/t",
+        StructType((StructField("n", LONG, True, identity), StructField("id", LONG), generated)),
+        properties={"delta.enableTypeWidening": "true"},
+    )
+    with pytest.raises(SchemaMismatchError, match="'g' is generated from others"):
+        await change_column(table, "g", default="1")
+    with pytest.raises(SchemaMismatchError, match="'n' has a default or a generation expression"):
+        await change_column(table, "n", default="1")
+    with pytest.raises(SchemaMismatchError, match=r"'n' is a decimal.*has to be a long"):
+        await change_column(table, "n", type="decimal(20,0)")

@@ -56,6 +56,10 @@ class ReadSet:
         """The same, having read these files too."""
         return replace(self, paths=self.paths | paths)
 
+    def with_domain(self, domain: str) -> ReadSet:
+        """The same, having read this domain's metadata too."""
+        return replace(self, domains=self.domains | {domain})
+
     def makes_blind(self, staged: StagedChanges) -> bool:
         """Whether a commit of `staged` after reading this is a blind append."""
         return (
