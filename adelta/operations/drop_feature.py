@@ -8,14 +8,19 @@ then on (feature ``checkpointProtection``), and no client has to read further ba
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.compute as pc
+
+from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, InvalidUseError
+from adelta.kernel.file_set import FileSet
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     CHECKPOINT_PROTECTION,
     CHECKPOINT_PROTECTION_BEFORE,
+    Removal,
     dependants,
     is_supported,
     named_feature,
@@ -33,17 +38,16 @@ from adelta.operations.staging import (
     live_files,
     move_rows,
     read_domains,
+    read_set,
     stage_cleaned,
     stage_domain,
 )
 from adelta.table import Table, latest_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from adelta.kernel.actions.file_actions import AddFile
-    from adelta.kernel.table_features import Removal, TableFeature
-    from adelta.transaction import Transaction
+    from adelta.kernel.table_features import TableFeature
 
 __all__ = ["drop_feature"]
 
@@ -64,6 +68,7 @@ async def drop_feature(
     their rows depend on it. Constraints, and columns of types that need the feature, have to be
     dropped by the user. Where the feature binds readers, earlier versions that use it stay readable
     for clients that know it, and the table comes to support ``checkpointProtection`` instead.
+
     A feature that the table does not support is an error, unless `if_exists`.
 
     Raises:
@@ -86,15 +91,8 @@ async def drop_feature(
                 "dropped; leave it be, or say if_exists=True"
             )
         removal = _removal(feature, TableState(state.protocol, state.metadata), handle.uri)
-        await _clean(handle, feature, removal, user_metadata)
-        if removal.protects_history:
-            for _ in range(_BARRIER):
-                await _empty_commit(handle)
-                await write_checkpoint(await latest_state(handle))
-        metrics = await _downgrade(handle, feature, removal, user_metadata)
-        if removal.protects_history:
-            await write_checkpoint(await latest_state(handle))
-        return metrics
+        dropping = _Dropping(handle, feature, removal, user_metadata)
+        return await dropping.run()
 
 
 def _removal(feature: TableFeature, state: TableState, uri: str) -> Removal:
@@ -104,7 +102,7 @@ def _removal(feature: TableFeature, state: TableState, uri: str) -> Removal:
         InvalidUseError: it cannot be dropped, or not yet.
     """
     removal = feature.removal
-    if removal is None:
+    if removal is None or removal.needs_truncation:
         raise InvalidUseError(
             f"the feature {feature.name} cannot be dropped from a table; write its rows into a new "
             "one"
@@ -121,83 +119,99 @@ def _removal(feature: TableFeature, state: TableState, uri: str) -> Removal:
     return removal
 
 
-async def _clean(
-    handle: Table, feature: TableFeature, removal: Removal, user_metadata: str | None
-) -> None:
-    """Commit a version that does not use the feature; none where the latest one does not."""
-    async with altering(
-        handle,
-        removal.operation,
-        {"feature": feature.name},
-        user_metadata=user_metadata,
-        storage_options=None,
-    ) as (tx, _):
-        before = TableConfiguration(tx.protocol, tx.metadata)
-        files = await _files(tx, exclusive=removal.exclusive)
-        every = removal.all_files(TableState(before.protocol, before.metadata))
-        moved = [f for f in files if every or _has(f, removal.column)]
-        marked = [f for f in files if any(_has(f, column) for column in removal.cleared)]
-        cleaned = removal.cleaned(before.metadata)
-        if cleaned != before.metadata:
-            stage_cleaned(tx, cleaned)
-        if removal.domains is None:
-            for domain in await read_domains(tx):
-                stage_domain(tx, domain, None)
-        if moved:
-            await move_rows(tx, handle._roots, before, moved)
-        if marked:
-            cleared: dict[str, Any] = dict.fromkeys(removal.cleared)
-            add_again(tx, [replace(file, **cleared) for file in marked])
+@dataclass(frozen=True, slots=True)
+class _Dropping:
+    """One call, checked."""
+
+    table: Table
+    feature: TableFeature
+    removal: Removal
+    user_metadata: str | None
+
+    async def run(self) -> AlterMetrics:
+        """Do all of it."""
+        await self._clean()
+        guarded = self.removal.protects_history
+        for _ in range(_BARRIER if guarded else 0):
+            await self._barrier()
+        metrics = await self._downgrade()
+        if guarded:
+            await write_checkpoint(await latest_state(self.table))
+        return metrics
+
+    async def _clean(self) -> None:
+        """Commit a version that does not use the feature; none where the latest one does not."""
+        removal = self.removal
+        async with altering(
+            self.table,
+            removal.operation,
+            {"feature": self.feature.name},
+            user_metadata=self.user_metadata,
+            storage_options=None,
+        ) as (tx, _):
+            before = TableConfiguration(tx.protocol, tx.metadata)
+            files = await (read_set(tx, None) if removal.exclusive else live_files(tx))
+            every = removal.all_files(TableState(before.protocol, before.metadata))
+            marked = await in_thread(_with_values, files, *removal.cleared)
+            moved = files if every else await in_thread(_with_values, files, removal.column)
+            cleaned = removal.cleaned(before.metadata)
+            if cleaned != before.metadata:
+                stage_cleaned(tx, cleaned)
+            if removal.domains is None:
+                for domain in await read_domains(tx):
+                    stage_domain(tx, domain, None)
+            if moved.num_files:
+                await move_rows(tx, self.table._roots, before, list(moved.rows()))
+            if marked.num_files:
+                cleared: dict[str, Any] = dict.fromkeys(removal.cleared)
+                add_again(tx, (replace(file, **cleared) for file in marked.rows()))
+
+    async def _barrier(self) -> None:
+        async with self.table.transaction("Empty Commit") as tx:
+            commit_nothing(tx)
+        await write_checkpoint(await latest_state(self.table))
+
+    async def _downgrade(self) -> AlterMetrics:
+        """Commit the protocol without the feature, where nothing of the latest version uses it."""
+        removal, feature = self.removal, self.feature
+        async with altering(
+            self.table,
+            "DROP FEATURE",
+            {"featureName": feature.name, "truncateHistory": False},
+            user_metadata=self.user_metadata,
+            storage_options=None,
+        ) as (tx, _):
+            state = TableState(tx.protocol, tx.metadata)
+            files = await read_set(tx, None)
+            used = await in_thread(_with_values, files, removal.column, *removal.cleared)
+            if (
+                removal.cleaned(tx.metadata) != tx.metadata
+                or removal.obstacle(state) is not None
+                or used.num_files
+            ):
+                raise InvalidUseError(
+                    f"{self.table.uri}: somebody has begun to use {feature.name} again while it "
+                    "was being dropped; see that nobody does, and call drop_feature again"
+                )
+            protocol = protocol_without(tx.protocol, feature)
+            metadata = unset(tx.metadata, *removal.forgotten)
+            if removal.protects_history:
+                protocol = protocol_with(protocol, CHECKPOINT_PROTECTION)
+                version = {CHECKPOINT_PROTECTION_BEFORE.key: str(tx.read_version + 1)}
+                metadata = with_properties(metadata, version)
+            tx.update_metadata(metadata, protocol)
+            known = await read_domains(tx)
+            for domain in removal.domains or ():
+                if domain in known:
+                    stage_domain(tx, domain, None)
+        return AlterMetrics(tx.version)
 
 
-async def _files(tx: Transaction, *, exclusive: bool) -> Sequence[AddFile]:
-    """The live files at the version that `tx` builds on; `exclusive` of others beside them."""
-    if exclusive:
-        return await tx.read()
-    return list((await live_files(tx)).rows())
-
-
-def _has(file: AddFile, column: str | None) -> bool:
-    return column is not None and getattr(file, column) is not None
-
-
-async def _empty_commit(handle: Table) -> None:
-    async with handle.transaction("Empty Commit") as tx:
-        commit_nothing(tx)
-
-
-async def _downgrade(
-    handle: Table, feature: TableFeature, removal: Removal, user_metadata: str | None
-) -> AlterMetrics:
-    """Commit the protocol without the feature, where nothing of the latest version uses it."""
-    async with altering(
-        handle,
-        "DROP FEATURE",
-        {"featureName": feature.name, "truncateHistory": False},
-        user_metadata=user_metadata,
-        storage_options=None,
-    ) as (tx, _):
-        state = TableState(tx.protocol, tx.metadata)
-        files = await tx.read()
-        columns = (removal.column, *removal.cleared)
-        if (
-            removal.cleaned(tx.metadata) != tx.metadata
-            or removal.obstacle(state) is not None
-            or any(_has(file, column) for file in files for column in columns)
-        ):
-            raise InvalidUseError(
-                f"{handle.uri}: somebody has begun to use {feature.name} again while it was being "
-                "dropped; see that nobody does, and call drop_feature again"
-            )
-        protocol = protocol_without(tx.protocol, feature)
-        metadata = unset(tx.metadata, *removal.forgotten)
-        if removal.protects_history:
-            protocol = protocol_with(protocol, CHECKPOINT_PROTECTION)
-            version = {CHECKPOINT_PROTECTION_BEFORE.key: str(tx.read_version + 1)}
-            metadata = with_properties(metadata, version)
-        tx.update_metadata(metadata, protocol)
-        known = await read_domains(tx)
-        for domain in removal.domains or ():
-            if domain in known:
-                stage_domain(tx, domain, None)
-    return AlterMetrics(tx.version)
+def _with_values(files: FileSet, *columns: str | None) -> FileSet:
+    """Those of `files` whose action has a value in one of the columns."""
+    present: Any = None  # the stubs know no function of two columns
+    for column in columns:
+        if column is not None:
+            valid = files.table.column(column).is_valid()
+            present = valid if present is None else pc.or_(present, valid)
+    return FileSet(files.table.slice(0, 0) if present is None else files.table.filter(present))

@@ -437,6 +437,7 @@ def drop_feature(
     their rows depend on it. Constraints, and columns of types that need the feature, have to be
     dropped by the user. Where the feature binds readers, earlier versions that use it stay readable
     for clients that know it, and the table comes to support ``checkpointProtection`` instead.
+
     A feature that the table does not support is an error, unless `if_exists`.
 
     Raises:
