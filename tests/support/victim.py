@@ -1,0 +1,186 @@
+"""A process that is killed in the middle of an operation: at a request, or at a call to the system.
+
+    python -m tests.support.victim
+
+It reads cases, a JSON object a line, and runs each in a process forked from itself, so that what
+was imported need not be imported again. For each it prints the exit status: 0 where the operation
+ended before its death, -9 where it did not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from adelta.operations import checkpoint, delete, write_table
+from adelta.storage.resolve import open_store
+from adelta.table import Table
+from tests.support.stores import WrappedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
+
+    from adelta.storage.object_store import ObjectStore
+    from tests.support.stores import Request
+
+__all__ = ["SCHEMA", "Death", "Victims", "rows", "victims"]
+
+R = TypeVar("R")
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
+_CALLS = ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.listdir", "os.scandir")
+
+
+@dataclass(frozen=True)
+class Death:
+    """An operation, and the moment of its process's death.
+
+    `moment` is ``before`` or ``after`` the request number `number`, or the ``call`` of that number
+    that touches the table's folder.
+    """
+
+    uri: str
+    operation: str
+    number: int
+    moment: str
+    options: dict[str, str] = field(default_factory=dict)
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids), "p": ["x" if i % 2 else "y" for i in ids]}, schema=SCHEMA)
+
+
+async def _append(table: Table) -> None:
+    await write_table(table, rows(5, 6))
+
+
+async def _overwrite(table: Table) -> None:
+    await write_table(table, rows(7), mode="overwrite")
+
+
+async def _delete(table: Table) -> None:
+    await delete(table, "id = 1")
+
+
+async def _checkpoint(table: Table) -> None:
+    await checkpoint(table)
+
+
+_OPERATIONS: Mapping[str, Callable[[Table], Awaitable[None]]] = {
+    "append": _append,
+    "overwrite": _overwrite,
+    "delete": _delete,
+    "checkpoint": _checkpoint,
+}
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DeadlyStore(WrappedStore):
+    """A store at one of whose requests the process dies."""
+
+    def __init__(self, inner: ObjectStore, death: Death) -> None:
+        super().__init__(inner)
+        self.death = death
+        self.left = death.number
+
+    async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+        self.left -= 1
+        fatal = self.left == -1
+        if fatal and self.death.moment == "before":
+            _die()
+        try:
+            return await run()
+        finally:
+            if fatal:
+                _die()
+
+
+def _watch_calls(folder: str, number: int) -> None:
+    left = number
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal left
+        if event in _CALLS and isinstance(path := arguments[0], str) and path.startswith(folder):
+            left -= 1
+            if left == -1:
+                _die()
+
+    sys.addaudithook(hook)
+
+
+async def _meet(death: Death) -> None:
+    store = open_store(death.uri, death.options)
+    if death.moment != "call":
+        store = DeadlyStore(store, death)
+    async with Table(death.uri, death.options, store=store) as table:
+        if death.moment == "call":
+            _watch_calls(death.uri, death.number)
+        await _OPERATIONS[death.operation](table)
+
+
+class Victims:
+    """Runs operations that are killed."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def meet(self, death: Death) -> bool:
+        """Whether the operation was killed; else it has ended."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(asdict(death)) + "\n")
+        self._process.stdin.flush()
+        status = int(self._process.stdout.readline())
+        assert status in (0, -signal.SIGKILL), f"{death} ended with {status}"
+        return status != 0
+
+
+@contextmanager
+def victims() -> Iterator[Victims]:
+    """A process that forks victims until the block is left."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.support.victim"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    with process:
+        try:
+            yield Victims(process)
+        finally:
+            assert process.stdin is not None
+            process.stdin.close()
+
+
+def main() -> None:
+    for line in sys.stdin:
+        death = Death(**json.loads(line))
+        child = os.fork()
+        if child == 0:
+            try:
+                asyncio.run(_meet(death))
+            except BaseException as error:
+                print(repr(error), file=sys.stderr, flush=True)
+                os._exit(1)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == "__main__":
+    main()
