@@ -24,6 +24,7 @@ from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.actions.sidecar import Sidecar
 from adelta.kernel.log_path import sidecar_path
 from adelta.log.file_groups import FilePart
+from adelta.log.map_columns import pairs_of
 from adelta.parquet.reader import ParquetFile
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class CheckpointReader:
             self._sidecars = batch.sidecars
         else:
             self._sidecars = tuple(
-                Sidecar.from_json({k: _plain(v) for k, v in row.items()})
+                Sidecar.from_json({k: pairs_of(v) for k, v in row.items()})
                 for row in rows.get("sidecar", ())
             )
         self.protocol = protocols[-1] if protocols else None
@@ -235,17 +236,11 @@ def _rows(table: pa.Table, required: Mapping[str, str]) -> dict[str, list[dict[s
 
 def _metadata(row: dict[str, Any]) -> dict[str, Any]:
     """A `metaData` row with its Parquet maps, which arrive as pairs, as dictionaries."""
-    body = {key: _plain(value) for key, value in row.items()}
+    body = {key: pairs_of(value) for key, value in row.items()}
     if isinstance(row.get("format"), dict):
-        body["format"] = {key: _plain(value) for key, value in row["format"].items()}
+        body["format"] = {key: pairs_of(value) for key, value in row["format"].items()}
     body["partitionColumns"] = row.get("partitionColumns")
     return body
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, list) and all(isinstance(pair, tuple) for pair in value):
-        return dict(value)
-    return value
 
 
 async def _present(fetch: Awaitable[T], path: str) -> T:

@@ -20,7 +20,12 @@ import pyarrow.compute
 
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidTableError
-from adelta.kernel.actions.file_actions import ADD_SCHEMA, DELETION_VECTOR, REMOVE_SCHEMA
+from adelta.kernel.actions.file_actions import (
+    ADD_SCHEMA,
+    DELETION_VECTOR,
+    REMOVE_SCHEMA,
+    STRING_MAP,
+)
 from adelta.kernel.actions.json import ADD_JSON_NAMES, REMOVE_JSON_NAMES, VERSION_COLUMN
 from adelta.kernel.data_skipping.prune import skip_files, widen
 from adelta.kernel.data_skipping.rewrite import (
@@ -34,6 +39,7 @@ from adelta.kernel.data_skipping.stats_text import stats_text
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.kernel.schema.names import physical_name
+from adelta.log.map_columns import as_maps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -211,7 +217,7 @@ class _ParquetGroup:
         actions = table.column("add")
         for index in range(actions.type.num_fields):
             field = actions.type.field(index).name
-            self._have[field] = pc.struct_field(actions, [index])
+            self._have[field] = as_maps(pc.struct_field(actions, [index]))
         self._have.setdefault("", actions.is_valid())
 
     def _taken(self, field: str, mask: Values | None) -> Values | None:
@@ -361,6 +367,8 @@ def _null_block(kind: pa.DataType) -> Values:
 
 
 def _conform(values: Values, kind: pa.DataType) -> Values:
+    if kind.equals(STRING_MAP):
+        values = as_maps(values)
     if values.type.equals(kind):
         return values
     if kind.equals(DELETION_VECTOR):

@@ -29,8 +29,12 @@ def open_arrow_reader(
     path: str,
     source: memoryview | pa.NativeFile,
     metadata: pq.FileMetaData | None = None,
+    *,
+    read_dictionary: list[str] | None = None,
 ) -> pq.ParquetFile:
     """Arrow's reader over `source`; it reads nothing where `metadata` is given.
+
+    Leaves named by `read_dictionary` come as dictionaries, without making their values.
 
     Raises:
         InvalidTableError: the object at `path`, where the bytes are from, is damaged.
@@ -42,6 +46,7 @@ def open_arrow_reader(
             file,
             metadata=metadata,
             pre_buffer=False,
+            read_dictionary=read_dictionary,
             coerce_int96_timestamp_unit="us",
             **_PLAIN_STORAGE,
         )

@@ -30,13 +30,13 @@ from adelta.parquet.chunk_ranges import chunk_ranges
 from adelta.parquet.columns import ColumnName, ColumnNode, ColumnTree
 from adelta.parquet.faults import reading
 from adelta.parquet.footer import DEFAULT_TAIL, fetch_footer
+from adelta.parquet.row_group_decoder import read_row_groups
 from adelta.parquet.sparse_file import SparseFile
+from adelta.parquet.unfolding import unfolded
 from adelta.storage.object_store import LocalFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from pyarrow._parquet import ParquetReader
 
     from adelta.storage.object_store import ObjectStore
 
@@ -267,16 +267,12 @@ class ParquetFile:
         leaves, groups = list(fetched.columns.leaves), list(fetched.row_groups)
         self._check_memory(leaves, groups)
         with self._source(fetched) as source:
+            at_once = self._check_unfolding(source, leaves, groups)
             reader = open_arrow_reader(self.path, source, self.metadata).reader
             with reading(self.path):
-                try:
-                    # On threads of Arrow's own, the last reference to our file could be dropped
-                    # there after the answer, and end a process that is about to exit.
-                    table = reader.read_row_groups(groups, column_indices=leaves, use_threads=False)
-                except pa.ArrowNotImplementedError as error:
-                    if "chunked array" not in str(error):
-                        raise
-                    table = read_in_batches(reader, groups, leaves)
+                table = read_row_groups(reader, groups, leaves, at_once, _LARGEST_ROW_GROUP)
+        if table is None:
+            raise self._too_large(groups[0])
         rows = sum(self.metadata.row_group(group).num_rows for group in groups)
         if table.num_rows != rows:
             raise InvalidTableError(
@@ -373,6 +369,8 @@ class ParquetFile:
         for leaf in leaves:
             chunk = chunks.column(leaf)
             width = _WIDTHS.get(chunk.physical_type, 4)
+            if chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
+                width = max(width, self.metadata.schema.column(leaf).length or 0)
             total += max(chunk.total_uncompressed_size, width * max(chunk.num_values, 0))
         return total
 
@@ -380,12 +378,34 @@ class ParquetFile:
         for group in groups:
             rows = self.metadata.row_group(group).num_rows
             if rows > _MOST_ROWS or self._decoded_bytes(leaves, group) > _LARGEST_ROW_GROUP:
-                raise InvalidTableError(
-                    f"{self.path}: its row group {group} of {rows:,} rows needs more than "
-                    f"{_LARGEST_ROW_GROUP >> 30} GiB of memory at once. Read fewer of its columns, "
-                    "or rewrite the file with smaller row groups; if nobody meant it to be so "
-                    "large, remove it from the table."
-                )
+                raise self._too_large(group)
+
+    def _check_unfolding(
+        self, source: pa.NativeFile, leaves: Sequence[int], groups: Sequence[int]
+    ) -> int | None:
+        """How many rows can be decoded at once; None where all can."""
+        at_once: list[int] = []
+        for group in groups:
+            left = _LARGEST_ROW_GROUP - self._decoded_bytes(leaves, group)
+            for leaf in leaves:
+                chunk = (group, leaf)
+                place = self._ranges[chunk]
+                found = unfolded(self.path, source, self.metadata, chunk, place, limit=left)
+                left -= found.text_bytes
+                if left < 0:
+                    raise self._too_large(group)
+                if found.rows_at_once is not None:
+                    at_once.append(found.rows_at_once)
+        return min(at_once, default=None)
+
+    def _too_large(self, group: int) -> InvalidTableError:
+        rows = self.metadata.row_group(group).num_rows
+        return InvalidTableError(
+            f"{self.path}: its row group {group} of {rows:,} rows needs more than "
+            f"{_LARGEST_ROW_GROUP >> 30} GiB of memory at once. Read fewer of its columns, or "
+            "rewrite the file with smaller row groups; if nobody meant it to be so large, remove "
+            "it from the table."
+        )
 
     def statistics(self, row_group: int, column: ColumnName) -> ChunkStatistics | None:
         """What the footer says of a leaf in one row group; None where it says nothing.
@@ -509,26 +529,6 @@ def _describe(
         schema = reader.schema_arrow
     footer = source if isinstance(source, memoryview) else None
     return ParquetFile(store, path, size, reader.metadata, schema, held, footer)
-
-
-def read_in_batches(reader: ParquetReader, groups: list[int], leaves: list[int]) -> pa.Table:
-    """The row groups by way of smaller batches.
-
-    Arrow cannot assemble a struct, list or map around more than 2 GiB of text in one piece, as a
-    checkpoint of some million files has in its statistics. Smaller pieces it can.
-    """
-    rows = sum(reader.metadata.row_group(group).num_rows for group in groups)
-    while True:
-        rows = max(1, rows // 4)
-        try:
-            return pa.Table.from_batches(
-                reader.iter_batches(
-                    rows, row_groups=groups, column_indices=leaves, use_threads=False
-                )
-            )
-        except pa.ArrowNotImplementedError:
-            if rows == 1:
-                raise
 
 
 def _extents(pieces: Sequence[tuple[int, memoryview]]) -> list[ByteRange]:

@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from adelta.errors import InvalidTableError, MissingDataFileError, UnsupportedFeatureError
+from adelta.kernel.schema.arrow import from_arrow_schema
+from adelta.kernel.schema.json import schema_to_string
 from adelta.parquet import ParquetFile
 from adelta.storage.local import LocalStore
 from adelta.storage.memory import MemoryStore
@@ -134,3 +136,119 @@ async def test_a_row_group_that_no_memory_holds_is_refused(monkeypatch) -> None:
     assert isinstance(failure, InvalidTableError)
     for part in ("a.parquet", "row group 0", "20,000,000 rows", "smaller row groups"):
         assert part in str(failure)
+
+
+def _one_text(rows: int, length: int, **options: Any) -> bytes:
+    """A file of one text that a dictionary holds once, and every row repeats."""
+    indices = pa.repeat(pa.scalar(0, pa.int32()), rows)
+    column = pa.DictionaryArray.from_arrays(indices, pa.array(["x" * length]))
+    sink = io.BytesIO()
+    table = pa.table({"text": column})
+    settings = {"store_schema": False, "dictionary_pagesize_limit": 1 << 30, **options}
+    pq.write_table(table, sink, row_group_size=rows, **settings)
+    return sink.getvalue()
+
+
+SCHEMA_OF_TEXT = schema_to_string(from_arrow_schema(pa.schema({"text": pa.string()})))
+FAILING = """
+import sys
+import adelta.sync
+from adelta.errors import AdeltaError
+
+try:
+    rows = adelta.sync.open_table(sys.argv[1]).snapshot().scan().to_arrow().num_rows
+except AdeltaError as error:
+    rows = error
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+print(int(status["VmHWM"].split()[0]) << 10, rows)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the peak is read from /proc")
+@pytest.mark.parametrize("codec", ["snappy", "zstd"])
+async def test_a_text_that_millions_of_rows_repeat_is_refused_before_it_is_made(
+    tmp_path, codec
+) -> None:
+    """Two terabytes lie in a file of a megabyte at most."""
+    data = _one_text(2_000_000, 1 << 20, compression=codec)
+    assert len(data) < 2 << 20
+    store = LocalStore(tmp_path)
+    await store.put("a.parquet", data)
+    line = logs.add("a.parquet", size=len(data))
+    schema = logs.metadata(schemaString=SCHEMA_OF_TEXT)
+    await logs.put_commit(store, 0, logs.protocol(), schema, line)
+    done = await anyio.run_process([sys.executable, "-c", FAILING, str(tmp_path)])
+    peak, _, said = done.stdout.decode().partition(" ")
+    for part in ("a.parquet", "row group 0", "2,000,000 rows", "smaller row groups"):
+        assert part in said
+    assert int(peak) < 300 << 20
+
+
+async def _read(data: bytes) -> pa.Table:
+    store = MemoryStore()
+    await store.put("x.parquet", data)
+    return await (await ParquetFile.open(store, "x.parquet")).read()
+
+
+async def test_a_text_that_many_rows_repeat_is_read_where_there_is_room_for_it() -> None:
+    table = await _read(_one_text(100_000, 1000))
+    assert table.column("text").unique().to_pylist() == ["x" * 1000]
+    assert table.num_rows == 100_000
+
+
+@pytest.mark.parametrize("shape", ["list", "struct", "map"])
+async def test_texts_that_repeat_inside_lists_structs_and_maps_count(monkeypatch, shape) -> None:
+    texts = ["x" * 10_000] * 3000 + [None]
+    column = {
+        "list": pa.array([texts]),
+        "struct": pa.array([{"s": text} for text in texts]),
+        "map": pa.array([[("k", text)] for text in texts], pa.map_(pa.string(), pa.string())),
+    }[shape]
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"column": column}), sink)
+    assert (await _read(sink.getvalue())).column("column").to_pylist() == column.to_pylist()
+    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 29_900_000)
+    with pytest.raises(InvalidTableError, match=r"x\.parquet: its row group 0"):
+        await _read(sink.getvalue())
+    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 30_200_000)
+    assert (await _read(sink.getvalue())).num_rows == len(column)
+
+
+async def test_texts_of_which_each_repeats_the_one_before_are_decoded_in_parts(monkeypatch) -> None:
+    texts = pa.array([f"{'y' * 200_000}{n}" for n in range(500)])
+    sink = io.BytesIO()
+    settings: dict[str, Any] = {"column_encoding": {"text": "DELTA_BYTE_ARRAY"}}
+    pq.write_table(pa.table({"text": texts}), sink, use_dictionary=False, **settings)
+    assert len(sink.getvalue()) < 100_000
+    monkeypatch.setattr("adelta.parquet.unfolding._AT_ONCE", 10_000_000)
+    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 90_000_000)
+    with pytest.raises(InvalidTableError, match=r"x\.parquet: its row group 0"):
+        await _read(sink.getvalue())
+    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 110_000_000)
+    assert (await _read(sink.getvalue())).column("text").combine_chunks().equals(texts)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "gzip"])
+async def test_pages_that_unfold_to_more_than_the_footer_says_are_refused(codec) -> None:
+    """300 MB of zeros, of which the footer admits a thousand bytes."""
+    sink = io.BytesIO()
+    rows = pa.table({"bytes": pa.array([bytes(300_000_000)], pa.binary())})
+    pq.write_table(rows, sink, compression=codec, use_dictionary=False, write_statistics=False)
+    data = sink.getvalue()
+    told = pq.read_metadata(sink).row_group(0).column(0).total_uncompressed_size
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    honest = _varint(told * 2)
+    assert honest in data[footer:]
+    small = bytes([0x80 | 2000 & 0x7F, 0x80 | 2000 >> 7, 0x80, 0x80, 0])
+    lying = data[:footer] + data[footer:].replace(honest, small)
+    assert len(lying) == len(data)
+    with pytest.raises(InvalidTableError, match=r"x\.parquet: a column .* unfolds to 300,000,"):
+        await _read(lying)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])

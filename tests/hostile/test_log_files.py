@@ -393,3 +393,18 @@ async def test_a_message_stays_short_whatever_the_log_says() -> None:
     ):
         failure = await failure_of(await table_with(orjson.dumps(line)))
         assert isinstance(failure, AdeltaError)
+
+
+async def test_a_checkpoint_whose_texts_unfold_beyond_memory_is_one_error(monkeypatch) -> None:
+    """Statistics that a dictionary holds once and every file repeats."""
+    store = await table_with()
+    stats = "x" * 100_000
+    lines = [logs.protocol(), logs.metadata()]
+    lines += [logs.add(f"{n}.parquet", stats=stats) for n in range(2000)]
+    await logs.put_checkpoint(store, 1, lines)
+    assert (await store.head(checkpoint_path(1))).size < 500_000
+    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 100_000_000)
+    async with Table("memory://of/tests", store=store) as table:
+        snapshot = await table.snapshot()
+        with pytest.raises(InvalidTableError, match=r"00001\.checkpoint\.parquet: its row group 0"):
+            await snapshot.files()

@@ -13,7 +13,7 @@ from adelta._concurrency import map_concurrent
 from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchError
 from adelta.parquet import ParquetFile
 from adelta.parquet.arrow_reader import open_arrow_reader
-from adelta.parquet.reader import read_in_batches
+from adelta.parquet.row_group_decoder import read_in_batches
 from tests.parquet.recording_store import RecordingStore, parquet_bytes, stored
 
 ROWS = 2000

@@ -1,0 +1,269 @@
+"""What column chunks come to once they are decoded, before they are: few bytes may make very many.
+
+The footer counts the bytes of decompressed pages, and the reader counts values of fixed width. Left
+are pages that decompress to more than the footer says, texts that a dictionary holds once and
+millions of rows repeat, and texts of which each repeats the one before. A chunk that Snappy can not
+have made much of is told by its first page; of others the headers of all pages are read.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute
+
+from adelta.errors import InvalidTableError
+from adelta.parquet.arrow_reader import open_arrow_reader
+from adelta.parquet.faults import reading
+from adelta.parquet.thrift import I32, STRUCT, CompactReader, ThriftError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow.parquet as pq
+
+    from adelta.parquet.byte_ranges import ByteRange
+
+__all__ = ["Unfolding", "unfolded"]
+
+pc: Any = pyarrow.compute  # the stubs know too few kernels
+arrow: Any = pa  # likewise of arrays of several types
+Values: TypeAlias = Any
+"""A pa.Array, of a type that is known at run time only."""
+
+_MOST_UNTOLD: Final = 256 << 20  # bytes that pages may have beyond what the footer says
+_AT_ONCE: Final = 1 << 30  # bytes of texts decoded at once where each may repeat the one before
+_SNAPPY_RATIO: Final = 32  # more bytes than one compressed byte makes
+_MAGIC: Final[tuple[tuple[bytes, Any], ...]] = (  # the stubs want literals
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"\x1f\x8b", "gzip"),
+)
+_HEADER: Final = 4096
+_LARGEST_HEADER: Final = 16 << 20
+_DICTIONARY_PAGE: Final = 2
+_PREFIXED: Final = 7  # the encoding DELTA_BYTE_ARRAY
+_MOST_ENTRIES: Final = 200_000  # of a dictionary, walked through in Python
+
+
+@dataclass(frozen=True, slots=True)
+class Unfolding:
+    """What a column chunk comes to.
+
+    Attributes:
+        text_bytes: bytes of the texts that a dictionary repeats, where they are many; else 0.
+        rows_at_once: how many rows may be decoded together; None for any number.
+    """
+
+    text_bytes: int = 0
+    rows_at_once: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    kind: int
+    encoding: int
+    values: int
+    unfolded: int
+    levels: int  # bytes in front that are never compressed
+    payload: ByteRange
+
+
+def unfolded(
+    path: str,
+    source: pa.NativeFile,
+    metadata: pq.FileMetaData,
+    chunk: tuple[int, int],
+    place: ByteRange,
+    *,
+    limit: int,
+) -> Unfolding:
+    """What the chunk, a row group and a leaf, at `place` of the object at `path` comes to.
+
+    Texts are only counted where they may be more than `limit` bytes. CPU-heavy: call it in a worker
+    thread.
+
+    Raises:
+        InvalidTableError: its pages come to far more than the footer says.
+    """
+    group, leaf = chunk
+    column: Any = metadata.row_group(group).column(leaf)
+    if column.physical_type != "BYTE_ARRAY":
+        return Unfolding()  # of numbers, one page at a time is held beside them
+    told, values = column.total_uncompressed_size, column.num_values
+    prefixed = "DELTA_BYTE_ARRAY" in column.encodings
+    try:
+        pages = _pages(source, place)
+        first = next(pages, None)
+        if first is None:
+            return Unfolding()
+        most = (place[1] - place[0]) * _SNAPPY_RATIO
+        bounded = most <= told + _MOST_UNTOLD and _codec(source, first) == "snappy"
+        rest = [] if bounded and not prefixed else list(pages)
+    except ThriftError:
+        return Unfolding()  # damaged: reading it says so
+    total = first.unfolded + sum(page.unfolded for page in rest)
+    if total > told + _MOST_UNTOLD:
+        raise InvalidTableError(
+            f"{path}: a column of its row group {group} unfolds to {total:,} bytes where its "
+            f"footer says {told:,}. The object is damaged, or made to exhaust memory: restore it, "
+            "or remove it from the table."
+        )
+    found = 0
+    if (
+        first.kind == _DICTIONARY_PAGE
+        and first.unfolded * values > limit
+        and _longest(source, first, limit // values) * values > limit
+    ):
+        found = _text_bytes(path, source, metadata, chunk)
+    largest = [page.unfolded for page in (first, *rest) if page.encoding == _PREFIXED]
+    if not largest or max(largest) * values <= limit:
+        return Unfolding(found)
+    rows = metadata.row_group(group).num_rows
+    at_once = _AT_ONCE // max(largest) * rows // max(values, 1)
+    return Unfolding(found, max(1, at_once))
+
+
+def _pages(source: pa.NativeFile, place: ByteRange) -> Iterator[_Page]:
+    """The pages of a chunk, by their headers.
+
+    Raises:
+        ThriftError: a header is damaged.
+    """
+    at, end = place
+    while at < end:
+        try:
+            page = _page(source, at, min(end, at + _HEADER))
+        except ThriftError:  # bounds of long texts make headers long
+            page = _page(source, at, min(end, at + _LARGEST_HEADER))
+        yield page
+        at = page.payload[1]
+
+
+def _page(source: pa.NativeFile, start: int, end: int) -> _Page:
+    source.seek(start)
+    reader = CompactReader(source.read(end - start))
+    kind = encoding = values = unfolded_size = -1
+    size = levels = 0
+    for field, of in reader.fields():
+        if field == 1 and of == I32:
+            kind = reader.integer()
+        elif field == 2 and of == I32:
+            unfolded_size = reader.integer()
+        elif field == 3 and of == I32:
+            size = reader.integer()
+        elif field in (5, 7, 8) and of == STRUCT:  # the headers of the three kinds of pages
+            place = 4 if field == 8 else 2
+            for inner, inner_of in reader.fields():
+                if inner == 1 and inner_of == I32:
+                    values = reader.integer()
+                elif inner == place and inner_of == I32:
+                    encoding = reader.integer()
+                elif field == 8 and inner in (5, 6) and inner_of == I32:
+                    levels += reader.integer()
+                else:
+                    reader.skip(inner_of)
+        else:
+            reader.skip(of)
+    if not 0 <= levels <= size or unfolded_size < 0 or values < 0:
+        raise ThriftError("a page of less than nothing")
+    at = start + reader.position
+    return _Page(kind, encoding, values, unfolded_size, levels, (at, at + size))
+
+
+def _codec(source: pa.NativeFile, page: _Page) -> Any:
+    """The codec of a page as its bytes tell it; None where they do not.
+
+    The footer's word for it is not asked for: Arrow ends the process where it does not know it.
+    """
+    start, end = page.payload
+    source.seek(start + page.levels)
+    head = bytes(source.read(min(8, end - start)))
+    for magic, codec in _MAGIC:
+        if head.startswith(magic):
+            return codec
+    length = page.unfolded - page.levels
+    return "snappy" if length >= 0 and head.startswith(_varint(length)) else None
+
+
+def _varint(value: int) -> bytes:
+    """A length as Snappy puts it in front of what it compresses."""
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def _longest(source: pa.NativeFile, page: _Page, short: int) -> int:
+    """The longest text of a dictionary, or 0 where all are of `short` bytes at most.
+
+    The size of the whole where the dictionary is not understood.
+    """
+    codec = _codec(source, page)
+    start, end = page.payload
+    source.seek(start)
+    data: Any = source.read(end - start)
+    if codec is not None:
+        try:
+            data = pa.Codec(codec).decompress(data, decompressed_size=page.unfolded)
+        except (pa.ArrowException, OSError, ValueError):
+            return page.unfolded
+    elif len(data) != page.unfolded:
+        return page.unfolded
+    if not _any_longer(pa.py_buffer(data), short):
+        return 0
+    if page.values > _MOST_ENTRIES:
+        return page.unfolded
+    view, at, longest = memoryview(data), 0, 0
+    unpack = struct.Struct("<I").unpack_from
+    try:
+        for _ in range(page.values):
+            (length,) = unpack(view, at)
+            longest = max(longest, length)
+            at += 4 + length
+    except struct.error:
+        return page.unfolded
+    return longest
+
+
+def _any_longer(data: pa.Buffer, short: int) -> bool:
+    """Whether anything in the bytes could be the length of a text that is longer than `short`."""
+    for shift in range(4):
+        count = (data.size - shift) // 4
+        if count > 0:
+            windows = arrow.Array.from_buffers(pa.uint32(), count, [None, data.slice(shift)])
+            longer = pc.and_(pc.greater(windows, short), pc.less(windows, data.size))
+            if pc.any(longer).as_py():
+                return True
+    return False
+
+
+def _text_bytes(
+    path: str, source: pa.NativeFile, metadata: pq.FileMetaData, chunk: tuple[int, int]
+) -> int:
+    """Bytes of all texts of a chunk: its numbers of dictionary entries are read, not the texts."""
+    group, leaf = chunk
+    name = metadata.schema.column(leaf).path
+    reader = open_arrow_reader(path, source, metadata, read_dictionary=[name]).reader
+    with reading(path):
+        table = reader.read_row_groups([group], column_indices=[leaf], use_threads=False)
+    return sum(_bytes_of(part) for column in table.columns for part in column.chunks)
+
+
+def _bytes_of(values: Values) -> int:
+    """Bytes of the texts under these values; of a dictionary those that it stands for."""
+    kind = values.type
+    if pa.types.is_dictionary(kind):
+        lengths = pc.binary_length(values.dictionary).cast(pa.int64())
+        total: int = pc.sum(lengths.take(values.indices)).as_py() or 0
+        return total
+    if pa.types.is_struct(kind):
+        return sum(_bytes_of(values.field(index)) for index in range(kind.num_fields))
+    if pa.types.is_map(kind):
+        return _bytes_of(values.keys) + _bytes_of(values.items)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _bytes_of(values.values)
+    return int(values.nbytes)
