@@ -17,6 +17,7 @@ __all__ = [
     "LOG_DIR",
     "MAX_VERSION",
     "SIDECAR_DIR",
+    "STAGED_DIR",
     "LogFileKind",
     "LogPath",
     "checkpoint_part_path",
@@ -32,6 +33,7 @@ __all__ = [
 
 LOG_DIR = "_delta_log/"
 SIDECAR_DIR = "_delta_log/_sidecars/"
+STAGED_DIR = "_delta_log/_staged_commits/"
 LAST_CHECKPOINT_PATH = "_delta_log/_last_checkpoint"
 MAX_VERSION = 2**63 - 1
 

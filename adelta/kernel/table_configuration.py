@@ -16,6 +16,8 @@ from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_features import (
     APPEND_ONLY,
     CHANGE_DATA_FEED,
+    CHECKPOINT_PROTECTION,
+    CHECKPOINT_PROTECTION_BEFORE,
     COLUMN_MAPPING,
     COLUMN_MAPPING_MODE,
     ICEBERG_COMPAT_V1,
@@ -201,6 +203,13 @@ class TableConfiguration:
     def writes_v2_checkpoints(self) -> bool:
         """Whether checkpoints are to have sidecars."""
         return self.supports_v2_checkpoints and self.properties.checkpoint_policy == "v2"
+
+    @property
+    def protected_before(self) -> int:
+        """History before this version is cleaned up all at once or not at all."""
+        if not self.supports(CHECKPOINT_PROTECTION):
+            return 0
+        return CHECKPOINT_PROTECTION_BEFORE.read(self.metadata.configuration)
 
     @property
     def append_only(self) -> bool:

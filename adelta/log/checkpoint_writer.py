@@ -54,8 +54,9 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.set_transaction import SetTransaction
     from adelta.log.state import LogState
     from adelta.parquet.writer import WrittenFile
+    from adelta.storage.object_store import ObjectStore
 
-__all__ = ["checkpoint_if_due", "write_checkpoint"]
+__all__ = ["checkpoint_if_due", "write_checkpoint", "write_manifest"]
 
 _log = logging.getLogger("adelta.log")
 
@@ -244,10 +245,10 @@ async def _write_v2(content: _Content, size: int, *, as_json: bool) -> LastCheck
         num_adds=rows.num_adds,
     )
     path = v2_checkpoint_path(state.version, str(uuid.uuid4()), "json" if as_json else "parquet")
-    written_size = await _write_manifest(content, manifest, path)
+    written_size = await write_manifest(store, manifest, path)
     return LastCheckpoint(
         state.version,
-        manifest.num_file_actions + len(manifest.actions),
+        rows.num_adds + rows.num_removes + len(manifest.actions),
         size_in_bytes=manifest.sidecar_bytes + written_size,
         num_of_add_files=rows.num_adds,
         v2_path=path.removeprefix(LOG_DIR),
@@ -255,9 +256,12 @@ async def _write_v2(content: _Content, size: int, *, as_json: bool) -> LastCheck
     )
 
 
-async def _write_manifest(content: _Content, manifest: V2Manifest, path: str) -> int:
-    """Write the manifest; the bytes that it has."""
-    store = content.state.store
+async def write_manifest(store: ObjectStore, manifest: V2Manifest, path: str) -> int:
+    """Write the manifest of a V2 checkpoint, as JSON or Parquet by its path; the bytes it has.
+
+    Raises:
+        StorageError: the store refused or failed.
+    """
     if path.endswith(".json"):
         data = await in_thread(manifest.to_json)
         await store.put(path, data)

@@ -41,11 +41,12 @@ async def write_checksum(state: LogState) -> bool:
     """
     if not TableProperties.parse(state.metadata.configuration).write_checksum:
         return False
-    known = await known_checksum(state)
+    known = None if state.has_checksum else await known_checksum(state)
     if known is None:
-        return False
+        return state.has_checksum
     with suppress(ObjectExistsError):  # never overwritten: it may have been read
         await state.store.put_if_absent(checksum_path(state.version), checksum.encode(known))
+    state.has_checksum = True
     return True
 
 

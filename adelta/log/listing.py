@@ -41,7 +41,14 @@ if TYPE_CHECKING:
     from adelta.parquet.reader import ParquetFile
     from adelta.storage.object_store import ObjectMeta, ObjectStore
 
-__all__ = ["LogListing", "list_log", "list_log_back", "list_log_from_hint", "read_hint"]
+__all__ = [
+    "LogListing",
+    "list_log",
+    "list_log_back",
+    "list_log_from_hint",
+    "list_log_until",
+    "read_hint",
+]
 
 _STEPS_BACK = (99, 999)  # versions; checkpoints are mostly some ten or a hundred of them apart
 _OPENED_AHEAD = 64
@@ -73,6 +80,20 @@ async def list_log(
 ) -> tuple[LogPath, ...]:
     """The log's files of the versions `start` to `end` (to the last one by default), in order."""
     return await _collect(_pages(store, start), end)
+
+
+async def list_log_until(store: ObjectStore, time_ms: int) -> tuple[LogPath, ...]:
+    """The log's files from the start on, up to the page with a commit that is newer than a time."""
+    files: list[LogPath] = []
+    pages = _pages(store, 0)
+    async for page in pages:
+        parsed = (parse_log_path(m.path, m.size, m.last_modified_ms) for m in page)
+        found = [file for file in parsed if file is not None]
+        files += found
+        if any(f.kind is LogFileKind.COMMIT and f.last_modified_ms > time_ms for f in found):
+            await pages.aclose()  # type: ignore[attr-defined]  # as below
+            break
+    return tuple(files)
 
 
 async def list_log_back(store: ObjectStore, version: int) -> tuple[LogPath, ...]:

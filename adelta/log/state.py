@@ -104,6 +104,8 @@ class LogState:
         self._carried: tuple[FileSet, int] | None = None  # live files after so many newer batches
         self.counted: tuple[VersionChecksum, int] | None = None
         """A checksum of the version after so many of the batches in `newer`, where one is known."""
+        self.has_checksum = segment.checksum is not None
+        """Whether the log is known to have a checksum of the version."""
 
     @property
     def segment(self) -> LogSegment:
@@ -374,6 +376,7 @@ class LogState:
         later._tail = later._files = None
         later._carried = self._carried
         later.counted = self.counted
+        later.has_checksum = False
         if self._files is not None:
             later._carried = (self._files, len(self._newer))
         return later

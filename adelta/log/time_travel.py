@@ -36,7 +36,8 @@ async def version_at_timestamp(state: LogState, when_ms: int) -> int:
     Raises:
         TimestampOutOfRangeError: the time is before the first or after the last such version.
     """
-    commits = readable_commits(await list_log(state.store))
+    files = await list_log(state.store)
+    commits = readable_commits(files)
     if not commits:
         raise TimestampOutOfRangeError(
             f"{state.root}: the log has no commits left to tell the time by; ask for a version"
@@ -46,7 +47,9 @@ async def version_at_timestamp(state: LogState, when_ms: int) -> int:
         later = [commit for commit in commits if commit.version >= start]
         return await _search_in_commit(state.store, later, when_ms)
     earlier = [c for c in commits if start is None or c.version < start]
-    times = adjusted_timestamps([commit.last_modified_ms for commit in earlier])
+    # The times of commits that a clean-up has left before them count, though not their versions.
+    run = [c for c in _unbroken_commits(files) if c.version <= earlier[-1].version]
+    times = adjusted_timestamps([commit.last_modified_ms for commit in run])[-len(earlier) :]
     if start is not None:  # any moment up to the enablement belongs to what was there before
         when_ms = min(when_ms, times[-1])
     return version_at(when_ms, [commit.version for commit in earlier], times)
@@ -82,6 +85,15 @@ def _enablement(state: LogState) -> tuple[int | None, int]:
 
 def readable_commits(files: tuple[LogPath, ...]) -> list[LogPath]:
     """The commits of versions that the log can still make, without a gap up to the latest one."""
+    commits = _unbroken_commits(files)
+    if not commits or commits[0].version == 0:
+        return commits
+    oldest = min((c.version for c in complete_checkpoints(files)), default=None)
+    return [] if oldest is None else [c for c in commits if c.version >= oldest]
+
+
+def _unbroken_commits(files: tuple[LogPath, ...]) -> list[LogPath]:
+    """The commits up to the latest one, back to the first gap."""
     commits: list[LogPath] = []
     for file in reversed(files):
         if file.kind is not LogFileKind.COMMIT:
@@ -90,10 +102,7 @@ def readable_commits(files: tuple[LogPath, ...]) -> list[LogPath]:
             break
         commits.append(file)
     commits.reverse()
-    if not commits or commits[0].version == 0:
-        return commits
-    oldest = min((c.version for c in complete_checkpoints(files)), default=None)
-    return [] if oldest is None else [c for c in commits if c.version >= oldest]
+    return commits
 
 
 async def _search_in_commit(store: ObjectStore, commits: list[LogPath], when_ms: int) -> int:

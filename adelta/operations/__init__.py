@@ -5,6 +5,7 @@ from adelta.operations.add_feature import add_feature
 from adelta.operations.alter import AlterMetrics
 from adelta.operations.change_column import change_column
 from adelta.operations.checkpoint import CheckpointMetrics, checkpoint
+from adelta.operations.cleanup_log import LogCleanupMetrics, cleanup_log
 from adelta.operations.cluster_by import cluster_by
 from adelta.operations.constraints import add_constraint, drop_constraint
 from adelta.operations.create import create_table
@@ -27,6 +28,7 @@ __all__ = [
     "FsckProblem",
     "FsckReport",
     "HistoryEntry",
+    "LogCleanupMetrics",
     "TableDetail",
     "UpdateMetrics",
     "WriteMetrics",
@@ -35,6 +37,7 @@ __all__ = [
     "add_feature",
     "change_column",
     "checkpoint",
+    "cleanup_log",
     "cluster_by",
     "create_table",
     "delete",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.table import latest_state
+from adelta.write.upkeep import after_checkpoint
 
 if TYPE_CHECKING:
     from adelta.table import Table
@@ -28,7 +29,8 @@ class CheckpointMetrics:
 async def checkpoint(table: Table) -> CheckpointMetrics:
     """Write a checkpoint of the latest version, so that the table opens without the commits before.
 
-    Commits do this by themselves, every `delta.checkpointInterval` versions.
+    Commits do this by themselves, every `delta.checkpointInterval` versions. What has expired in
+    the log is cleaned up then, unless `delta.enableExpiredLogCleanup` is false.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -38,7 +40,8 @@ async def checkpoint(table: Table) -> CheckpointMetrics:
     """
     state = await latest_state(table)
     TableConfiguration(state.protocol, state.metadata).check_writable(table.uri)
-    written = await write_checkpoint(state)
+    written = await write_checkpoint(state, table._clock)
+    await after_checkpoint(state, table._clock)
     return CheckpointMetrics(
         version=written.version,
         num_actions=written.size,

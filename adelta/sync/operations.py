@@ -9,6 +9,7 @@ from adelta.operations.add_columns import add_columns as _add_columns
 from adelta.operations.add_feature import add_feature as _add_feature
 from adelta.operations.change_column import change_column as _change_column
 from adelta.operations.checkpoint import checkpoint as _checkpoint
+from adelta.operations.cleanup_log import cleanup_log as _cleanup_log
 from adelta.operations.cluster_by import cluster_by as _cluster_by
 from adelta.operations.constraints import add_constraint as _add_constraint
 from adelta.operations.constraints import drop_constraint as _drop_constraint
@@ -30,6 +31,7 @@ from adelta.sync.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from datetime import timedelta
     from typing import Literal
 
     import pyarrow as pa
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from adelta.kernel.schema.types import DataType, StructType
     from adelta.operations.alter import AlterMetrics
     from adelta.operations.checkpoint import CheckpointMetrics
+    from adelta.operations.cleanup_log import LogCleanupMetrics
     from adelta.operations.create import ArrowSchema
     from adelta.operations.delete import DeleteMetrics, IsolationName
     from adelta.operations.detail import TableDetail
@@ -55,6 +58,7 @@ __all__ = [
     "add_feature",
     "change_column",
     "checkpoint",
+    "cleanup_log",
     "cluster_by",
     "create_table",
     "delete",
@@ -223,7 +227,8 @@ def change_column(
 def checkpoint(table: Table) -> CheckpointMetrics:
     """Write a checkpoint of the latest version, so that the table opens without the commits before.
 
-    Commits do this by themselves, every `delta.checkpointInterval` versions.
+    Commits do this by themselves, every `delta.checkpointInterval` versions. What has expired in
+    the log is cleaned up then, unless `delta.enableExpiredLogCleanup` is false.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -232,6 +237,28 @@ def checkpoint(table: Table) -> CheckpointMetrics:
         StorageError: the store refused or failed.
     """
     return _portal.call(_checkpoint, unwrap(table))
+
+
+def cleanup_log(
+    table: Table, *, retention: timedelta | None = None, dry_run: bool = False
+) -> LogCleanupMetrics:
+    """Delete commits, checkpoints and their like that the table's history no longer needs.
+
+    History is kept for `retention`, by default for the table's `delta.logRetentionDuration`, and
+    then until the end of the day (UTC). What lies before the newest checkpoint of that time goes.
+    Checkpoints do this by themselves where `delta.enableExpiredLogCleanup` is not false.
+
+    Writers that have worked on an old version for longer than `retention` may commit again what
+    others did meanwhile: make it longer than any transaction takes. An hour is kept in any case.
+
+    Raises:
+        InvalidOptionError: `retention` is negative.
+        TableNotFoundError: there is no table.
+        UnsupportedFeatureError: the table needs a feature that adelta does not have.
+        InvalidTableError: the log is damaged.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(_cleanup_log, unwrap(table), retention=retention, dry_run=dry_run)
 
 
 def cluster_by(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from adelta._clock import SYSTEM_CLOCK
 from adelta.log.checkpoint_writer import checkpoint_if_due
 from adelta.log.checksum_writer import write_checksum
+from adelta.log.cleanup import clean_expired
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -20,17 +21,22 @@ if TYPE_CHECKING:
     from adelta._clock import Clock
     from adelta.log.state import LogState
 
-__all__ = ["after_commit"]
+__all__ = ["after_checkpoint", "after_commit"]
 
 _log = logging.getLogger("adelta.transaction")
 
 
 async def after_commit(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
     """Do what is due after the commit that made `state`; failures are logged as warnings."""
-    summed = await _attempt(state, "checksum", lambda: write_checksum(state))
-    written = await _attempt(state, "checkpoint", lambda: checkpoint_if_due(state, clock))
-    if written and not summed:  # now the files have been counted
-        await _attempt(state, "checksum", lambda: write_checksum(state))
+    await _attempt(state, "checksum", lambda: write_checksum(state))
+    if await _attempt(state, "checkpoint", lambda: checkpoint_if_due(state, clock)):
+        await after_checkpoint(state, clock)
+
+
+async def after_checkpoint(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
+    """Do what a checkpoint of `state` makes possible; failures are logged as warnings."""
+    await _attempt(state, "checksum", lambda: write_checksum(state))  # now its files are counted
+    await _attempt(state, "clean-up", lambda: clean_expired(state, clock.now_ms()))
 
 
 async def _attempt(state: LogState, what: str, work: Callable[[], Awaitable[object]]) -> bool:
@@ -39,7 +45,7 @@ async def _attempt(state: LogState, what: str, work: Callable[[], Awaitable[obje
         return bool(await work())
     except Exception as error:
         _log.warning(
-            "%s: version %d is committed, but its %s could not be written: %s",
+            "%s: version %d is committed, but its %s failed: %s",
             state.root,
             state.version,
             what,

@@ -161,7 +161,7 @@ async def test_a_checkpoint_that_fails_does_not_make_the_commit_look_failed(
     with caplog.at_level(logging.WARNING, "adelta.transaction"):
         await append(NoCheckpoints(inner))
     assert await ids(inner) == [3, 4]
-    assert "version 1 is committed, but its checkpoint could not be written" in caplog.text
+    assert "version 1 is committed, but its checkpoint failed" in caplog.text
     paths = {meta.path async for page in inner.list("_delta_log/") for meta in page}
     assert checkpoint_path(1) not in paths
     assert LAST_CHECKPOINT_PATH not in paths

@@ -191,7 +191,7 @@ async def test_a_checksum_that_fails_does_not_make_the_commit_look_failed(
     inner = await new_table()
     with caplog.at_level(logging.WARNING, "adelta.transaction"):
         await append(NoChecksums(inner), 1)
-    assert "version 1 is committed, but its checksum could not be written" in caplog.text
+    assert "version 1 is committed, but its checksum failed" in caplog.text
     assert (await Table(inner.uri, store=inner).snapshot()).version == 1
 
 

@@ -30,7 +30,10 @@ _RECORDED = 30  # actions, or sidecars, that the hint repeats at most
 
 @dataclass(frozen=True, slots=True)
 class V2Manifest:
-    """What the manifest says. `num_file_actions` are in the `sidecars`, `num_adds` of them adds."""
+    """What the manifest says. `num_file_actions` are in the `sidecars`, `num_adds` of them adds.
+
+    Where these are not known, None, the manifest leaves them out.
+    """
 
     version: int
     protocol: Protocol
@@ -38,8 +41,8 @@ class V2Manifest:
     transactions: tuple[SetTransaction, ...]
     domains: tuple[DomainMetadata, ...]
     sidecars: tuple[Sidecar, ...]
-    num_file_actions: int
-    num_adds: int
+    num_file_actions: int | None = None
+    num_adds: int | None = None
 
     @property
     def sidecar_bytes(self) -> int:
@@ -49,14 +52,13 @@ class V2Manifest:
     @property
     def checkpoint_metadata(self) -> CheckpointMetadata:
         """The action that makes it a V2 checkpoint."""
-        return CheckpointMetadata(
-            self.version,
-            {
-                "sidecarNumActions": str(self.num_file_actions),
-                "sidecarSizeInBytes": str(self.sidecar_bytes),
-                "numOfAddFiles": str(self.num_adds),
-            },
-        )
+        tags = {
+            "sidecarNumActions": self.num_file_actions,
+            "sidecarSizeInBytes": self.sidecar_bytes,
+            "numOfAddFiles": self.num_adds,
+        }
+        known = {name: str(value) for name, value in tags.items() if value is not None}
+        return CheckpointMetadata(self.version, known)
 
     @property
     def actions(self) -> tuple[Action, ...]:

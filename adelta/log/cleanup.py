@@ -1,0 +1,269 @@
+"""Deletes what has expired in a log (PROTOCOL.md, "Metadata Cleanup").
+
+Guarantees:
+
+* A version that was the latest at some time after the cutoff reads afterwards as before, and its
+  time is told as before.
+* The checkpoint that the log then begins with has been opened, and its sidecars seen, before
+  anything that it stands for is deleted. One that is damaged is passed over for an earlier one.
+* Wherever a clean-up is broken off, the table reads as before. Two at once do no harm.
+* Nothing that is younger than an hour is touched, whatever the retention: a writer that is based on
+  an old version must not find the next one free again.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adelta._concurrency import in_thread, map_concurrent
+from adelta.errors import InvalidTableError, MissingCheckpointPartError
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.checkpoint.v2 import V2Manifest
+from adelta.kernel.log_cleanup import LogCleanup, day_of, plan_cleanup, unreferenced_sidecars
+from adelta.kernel.log_path import (
+    LOG_DIR,
+    SIDECAR_DIR,
+    STAGED_DIR,
+    LogFileKind,
+    LogPath,
+    checkpoint_path,
+    parse_log_path,
+    sidecar_path,
+)
+from adelta.kernel.log_segment import complete_checkpoints
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_properties import TableProperties
+from adelta.log.checkpoint_reader import CheckpointReader
+from adelta.log.checkpoint_writer import write_manifest
+from adelta.log.listing import list_log, list_log_until
+from adelta.log.time_travel import in_commit_timestamp_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adelta.kernel.log_segment import CheckpointFiles
+    from adelta.log.state import LogState
+    from adelta.storage.object_store import ObjectStore
+
+__all__ = ["CleanedLog", "clean_expired", "clean_log"]
+
+_log = logging.getLogger("adelta.log")
+
+_LEAST_AGE_MS = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedLog:
+    """What has been deleted, or would be.
+
+    Commits that were the latest before `cutoff_ms` have expired. `first_version` is the oldest
+    version that is then kept; None where nothing has expired. `sidecars` are paths.
+    """
+
+    cutoff_ms: int
+    first_version: int | None = None
+    files: tuple[LogPath, ...] = ()
+    sidecars: tuple[str, ...] = ()
+    sidecar_bytes: int = 0
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """All of it by path, in the order of deletion."""
+        return (*(file.path for file in self.files), *self.sidecars)
+
+    def count(self, *kinds: LogFileKind) -> int:
+        """How many files of some kinds there are."""
+        return sum(file.kind in kinds for file in self.files)
+
+
+async def clean_expired(state: LogState, now_ms: int) -> CleanedLog | None:
+    """Clean up after a checkpoint, where the table wants that; None where it does not.
+
+    Raises:
+        InvalidTableError: the log is damaged.
+        StorageError: the store refused or failed.
+    """
+    if not TableProperties.parse(state.metadata.configuration).enable_expired_log_cleanup:
+        return None
+    return await clean_log(state, now_ms, sweep=False)
+
+
+async def clean_log(
+    state: LogState,
+    now_ms: int,
+    *,
+    retention_ms: int | None = None,
+    dry_run: bool = False,
+    sweep: bool = True,
+) -> CleanedLog:
+    """Delete what has expired after `retention_ms`, by default the table's own retention.
+
+    `state` is the latest one. Sidecars are looked at where a checkpoint is deleted, or to `sweep`.
+
+    Raises:
+        InvalidTableError: the log is damaged.
+        StorageError: the store refused or failed.
+    """
+    store = state.store
+    configuration = TableConfiguration(state.protocol, state.metadata)
+    if retention_ms is None:
+        retention_ms = configuration.properties.log_retention_ms
+    cutoff_ms = min(day_of(now_ms - retention_ms), now_ms - _LEAST_AGE_MS)
+    files = await list_log_until(store, cutoff_ms)
+    found = await _plan(state, configuration, files, cutoff_ms)
+    gone: tuple[LogPath, ...] = ()
+    first_version = None
+    if found is not None:
+        plan, reader = found
+        first_version = plan.first.version
+        gone = plan.files + await _staged_until(store, plan.first.version)
+        if gone and not dry_run:
+            if configuration.supports_v2_checkpoints:
+                await _leave_sign(store, plan.first, reader, files)
+            await store.delete([file.path for file in plan.commits])
+            await store.delete([f.path for f in gone if f.kind is not LogFileKind.COMMIT])
+    sidecars: dict[str, int] = {}
+    if sweep or any(file.is_checkpoint for file in gone):
+        sidecars = await _unreferenced(store, frozenset(file.path for file in gone), now_ms)
+        if not dry_run:
+            await store.delete(sidecars)
+    return CleanedLog(cutoff_ms, first_version, gone, tuple(sidecars), sum(sidecars.values()))
+
+
+async def _plan(
+    state: LogState, configuration: TableConfiguration, files: Sequence[LogPath], cutoff_ms: int
+) -> tuple[LogCleanup, CheckpointReader] | None:
+    """What may go, and the opened checkpoint that the log then begins with."""
+    unusable: frozenset[str] = frozenset()
+    newest: int | None = None
+    while True:
+        plan = await in_thread(
+            plan_cleanup,
+            files,
+            cutoff_ms,
+            protected_before=configuration.protected_before,
+            unusable=unusable,
+            newest=newest,
+        )
+        if plan is None or not plan.files:
+            return None
+        version = plan.first.version
+        if await _is_younger(state, configuration, version, cutoff_ms):
+            newest = version - 1
+            continue
+        try:
+            return plan, await _opened(state.store, plan.first)
+        except InvalidTableError as error:
+            _log.warning("%s: nothing can be cleaned up behind %s", state.root, error)
+            unusable |= {file.path for file in plan.first.files}
+
+
+async def _is_younger(
+    state: LogState, configuration: TableConfiguration, version: int, cutoff_ms: int
+) -> bool:
+    """Whether a version is younger than the cutoff by its in-commit timestamp."""
+    if not configuration.in_commit_timestamps_enabled:
+        return False
+    since = configuration.in_commit_timestamp_enablement
+    if since is not None and version < since[0]:
+        return False
+    return await in_commit_timestamp_ms(state.store, version) > cutoff_ms
+
+
+async def _opened(store: ObjectStore, checkpoint: CheckpointFiles) -> CheckpointReader:
+    """The checkpoint, proved to be all there.
+
+    Raises:
+        InvalidTableError: it is not, or it is damaged.
+    """
+    reader = await CheckpointReader.open(store, checkpoint)
+    path = checkpoint.files[0].path
+    if reader.protocol is None or reader.metadata is None:
+        raise InvalidTableError(f"{path}, which has no protocol or no metadata")
+    if reader.sidecars:
+        present = await _sidecars(store)
+        for sidecar in reader.sidecars:
+            found = present.get(sidecar_path(decode_path(sidecar.path)))
+            if found is None or (sidecar.size_in_bytes and found[0] != sidecar.size_in_bytes):
+                raise InvalidTableError(f"{path}, whose sidecar {sidecar.path[:200]} is not there")
+    return reader
+
+
+async def _sidecars(store: ObjectStore) -> dict[str, tuple[int, int]]:
+    """The size, and the time of writing, of every sidecar by its path."""
+    return {
+        meta.path: (meta.size, meta.last_modified_ms)
+        async for page in store.list(SIDECAR_DIR)
+        for meta in page
+    }
+
+
+async def _staged_until(store: ObjectStore, version: int) -> tuple[LogPath, ...]:
+    found = [
+        parse_log_path(meta.path, meta.size, meta.last_modified_ms)
+        async for page in store.list(STAGED_DIR)
+        for meta in page
+    ]
+    return tuple(file for file in found if file is not None and file.version <= version)
+
+
+async def _leave_sign(
+    store: ObjectStore,
+    first: CheckpointFiles,
+    reader: CheckpointReader,
+    files: Sequence[LogPath],
+) -> None:
+    """A copy of the V2 checkpoint under a classic name, for readers that know no others.
+
+    With version 0 gone they would find no protocol, and could not say why they cannot read on.
+    """
+    path = checkpoint_path(first.version)
+    named_v2 = first.kind is LogFileKind.UUID_CHECKPOINT
+    if not named_v2 or not reader.sidecars or any(file.path == path for file in files):
+        return
+    assert reader.protocol is not None
+    assert reader.metadata is not None
+    manifest = V2Manifest(
+        version=first.version,
+        protocol=reader.protocol,
+        metadata=reader.metadata,
+        transactions=tuple(await reader.set_transactions()),
+        domains=tuple(await reader.domain_metadata()),
+        sidecars=reader.sidecars,
+    )
+    await write_manifest(store, manifest, path)
+
+
+async def _unreferenced(store: ObjectStore, gone: frozenset[str], now_ms: int) -> dict[str, int]:
+    """The sidecars that may go, with their sizes, once the files `gone` have gone."""
+    present = await _sidecars(store)  # before the log: what a later checkpoint names is younger
+    written = {path: when_ms for path, (_, when_ms) in present.items()}
+    if not unreferenced_sidecars(written, frozenset(), now_ms):
+        return {}
+    log = [file for file in await list_log(store) if file.path not in gone]
+
+    async def named(checkpoint: CheckpointFiles) -> list[str]:
+        try:
+            reader = await CheckpointReader.open(store, checkpoint)
+        except MissingCheckpointPartError:
+            return []  # deleted since it was listed
+        return [sidecar_path(decode_path(sidecar.path)) for sidecar in reader.sidecars]
+
+    checkpoints = [
+        c for c in complete_checkpoints(log) if c.kind is not LogFileKind.MULTI_PART_CHECKPOINT
+    ]
+    try:
+        names = await map_concurrent(named, checkpoints, limit=store.concurrency)
+    except InvalidTableError as error:
+        _log.warning(
+            "%s/%s: its sidecars stay, since a checkpoint does not tell which ones it needs: %s",
+            store.uri,
+            LOG_DIR,
+            error,
+        )
+        return {}
+    referenced = frozenset(name for several in names for name in several)
+    free = unreferenced_sidecars(written, referenced, now_ms)
+    return {path: present[path][0] for path in free}

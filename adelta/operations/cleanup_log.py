@@ -1,0 +1,91 @@
+"""Clean-up of the log: old commits and checkpoints, and what belongs to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+from adelta.errors import InvalidOptionError
+from adelta.kernel.history import from_ms
+from adelta.kernel.log_path import LogFileKind
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.log.cleanup import clean_log
+from adelta.table import latest_state
+
+if TYPE_CHECKING:
+    from adelta.table import Table
+
+__all__ = ["LogCleanupMetrics", "cleanup_log"]
+
+_CHECKPOINTS = (
+    LogFileKind.CLASSIC_CHECKPOINT,
+    LogFileKind.MULTI_PART_CHECKPOINT,
+    LogFileKind.UUID_CHECKPOINT,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogCleanupMetrics:
+    """What was deleted; with `dry_run`, what would have been.
+
+    `cutoff` is the moment before which history has expired: versions that were the latest at some
+    time after it can still be read. `first_version` is the oldest version that the log then begins
+    with, None where nothing has expired. The numbers are of files; `num_checkpoint_files` counts
+    parts one by one. `paths` are relative to the table, in the order of deletion.
+    """
+
+    cutoff: datetime
+    first_version: int | None
+    num_commits: int
+    num_checkpoint_files: int
+    num_checksums: int
+    num_compactions: int
+    num_sidecars: int
+    num_bytes: int
+    dry_run: bool
+    paths: tuple[str, ...] = ()
+
+    @property
+    def num_files(self) -> int:
+        """How many files there are in all."""
+        return len(self.paths)
+
+
+async def cleanup_log(
+    table: Table, *, retention: timedelta | None = None, dry_run: bool = False
+) -> LogCleanupMetrics:
+    """Delete commits, checkpoints and their like that the table's history no longer needs.
+
+    History is kept for `retention`, by default for the table's `delta.logRetentionDuration`, and
+    then until the end of the day (UTC). What lies before the newest checkpoint of that time goes.
+    Checkpoints do this by themselves where `delta.enableExpiredLogCleanup` is not false.
+
+    Writers that have worked on an old version for longer than `retention` may commit again what
+    others did meanwhile: make it longer than any transaction takes. An hour is kept in any case.
+
+    Raises:
+        InvalidOptionError: `retention` is negative.
+        TableNotFoundError: there is no table.
+        UnsupportedFeatureError: the table needs a feature that adelta does not have.
+        InvalidTableError: the log is damaged.
+        StorageError: the store refused or failed.
+    """
+    if retention is not None and retention < timedelta(0):
+        raise InvalidOptionError(f"retention is {retention}; it cannot be negative")
+    state = await latest_state(table)
+    TableConfiguration(state.protocol, state.metadata).check_writable(table.uri)
+    kept_ms = None if retention is None else retention // timedelta(milliseconds=1)
+    cleaned = await clean_log(state, table._clock.now_ms(), retention_ms=kept_ms, dry_run=dry_run)
+    return LogCleanupMetrics(
+        cutoff=from_ms(cleaned.cutoff_ms),
+        first_version=cleaned.first_version,
+        num_commits=cleaned.count(LogFileKind.COMMIT, LogFileKind.STAGED_COMMIT),
+        num_checkpoint_files=cleaned.count(*_CHECKPOINTS),
+        num_checksums=cleaned.count(LogFileKind.CHECKSUM),
+        num_compactions=cleaned.count(LogFileKind.COMPACTION),
+        num_sidecars=len(cleaned.sidecars),
+        num_bytes=sum(file.size for file in cleaned.files) + cleaned.sidecar_bytes,
+        dry_run=dry_run,
+        paths=cleaned.paths,
+    )
