@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidUseError, SchemaMismatchError
+from adelta.parquet.abortable import Abortable
 from adelta.parquet.encoder import Encoder
 from adelta.parquet.options import WriterOptions
 from adelta.parquet.row_shape import check_shape
@@ -29,8 +30,6 @@ from adelta.parquet.upload import Upload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from types import TracebackType
-    from typing import Self
 
     import pyarrow.parquet as pq
 
@@ -58,7 +57,7 @@ class _State(enum.Enum):
     ABORTED = "aborted"
 
 
-class ParquetObjectWriter:
+class ParquetObjectWriter(Abortable):
     """Writes one Parquet object batch by batch; used by one task at a time.
 
     As an async context manager it closes at the end of the block, and aborts where the block
@@ -210,20 +209,8 @@ class ParquetObjectWriter:
             await self._upload.cancel()
             await in_thread(self._encoder.discard)
 
-    async def __aenter__(self) -> Self:
-        """The writer itself."""
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Close the file, or abort it where the block failed."""
-        if exc_type is not None:
-            await self.abort()
-        elif self._state is _State.OPEN:
+    async def _leave(self) -> None:
+        if self._state is _State.OPEN:
             await self.close()
 
     def _check_open(self) -> None:

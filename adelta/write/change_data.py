@@ -15,12 +15,10 @@ import pyarrow as pa
 from adelta._clock import SYSTEM_CLOCK
 from adelta.kernel.actions.file_actions import AddCDCFile
 from adelta.kernel.table_features import CHANGE_TYPE
+from adelta.parquet.abortable import Abortable
 from adelta.write.data_files import DataFileWriter
 
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
-
     from adelta._clock import Clock
     from adelta.storage.object_store import ObjectStore
     from adelta.write.spec import WriteSpec
@@ -36,7 +34,7 @@ POSTIMAGE: Final = "update_postimage"
 DELETE: Final = "delete"
 
 
-class ChangeDataWriter:
+class ChangeDataWriter(Abortable):
     """Writes changed rows into files below `_change_data`; used by one task at a time.
 
     As an async context manager it deletes what it has written where the block fails.
@@ -75,17 +73,3 @@ class ChangeDataWriter:
     async def abort(self) -> None:
         """Delete everything that was written."""
         await self._writer.abort()
-
-    async def __aenter__(self) -> Self:
-        """The writer itself."""
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Delete what was written where the block failed."""
-        if exc_type is not None:
-            await self.abort()

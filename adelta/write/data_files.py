@@ -23,6 +23,7 @@ from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import StorageError
 from adelta.kernel.actions.file_actions import AddFile, encode_path
 from adelta.kernel.partition import partition_directory
+from adelta.parquet.abortable import Abortable
 from adelta.parquet.statistics import StatisticsCollector
 from adelta.parquet.upload import STREAM_FROM_BYTES
 from adelta.parquet.writer import ParquetObjectWriter
@@ -31,8 +32,6 @@ from adelta.write.partitioner import PartitionedRows, split_by_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from types import TracebackType
-    from typing import Self
 
     from adelta._clock import Clock
     from adelta.storage.object_store import ObjectStore
@@ -76,7 +75,7 @@ class OpenFile:
         return self.writer.buffered_bytes + (encoded if encoded < STREAM_FROM_BYTES else 0)
 
 
-class DataFileWriter:
+class DataFileWriter(Abortable):
     """Writes rows into the files of their partitions; used by one task at a time.
 
     As an async context manager it deletes what it has written where the block fails.
@@ -127,20 +126,6 @@ class DataFileWriter:
         self._open.clear()
         await discard_data_files(self._store, self._paths)
         self._done = []
-
-    async def __aenter__(self) -> Self:
-        """The writer itself."""
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Delete what was written where the block failed."""
-        if exc_type is not None:
-            await self.abort()
 
     async def _take(self, values: tuple[str | None, ...], rows: pa.RecordBatch | pa.Table) -> None:
         """Put rows into the file of their partition."""
