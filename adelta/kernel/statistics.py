@@ -52,7 +52,6 @@ _BOUNDED = (
     t.TIMESTAMP_NTZ,
     t.STRING,
 )
-_NOT_IN_FILES = (t.VOID, t.VARIANT)
 _ALL = -1
 _SPACES = " \t\r\n"
 _LAST_ASCII = "\x7f"
@@ -126,7 +125,7 @@ def stats_leaves(
     found: list[tuple[str, ...]] = []
     for (path, field), (physical_path, _) in zip(leaf_fields(schema), physical, strict=True):
         folded = tuple(step.lower() for step in path)
-        if folded[0] in partitions or field.type in _NOT_IN_FILES:
+        if folded[0] in partitions or field.type == t.VOID:
             continue
         if wanted is not None:
             if any(folded[: len(prefix)] == prefix for prefix in wanted):

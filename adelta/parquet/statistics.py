@@ -55,7 +55,8 @@ class StatisticsCollector:
 
     Args:
         schema: the schema that every batch has.
-        leaves: paths, by struct field names, of the columns wanted: anything but structs.
+        leaves: paths, by struct field names, of the columns wanted: anything but structs, unless
+            they are marked as the storage of an extension type.
         bounded: those of `leaves` that get `min` and `max` too. By default every one whose type is
             a number, a decimal, a date, a time, a timestamp or a text.
 
@@ -124,10 +125,14 @@ class StatisticsCollector:
                     f"{data_type}, no struct"
                 )
             below = parent.parts.setdefault(step, _Struct(index))
-            assert isinstance(below, _Struct)  # a leaf is never a struct, by the check below
+            if not isinstance(below, _Struct):
+                raise InvalidOptionError(
+                    f"statistics are asked for {_text(path)} and for {_text(path[:depth])} as a "
+                    "whole; choose one of these"
+                )
             parent, fields = below, [data_type.field(i) for i in range(data_type.num_fields)]
         index, data_type = _child(fields, path, path[-1])
-        if pa.types.is_struct(data_type):
+        if pa.types.is_struct(data_type) and not _is_extension(fields[index]):
             raise InvalidOptionError(
                 f"statistics are asked for {_text(path)}, which is a struct: name its fields"
             )
@@ -138,6 +143,10 @@ class StatisticsCollector:
                 "compared"
             )
         parent.parts[path[-1]] = _Leaf(index, has_bounds)
+
+
+def _is_extension(field: pa.Field[Any]) -> bool:
+    return b"ARROW:extension:name" in (field.metadata or {})
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 import deltalake
+import orjson
 import pyarrow as pa
 import pytest
 
@@ -158,6 +159,23 @@ async def test_a_table_that_shreds_variants_takes_whole_ones_as_well() -> None:
     await set_properties(table, {"delta.enableVariantShredding": "false"})
     await write_table(table, pa.table({"id": [1], "v": as_json(["[1]"])}))
     assert await values(table) == ["[1]"] * 2
+
+
+async def test_nulls_are_counted_and_nothing_is_said_of_bounds() -> None:
+    """B10-08: a struct that holds a variant is a struct, and the variant is a leaf."""
+    inner = StructType((StructField("w", VARIANT), StructField("x", LONG)))
+    table = await new_table(StructType((*SCHEMA, StructField("s", inner))))
+    kind = pa.struct([("w", pa.struct(BINARY)), ("x", pa.int64())])
+    nested = pa.array([{"w": None, "x": 1}, None, {"w": ONE, "x": 2}], kind)
+    data = pa.table({"id": [1, 2, 3], "v": as_json(["1", None, "null"]), "s": nested})
+    await write_table(table, data)
+    ((stats,),) = (await (await table.snapshot()).files(columns=["stats"])).to_pydict().values()
+    assert orjson.loads(stats) == {
+        "numRecords": 3,
+        "minValues": {"id": 1, "s": {"x": 1}},
+        "maxValues": {"id": 3, "s": {"x": 2}},
+        "nullCount": {"id": 0, "v": 1, "s": {"w": 2, "x": 1}},
+    }
 
 
 async def test_a_table_cannot_be_partitioned_by_variants() -> None:
