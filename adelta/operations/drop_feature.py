@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
-from adelta._concurrency import in_thread
+from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.table_configuration import TableConfiguration
@@ -42,15 +42,18 @@ from adelta.operations.staging import (
     stage_cleaned,
     stage_domain,
 )
+from adelta.read.data_files import open_data_file
 from adelta.table import Table, latest_state
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.table_features import TableFeature
 
 __all__ = ["drop_feature"]
 
+_FOOTERS_AT_ONCE = 32
 _BARRIER = 3  # checkpoints: a reader that cannot use one of them may try two earlier ones
 
 
@@ -151,20 +154,35 @@ class _Dropping:
         ) as (tx, _):
             before = TableConfiguration(tx.protocol, tx.metadata)
             files = await (read_set(tx, None) if removal.exclusive else live_files(tx))
-            every = removal.all_files(TableState(before.protocol, before.metadata))
             marked = await in_thread(_with_values, files, *removal.cleared)
-            moved = files if every else await in_thread(_with_values, files, removal.column)
+            moved = await self._to_be_moved(files, TableState(before.protocol, before.metadata))
             cleaned = removal.cleaned(before.metadata)
             if cleaned != before.metadata:
                 stage_cleaned(tx, cleaned)
             if removal.domains is None:
                 for domain in await read_domains(tx):
                     stage_domain(tx, domain, None)
-            if moved.num_files:
-                await move_rows(tx, self.table._roots, before, list(moved.rows()))
+            if moved:
+                await move_rows(tx, self.table._roots, before, moved)
             if marked.num_files:
                 cleared: dict[str, Any] = dict.fromkeys(removal.cleared)
                 add_again(tx, (replace(file, **cleared) for file in marked.rows()))
+
+    async def _to_be_moved(self, files: FileSet, state: TableState) -> list[AddFile]:
+        """Those of `files` whose rows have to be written anew."""
+        removal, clean = self.removal, self.removal.clean
+        if not removal.all_files(state):
+            return list((await in_thread(_with_values, files, removal.column)).rows())
+        every = list(files.rows())
+        if clean is None:
+            return every
+
+        async def is_clean(file: AddFile) -> bool:
+            opened_file = await open_data_file(self.table._roots, file)
+            return clean(opened_file.schema, state)
+
+        done = await map_concurrent(is_clean, every, limit=_FOOTERS_AT_ONCE)
+        return [file for file, is_done in zip(every, done, strict=True) if not is_done]
 
     async def _barrier(self) -> None:
         async with self.table.transaction("Empty Commit") as tx:

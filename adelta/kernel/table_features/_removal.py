@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import pyarrow as pa
+
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.table_state import TableState
 
@@ -42,7 +44,8 @@ class Removal:
         cleaned: the metadata without what uses the feature.
         column: a column of file actions that has a value where the file's rows need the feature,
             and so have to be written anew.
-        all_files: whether the rows of every file have to be.
+        all_files: whether the rows of every file have to be, but for those that are `clean`.
+        clean: whether a file with this schema needs no rewriting.
         cleared: columns of file actions that become null, while the files stay.
         domains: the domain metadata that go together with the feature; None for all that are left.
         forgotten: the properties that go together with the feature.
@@ -58,6 +61,7 @@ class Removal:
     cleaned: Callable[[Metadata], Metadata] = field(default=_unchanged, hash=False)
     column: str | None = None
     all_files: Callable[[TableState], bool] = field(default=_never, hash=False)
+    clean: Callable[[pa.Schema, TableState], bool] | None = field(default=None, hash=False)
     cleared: tuple[str, ...] = ()
     domains: tuple[str, ...] | None = ()
     forgotten: tuple[str, ...] = ()

@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adelta.kernel.schema.arrow import to_arrow_schema
+from adelta.kernel.schema.conform import find_fields
 from adelta.kernel.schema.json import schema_to_string
-from adelta.kernel.schema.names import without_field_metadata
+from adelta.kernel.schema.names import as_nullable, physical_schema, without_field_metadata
 from adelta.kernel.schema.widening import TYPE_CHANGES_KEY
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature, has_field_metadata
 from adelta.kernel.table_features._removal import Removal, unset
+from adelta.kernel.table_features.column_mapping import COLUMN_MAPPING_MODE
 from adelta.kernel.table_properties import Property, parse_boolean
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.table_state import TableState
 
@@ -36,6 +41,18 @@ def _cleaned(metadata: Metadata) -> Metadata:
     return replace(rest, schema_string=schema_to_string(schema))
 
 
+def _clean(file: pa.Schema, state: TableState) -> bool:
+    """Whether a file holds its columns in the types of now."""
+    mode = COLUMN_MAPPING_MODE.read(state.configuration)
+    wanted = as_nullable(physical_schema(state.schema, mode))
+    found = find_fields(list(file), state.schema.fields, mode)
+    now = to_arrow_schema(wanted)
+    return all(
+        place is None or file.field(place).type.equals(field.type)
+        for place, field in zip(found, now, strict=True)
+    )
+
+
 TYPE_WIDENING = TableFeature(
     name="typeWidening",
     kind=FeatureKind.READER_WRITER,
@@ -50,6 +67,7 @@ TYPE_WIDENING = TableFeature(
         "REORG",
         cleaned=_cleaned,
         all_files=_used,  # no action tells whether its file was written before a change of types
+        clean=_clean,
         protects_history=True,
         used=_used,
     ),
