@@ -46,9 +46,12 @@ class CommitCoordinator(Protocol):
         """Try to make `data` the commit of `version`.
 
         `transaction_id` is the `txnId` that stands in `data`: a lost answer is cleared up by it.
+        Whatever it raises, certainly nothing was committed.
 
         Raises:
-            StorageError: the store refused; certainly nothing was written.
+            InvalidTableError: log and coordinator contradict each other.
+            InvalidOptionError: the options do not say how writers are kept apart.
+            StorageError: the store refused.
         """
         ...
 

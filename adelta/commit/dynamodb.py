@@ -39,6 +39,7 @@ from adelta.errors import (
     MissingCommitError,
     ObjectExistsError,
     ObjectNotFoundError,
+    PermissionDeniedError,
     StorageError,
 )
 from adelta.kernel.log_path import (
@@ -287,13 +288,22 @@ class DynamoDbCoordinator:
 
         Raises:
             InvalidTableError: its bytes are nowhere.
+            PermissionDeniedError: only those who may write to the table can complete it.
             StorageError: it cannot be completed.
         """
         found = False
         for entry in await self._last_entries():
-            if not entry.complete:
+            if entry.complete:
+                continue
+            try:
                 await self._complete(entry)
-                found = True
+            except PermissionDeniedError as error:
+                raise PermissionDeniedError(
+                    f"{self._store.uri}: {entry.file_name} is committed, but the writer has not "
+                    f"put it in the log, nor may you: let someone open the table who may write to "
+                    f"it ({error})"
+                ) from error
+            found = True
         return found
 
     async def _complete(self, entry: _Entry) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import random
 import time
 from contextlib import AsyncExitStack, suppress
@@ -64,6 +65,9 @@ _DENIED = frozenset(
     }
 )
 _UNSENT = ("EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError")
+
+
+_kept: list[_Client] = []  # that collecting would close in the wrong loop, or process
 
 
 class _RefusedError(StorageError):
@@ -156,6 +160,7 @@ class DynamoTable:
         self._session: Any = None
         self._clients: list[_Client] = []  # those with older keys may have requests under way
         self._lock = anyio.Lock()
+        self._bound: tuple[int, asyncio.AbstractEventLoop] | None = None
 
     def __repr__(self) -> str:
         return f"DynamoTable({self.name!r})"
@@ -346,10 +351,10 @@ class DynamoTable:
     async def _connected(self) -> _Client:
         """A client with the keys of now, for the running loop."""
         access = await self._provider.current()
-        loop = asyncio.get_running_loop()
+        self._bind()
         async with self._lock:
             newest = self._clients[-1] if self._clients else None
-            if newest is None or newest.access is not access or newest.loop is not loop:
+            if newest is None or newest.access is not access:
                 newest = await self._open_client(access)
                 self._clients.append(newest)
                 if len(self._clients) > 2:
@@ -382,10 +387,18 @@ class DynamoTable:
             ),
         )
         api = await stack.enter_async_context(made)
-        return _Client(api, access, asyncio.get_running_loop(), stack)
+        return _Client(api, access, stack)
+
+    def _bind(self) -> None:
+        """Begin anew in another loop, or in a forked child: clients belong to where they began."""
+        here = (os.getpid(), asyncio.get_running_loop())
+        if self._bound != here:
+            _kept.extend(self._clients)
+            self._clients, self._lock, self._bound = [], anyio.Lock(), here
 
     async def aclose(self) -> None:
         """Give back the connections. Calling it again does nothing."""
+        self._bind()
         async with self._lock:
             while self._clients:
                 await self._clients.pop().aclose()
@@ -393,11 +406,10 @@ class DynamoTable:
 
 @dataclass(frozen=True, slots=True)
 class _Client:
-    """A client of aiobotocore, the keys that it was made with, and the loop that it works in."""
+    """A client of aiobotocore, and the keys that it was made with."""
 
     api: Any
     access: Access
-    loop: asyncio.AbstractEventLoop
     stack: AsyncExitStack
 
     async def aclose(self) -> None:

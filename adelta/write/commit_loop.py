@@ -19,7 +19,7 @@ import anyio
 
 from adelta._concurrency import in_thread
 from adelta.commit.coordinator import Committed, Lost, Unknown
-from adelta.errors import AdeltaError, CommitConflictError, StorageError
+from adelta.errors import AdeltaError, CommitConflictError
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.conflict_checker import rebase
 from adelta.kernel.transaction.isolation import IsolationLevel, effective_level
@@ -194,16 +194,16 @@ async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> Non
         each.begin_attempt(version, staged.transaction_id)
     try:
         outcome = await leader.coordinator.commit(version, data, staged.transaction_id)
-        if isinstance(outcome, Committed):
-            decode = partial(decode_commit, version, data, outcome.timestamp_ms)
-            mine = decode() if _is_small(group) else await in_thread(decode)
-            _settle(group, mine)
-            recent.note(leader.state, [mine])
-            return
-    except StorageError:
+    except AdeltaError:  # a coordinator that raises has not committed
         for each in group:
             each.in_doubt = False
         raise
+    if isinstance(outcome, Committed):
+        decode = partial(decode_commit, version, data, outcome.timestamp_ms)
+        mine = decode() if _is_small(group) else await in_thread(decode)
+        _settle(group, mine)
+        recent.note(leader.state, [mine])
+        return
     for each in group:
         if isinstance(outcome, Unknown):
             each.settle_doubt(outcome.cause)

@@ -311,7 +311,7 @@ async def test_a_reader_who_cannot_complete_a_commit_is_told_so(place: Place) ->
         async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
             raise PermissionDeniedError("you may not write here")
 
-    with pytest.raises(PermissionDeniedError):
+    with pytest.raises(PermissionDeniedError, match=r"000\.json is committed.*may not write here"):
         await place.coordinator(ReadOnly(place.store)).recover()
 
 

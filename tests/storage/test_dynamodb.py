@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -88,11 +89,23 @@ async def test_a_table_that_is_not_there_is_made_by_the_first_put_and_said(
         await table.aclose()
 
 
-async def test_one_loop_after_another_uses_the_table(table: DynamoTable) -> None:
-    """What `aclose` gave back is opened again."""
+async def test_what_was_given_back_is_opened_again(table: DynamoTable) -> None:
     await table.put_new({"place": "p", "name": "a"})
     await table.aclose()
     assert await table.get("p", "a") is not None
+
+
+def test_one_loop_after_another_uses_the_table(dynamo_server: DynamoServer) -> None:
+    options = parse_dynamo_options({**KEYS, **dynamo_server.storage_options()}, {})
+    table = DynamoTable(options, partition="place", sort="name")
+
+    async def put(name: str) -> bool:
+        return await table.put_new({"place": "p", "name": name})
+
+    for name in "abc":
+        assert asyncio.run(put(name))
+    asyncio.run(table.aclose())
+    asyncio.run(table.aclose())
 
 
 async def test_a_server_that_is_not_there_is_a_storage_error() -> None:
