@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pyarrow as pa
+
+from adelta.log.commit_reader import read_commit
+from adelta.log.state import LogState, load_state
+from adelta.storage.memory import MemoryStore
+from adelta.write.recent_commits import RecentCommits
+from tests.support.builders import TableBuilder
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+async def table(commits: int) -> tuple[MemoryStore, list[LogState]]:
+    store = MemoryStore()
+    builder = await TableBuilder.create(SCHEMA, store=store)
+    for number in range(commits):
+        await builder.commit(builder.add(f"{number}.parquet"))
+    return store, [await load_state(store, version=v) for v in range(commits + 1)]
+
+
+def versions(recent: RecentCommits, state: LogState) -> list[int] | None:
+    known = recent.after(state)
+    return None if known is None else [commit.decoded.version for commit in known]
+
+
+async def test_what_is_known_follows_any_state_without_a_gap() -> None:
+    store, states = await table(5)
+    recent = RecentCommits()
+    assert versions(recent, states[0]) == []
+    recent.note(states[1], [await read_commit(store, 2), await read_commit(store, 3)])
+    assert versions(recent, states[0]) is None, "version 1 is not known"
+    assert versions(recent, states[1]) == [2, 3]
+    assert versions(recent, states[2]) == [3]
+    assert versions(recent, states[5]) == [], "the state is newer than what is known"
+
+
+async def test_commits_that_are_met_again_are_kept_once() -> None:
+    store, states = await table(4)
+    recent = RecentCommits()
+    for first in (1, 2, 1):
+        recent.note(states[first - 1], [await read_commit(store, v) for v in (first, first + 1)])
+    assert versions(recent, states[0]) == [1, 2, 3]
+
+
+async def test_after_a_gap_only_what_follows_it_is_kept() -> None:
+    store, states = await table(5)
+    recent = RecentCommits()
+    recent.note(states[0], [await read_commit(store, 1)])
+    recent.note(states[3], [await read_commit(store, 4)])
+    assert versions(recent, states[0]) is None
+    assert versions(recent, states[3]) == [4]
+
+
+async def test_a_table_of_another_id_is_another_table() -> None:
+    store, states = await table(2)
+    other, others = await table(2)
+    recent = RecentCommits()
+    recent.note(states[0], [await read_commit(store, 1)])
+    assert versions(recent, others[0]) == []
+    recent.note(others[0], [await read_commit(other, 1)])
+    assert versions(recent, states[0]) == []
+    assert versions(recent, others[0]) == [1]
