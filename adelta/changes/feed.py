@@ -261,7 +261,7 @@ class _Feed:
             if found is None:
                 raise InvalidTableError(
                     f"{self._roots.store.uri}: version {commit.version} removes {remove.path}, "
-                    "which was not in the table; the log is damaged"
+                    "which was not in the table; the log is damaged: fsck says in what"
                 )
             known.append(found)
         return known

@@ -36,11 +36,13 @@ __all__ = [
     "MOST_DOMAINS",
     "MOST_TRANSACTIONS",
     "SIZE_BOUNDARIES",
+    "FileCounts",
     "FileFacts",
     "FileSizeHistogram",
     "VersionChecksum",
     "advanced",
     "decode",
+    "decode_counts",
     "differences",
     "encode",
     "nothing",
@@ -124,6 +126,25 @@ class VersionChecksum:
     num_deletion_vectors: int | None = None
     file_sizes: FileSizeHistogram | None = None
     deleted_record_counts: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileCounts:
+    """All that the checksums of old writers state, which tell neither protocol nor metadata."""
+
+    num_files: int
+    table_size_bytes: int
+
+
+def decode_counts(data: bytes) -> FileCounts | None:
+    """What an old writer's checksum states; None where it is of another form, or damaged."""
+    try:
+        raw = orjson.loads(data)
+        if not isinstance(raw, dict) or not raw.keys().isdisjoint({"metadata", "protocol"}):
+            return None
+        return FileCounts(_count(raw["numFiles"]), _count(raw["tableSizeBytes"]))
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def decode(data: bytes, source: str) -> VersionChecksum:
@@ -452,10 +473,15 @@ _NAMES: Mapping[str, str] = {
 }
 
 
-def differences(stated: VersionChecksum, found: VersionChecksum) -> tuple[str, ...]:
-    """Where two checksums of one version disagree, in words; what one of them leaves out agrees."""
+def differences(
+    stated: VersionChecksum | FileCounts, found: VersionChecksum | FileCounts
+) -> tuple[str, ...]:
+    """Where two checksums of one version disagree, in words; what one of them leaves out agrees.
+
+    Both are of the same form.
+    """
     told = []
-    for field in fields(VersionChecksum):
+    for field in fields(stated):
         one, other = getattr(stated, field.name), getattr(found, field.name)
         if one is None or other is None or one == other:
             continue

@@ -5,7 +5,9 @@ For opening, whatever is wrong with a checksum file means doing without it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
 
 from adelta._concurrency import in_thread
 from adelta.errors import ChecksumMismatchError, InvalidTableError, ObjectNotFoundError
@@ -13,6 +15,8 @@ from adelta.kernel import checksum
 from adelta.kernel.log_path import checksum_path
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from adelta.kernel.checksum import VersionChecksum
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
@@ -53,10 +57,18 @@ async def verify_checksum(state: LogState) -> bool:
         ChecksumMismatchError: they do not agree.
         InvalidTableError: the checksum, or a checkpoint, is damaged.
     """
-    stated = await read_checksum(state.store, state.version)
-    if stated is None:
+    path = checksum_path(state.version)
+    try:
+        data = await state.store.get(path)
+    except ObjectNotFoundError:
         return False
     files = (await state.files_matching(columns=("size", "deletion_vector"))).table
+    counts = await in_thread(checksum.decode_counts, data)
+    if counts is not None:
+        found_counts = checksum.FileCounts(files.num_rows, _sum(files.column("size")))
+        _compare(state, checksum.differences(counts, found_counts))
+        return True
+    stated = await in_thread(checksum.decode, data, path)
     protocol, metadata = await state.logged()
     transactions = (await state.set_transactions()).values()
     domains = (await state.domain_metadata()).values()
@@ -70,10 +82,18 @@ async def verify_checksum(state: LogState) -> bool:
         in_commit_timestamp=state.in_commit_timestamp_ms,
         size_boundaries=stated.file_sizes.boundaries if stated.file_sizes else (),
     )
-    told = checksum.differences(stated, found)
+    _compare(state, checksum.differences(stated, found))
+    return True
+
+
+def _sum(sizes: pa.ChunkedArray[Any]) -> int:
+    total: int = pc.sum(sizes).as_py() or 0
+    return total
+
+
+def _compare(state: LogState, told: tuple[str, ...]) -> None:
     if told:
         raise ChecksumMismatchError(
             f"{state.root}/{checksum_path(state.version)} does not agree with the log in "
             f"{'; '.join(told)}. The log counts: delete the checksum, and look for what wrote it"
         )
-    return True

@@ -251,7 +251,8 @@ async def _open(
     if protocol is None or metadata is None:
         what = "protocol" if protocol is None else "metaData"
         failure = InvalidTableError(
-            f"{store.uri}: no {what} action up to version {segment.version}; the log is damaged"
+            f"{store.uri}: no {what} action up to version {segment.version}; the log is damaged: "
+            "restore its first files from a backup, or create the table anew over the data files"
         )
         if segment.checkpoint is not None:
             raise _CheckpointDamaged(segment.checkpoint, failure)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from adelta.log.file_groups import FileGroup
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["LogState", "load_state", "refresh_state"]
+__all__ = ["LogState", "load_state", "refresh_state", "version_timestamp"]
 
 _MAX_TAIL = 1000  # commits carried along before a newer checkpoint is taken instead
 _KEPT_WHOLE = 16 << 20  # a smaller checkpoint is read at once, and its files are kept
@@ -440,7 +440,7 @@ async def load_state(store: ObjectStore, *, version: int | None = None) -> LogSt
         if stated is not None:
             return await _state_by_checksum(store, segment, stated)
     opened = await open_version(store, segment, listing.opened)
-    timestamp = await _timestamp(store, opened.segment, opened.info, opened.metadata)
+    timestamp = await version_timestamp(store, opened.segment, opened.info, opened.metadata)
     return LogState(
         store,
         opened.segment,
@@ -458,13 +458,13 @@ async def _state_by_checksum(
     """The state that a checksum states; commits and checkpoint are left for later."""
     timestamp = stated.in_commit_timestamp
     if timestamp is None or not IN_COMMIT_TIMESTAMPS_ENABLED.read(stated.metadata.configuration):
-        timestamp = await _timestamp(store, segment, None, stated.metadata)
+        timestamp = await version_timestamp(store, segment, None, stated.metadata)
     state = LogState(store, segment, stated.protocol, stated.metadata, timestamp_ms=timestamp)
     state.counted = (stated, 0)
     return state
 
 
-async def _timestamp(
+async def version_timestamp(
     store: ObjectStore, segment: LogSegment, info: CommitInfo | None, metadata: Metadata
 ) -> int:
     """When the version was committed; its commit is read where only that can tell."""

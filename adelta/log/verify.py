@@ -16,7 +16,7 @@ from adelta.kernel.file_set import FileSet, file_keys
 from adelta.kernel.log_segment import complete_checkpoints, plan_log_segment
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.log_base import open_version
-from adelta.log.state import LogState
+from adelta.log.state import LogState, version_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -39,12 +39,13 @@ async def replay(store: ObjectStore, segment: LogSegment) -> LogState:
         InvalidTableError: the log is damaged.
     """
     opened = await open_version(store, segment)
+    timestamp = await version_timestamp(store, opened.segment, opened.info, opened.metadata)
     return LogState(
         store,
         opened.segment,
         opened.protocol,
         opened.metadata,
-        timestamp_ms=0,
+        timestamp_ms=timestamp,
         batches=opened.batches,
         reader=opened.reader,
     )

@@ -191,6 +191,19 @@ async def test_a_version_is_held_to_its_checksum(store: CountingStore) -> None:
     assert await verify_checksum(await load_state(store)) is True
 
 
+async def test_an_old_writers_checksum_is_held_to_what_it_states(store: CountingStore) -> None:
+    """It states neither protocol nor metadata, so that no table is opened by it."""
+    await history(store, 12, checkpoint=10)
+    files = (await (await load_state(store)).files()).table
+    size = sum(files.column("size").to_pylist())
+    stated = {"numFiles": 13, "tableSizeBytes": size, "numMetadata": 1, "numProtocol": 1}
+    await store.put(checksum_path(12), orjson.dumps(stated))
+    assert await verify_checksum(await load_state(store)) is True
+    await store.put(checksum_path(12), orjson.dumps(stated | {"numFiles": 12}))
+    with pytest.raises(ChecksumMismatchError, match="the number of files: 12 is stated, 13 found"):
+        await verify_checksum(await load_state(store))
+
+
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [

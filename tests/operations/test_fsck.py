@@ -173,6 +173,29 @@ async def test_a_checksum_that_disagrees_is_reported() -> None:
     assert [p.kind for p in problems] == ["checksum"]
 
 
+async def test_checksums_state_in_commit_timestamps_as_the_commits_do() -> None:
+    store = MemoryStore()
+    configuration = {"delta.enableInCommitTimestamps": "true"}
+    described = logs.metadata(configuration=configuration)
+    versions = logs.protocol(1, 7, writerFeatures=["inCommitTimestamp"])
+    told = {"commitInfo": {"inCommitTimestamp": 77, "timestamp": 5}}
+    await logs.put_commit(store, 0, told, versions, described)
+    body = {
+        "tableSizeBytes": 0,
+        "numFiles": 0,
+        "numMetadata": 1,
+        "numProtocol": 1,
+        "inCommitTimestampOpt": 77,
+        "protocol": versions["protocol"],
+        "metadata": described["metaData"],
+    }
+    await store.put(f"_delta_log/{0:020d}.crc", orjson.dumps(body))
+    assert (await _fsck(store)).problems == ()
+    await store.put(f"_delta_log/{0:020d}.crc", orjson.dumps(body | {"inCommitTimestampOpt": 78}))
+    (problem,) = (await _fsck(store)).problems
+    assert "the in-commit timestamp: 78 is stated, 77 found" in str(problem)
+
+
 async def _with_vector(vector: dict[str, object], **files: bytes) -> MemoryStore:
     store = MemoryStore()
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
