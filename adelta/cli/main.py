@@ -18,6 +18,9 @@ import anyio
 from adelta.cli.commands import (
     alter,
     changes,
+    checkpoint,
+    cleanup_log,
+    compact_log,
     demo,
     detail,
     files,
@@ -60,6 +63,9 @@ _COMMANDS: tuple[ModuleType, ...] = (
     changes,
     tail,
     alter,
+    checkpoint,
+    compact_log,
+    cleanup_log,
     fsck,
     demo,
 )
@@ -73,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in _COMMANDS:
         command = cast("_Command", module)
-        name = module.__name__.rpartition(".")[2]
+        name = module.__name__.rpartition(".")[2].replace("_", "-")
         subparser = commands.add_parser(name, help=command.SUMMARY, description=module.__doc__)
         command.configure(subparser)
         subparser.set_defaults(command=command)

@@ -1,10 +1,11 @@
-"""Log compactions: which files to read instead of a run of commits (PROTOCOL.md, "Log Compaction").
+"""Log compactions: what is in one, and which files to read instead of a run of commits.
 
-A compaction `<x>.<y>.compacted.json` holds what the commits x to y leave: live files, tombstones,
-removed domains, the last of every singleton, and neither `commitInfo` nor `cdc`. It stands for
-these commits only as a whole. The commits themselves still have to be there: `LogSegment` proves
-that. There are files of that name that merely string commits together; what they leave depends on
-an order that nobody defined, so `is_reconciled` tells them apart.
+(PROTOCOL.md, "Log Compaction Files".) A compaction `<x>.<y>.compacted.json` holds what the commits
+x to y leave: live files, tombstones, removed domains, the last of every singleton, and neither
+`commitInfo` nor `cdc`. It stands for these commits only as a whole. The commits themselves still
+have to be there: `LogSegment` proves that. There are files of that name that merely string commits
+together; what they leave depends on an order that nobody defined, so `is_reconciled` tells them
+apart.
 """
 
 from __future__ import annotations
@@ -14,17 +15,45 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute
 
-from adelta.kernel.file_set import file_keys
+from adelta.kernel.actions.json import encode_commit
+from adelta.kernel.file_set import add_files, file_keys, remove_files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from adelta.kernel.actions.json import ActionBatch
+    from adelta.kernel.actions.json import Action, ActionBatch
     from adelta.kernel.log_path import LogPath
 
-__all__ = ["files_to_read", "is_reconciled"]
+__all__ = ["compaction_pieces", "files_to_read", "is_reconciled"]
+
+_PIECE = 512  # actions
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
+
+
+def compaction_pieces(
+    batches: Sequence[ActionBatch], adds: pa.Table, removes: pa.Table
+) -> Iterator[bytes]:
+    """The content of the compaction of the commits `batches`, which leave `adds` and `removes`.
+
+    It comes in pieces, each quick to make. Domains that were removed are among the actions: without
+    them an earlier checkpoint would bring them back.
+    """
+    protocols = [one for batch in batches for _, one in batch.protocols]
+    metadata = [one for batch in batches for _, one in batch.metadata]
+    transactions = {t.app_id: t for batch in batches for _, t in batch.set_transactions}
+    domains = {d.domain: d for batch in batches for _, d in batch.domain_metadata}
+    singletons: list[Action] = [
+        *protocols[-1:],
+        *metadata[-1:],
+        *transactions.values(),
+        *domains.values(),
+    ]
+    yield encode_commit(singletons)
+    for start in range(0, removes.num_rows, _PIECE):
+        yield encode_commit(remove_files(removes.slice(start, _PIECE)))
+    for start in range(0, adds.num_rows, _PIECE):
+        yield encode_commit(add_files(adds.slice(start, _PIECE)))
 
 
 def files_to_read(

@@ -7,6 +7,7 @@ from adelta.operations.change_column import change_column
 from adelta.operations.checkpoint import CheckpointMetrics, checkpoint
 from adelta.operations.cleanup_log import LogCleanupMetrics, cleanup_log
 from adelta.operations.cluster_by import cluster_by
+from adelta.operations.compact_log import LogCompactionMetrics, compact_log
 from adelta.operations.constraints import add_constraint, drop_constraint
 from adelta.operations.create import create_table
 from adelta.operations.delete import DeleteMetrics, delete
@@ -29,6 +30,7 @@ __all__ = [
     "FsckReport",
     "HistoryEntry",
     "LogCleanupMetrics",
+    "LogCompactionMetrics",
     "TableDetail",
     "UpdateMetrics",
     "WriteMetrics",
@@ -39,6 +41,7 @@ __all__ = [
     "checkpoint",
     "cleanup_log",
     "cluster_by",
+    "compact_log",
     "create_table",
     "delete",
     "detail",

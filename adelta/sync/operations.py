@@ -11,6 +11,7 @@ from adelta.operations.change_column import change_column as _change_column
 from adelta.operations.checkpoint import checkpoint as _checkpoint
 from adelta.operations.cleanup_log import cleanup_log as _cleanup_log
 from adelta.operations.cluster_by import cluster_by as _cluster_by
+from adelta.operations.compact_log import compact_log as _compact_log
 from adelta.operations.constraints import add_constraint as _add_constraint
 from adelta.operations.constraints import drop_constraint as _drop_constraint
 from adelta.operations.create import create_table as _create_table
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from adelta.operations.alter import AlterMetrics
     from adelta.operations.checkpoint import CheckpointMetrics
     from adelta.operations.cleanup_log import LogCleanupMetrics
+    from adelta.operations.compact_log import LogCompactionMetrics
     from adelta.operations.create import ArrowSchema
     from adelta.operations.delete import DeleteMetrics, IsolationName
     from adelta.operations.detail import TableDetail
@@ -60,6 +62,7 @@ __all__ = [
     "checkpoint",
     "cleanup_log",
     "cluster_by",
+    "compact_log",
     "create_table",
     "delete",
     "detail",
@@ -290,6 +293,28 @@ def cluster_by(
         columns,
         user_metadata=user_metadata,
         storage_options=storage_options,
+    )
+
+
+def compact_log(
+    table: Table, *, start_version: int | None = None, end_version: int | None = None
+) -> LogCompactionMetrics:
+    """Write what the commits of a range leave into one file, which readers may read instead.
+
+    The range is by default all commits after the newest checkpoint. The commits stay. Commits do
+    this by themselves every `adelta.logCompactionInterval` versions, where the table has that
+    property.
+
+    Raises:
+        InvalidOptionError: the range is empty, or ends after the latest version.
+        TableNotFoundError: there is no table.
+        UnsupportedFeatureError: the table needs a feature that adelta does not have.
+        MissingCommitError: a commit of the range has been cleaned up.
+        InvalidTableError: the log is damaged.
+        StorageError: the store refused or failed.
+    """
+    return _portal.call(
+        _compact_log, unwrap(table), start_version=start_version, end_version=end_version
     )
 
 

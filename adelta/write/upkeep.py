@@ -14,6 +14,7 @@ from adelta._clock import SYSTEM_CLOCK
 from adelta.log.checkpoint_writer import checkpoint_if_due
 from adelta.log.checksum_writer import write_checksum
 from adelta.log.cleanup import clean_expired
+from adelta.log.compaction_writer import compact_if_due
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -31,6 +32,7 @@ async def after_commit(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
     await _attempt(state, "checksum", lambda: write_checksum(state))
     if await _attempt(state, "checkpoint", lambda: checkpoint_if_due(state, clock)):
         await after_checkpoint(state, clock)
+    await _attempt(state, "log compaction", lambda: compact_if_due(state))
 
 
 async def after_checkpoint(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:

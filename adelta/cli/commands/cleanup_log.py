@@ -1,0 +1,60 @@
+"""Delete commits and checkpoints that the table's history no longer needs, and their like.
+
+History is kept to the end of the day (UTC), for the table's own retention or the one given.
+"""
+
+from __future__ import annotations
+
+import argparse
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+import adelta
+from adelta.cli.arguments import add_table, open_table
+from adelta.cli.render import camel_case, counted, size
+from adelta.kernel.table_properties import parse_interval
+
+if TYPE_CHECKING:
+    from adelta.cli.render import Output
+
+__all__ = ["SUMMARY", "configure", "run"]
+
+SUMMARY = "delete expired commits and checkpoints"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    add_table(parser)
+    parser.add_argument(
+        "--retention",
+        type=_interval,
+        metavar="TIME",
+        help="how long history is kept, such as '7 days' (default: what the table says)",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only print the paths of what would be deleted"
+    )
+
+
+def _interval(text: str) -> timedelta:
+    try:
+        return timedelta(milliseconds=parse_interval(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} {error}") from error
+
+
+async def run(arguments: argparse.Namespace, output: Output) -> None:
+    """Delete, and say what."""
+    async with open_table(arguments) as table:
+        found = await adelta.cleanup_log(
+            table, retention=arguments.retention, dry_run=arguments.dry_run
+        )
+    if output.as_json:
+        output.line(camel_case(found))
+        return
+    if found.dry_run:
+        for path in found.paths:
+            output.raw(path)
+    verb = "Would delete" if found.dry_run else "Deleted"
+    since = "" if found.first_version is None else f" History begins with {found.first_version}."
+    output.say(f"{verb} {counted(found.num_files, 'file')} of {size(found.num_bytes)}.{since}")

@@ -1,0 +1,75 @@
+"""Writes log compactions: one file that says what a run of commits leaves.
+
+The commits stay where they are. A compaction is never replaced: whoever writes the one of a range
+writes the same.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adelta._concurrency import in_thread
+from adelta.errors import ObjectExistsError
+from adelta.kernel.log_compaction import compaction_pieces
+from adelta.kernel.log_path import LogFileKind, LogPath, commit_path, compaction_path
+from adelta.kernel.table_properties import TableProperties
+from adelta.log.commit_reader import read_action_batches
+from adelta.log.log_base import reconciled
+
+if TYPE_CHECKING:
+    from adelta.log.state import LogState
+    from adelta.storage.object_store import ObjectStore
+
+__all__ = ["WrittenCompaction", "compact_if_due", "write_compaction"]
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCompaction:
+    """A compaction of the commits `start` to `end`: its actions and bytes."""
+
+    path: str
+    start: int
+    end: int
+    num_actions: int
+    size: int
+
+
+async def compact_if_due(state: LogState) -> WrittenCompaction | None:
+    """Compact the last commits, where the table says how many and no checkpoint covers them.
+
+    Raises:
+        MissingCommitError: a commit of them is gone.
+        InvalidTableError: a commit of them is damaged.
+        StorageError: the store refused or failed.
+    """
+    properties = TableProperties.parse(state.metadata.configuration)
+    interval, version = properties.log_compaction_interval, state.version
+    if interval is None or version < interval or version % interval:
+        return None
+    if version % properties.checkpoint_interval == 0:
+        return None
+    return await write_compaction(state.store, version - interval + 1, version)
+
+
+async def write_compaction(store: ObjectStore, start: int, end: int) -> WrittenCompaction:
+    """Write the compaction of the commits `start` to `end`.
+
+    Raises:
+        MissingCommitError: a commit of them is gone.
+        InvalidTableError: a commit of them is damaged.
+        StorageError: the store refused or failed.
+    """
+    commits = [LogPath(commit_path(v), LogFileKind.COMMIT, v) for v in range(start, end + 1)]
+    batches = await read_action_batches(store, commits)
+    left = await reconciled(batches, store.uri)
+    pieces = iter(compaction_pieces(batches, left.adds, left.tombstones))
+    content: list[bytes] = []
+    while piece := await in_thread(next, pieces, None):
+        content.append(piece)
+    data = await in_thread(b"".join, content)
+    path = compaction_path(start, end)
+    with suppress(ObjectExistsError):
+        await store.put_if_absent(path, data)
+    return WrittenCompaction(path, start, end, data.count(b"\n"), len(data))

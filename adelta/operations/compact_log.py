@@ -1,0 +1,85 @@
+"""Log compaction: one file that stands for a run of commits when the table is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adelta.errors import InvalidOptionError
+from adelta.kernel.log_path import LogFileKind
+from adelta.kernel.log_segment import complete_checkpoints
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.log.compaction_writer import write_compaction
+from adelta.log.listing import list_log_from_hint
+from adelta.table import latest_state
+
+if TYPE_CHECKING:
+    from adelta.log.state import LogState
+    from adelta.table import Table
+
+__all__ = ["LogCompactionMetrics", "compact_log"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogCompactionMetrics:
+    """What was written: a file of `num_actions` and `num_bytes` for `num_commits` commits.
+
+    `path` is relative to the table; it and the versions are None where there was nothing to
+    compact.
+    """
+
+    start_version: int | None = None
+    end_version: int | None = None
+    num_commits: int = 0
+    num_actions: int = 0
+    num_bytes: int = 0
+    path: str | None = None
+
+
+async def compact_log(
+    table: Table, *, start_version: int | None = None, end_version: int | None = None
+) -> LogCompactionMetrics:
+    """Write what the commits of a range leave into one file, which readers may read instead.
+
+    The range is by default all commits after the newest checkpoint. The commits stay. Commits do
+    this by themselves every `adelta.logCompactionInterval` versions, where the table has that
+    property.
+
+    Raises:
+        InvalidOptionError: the range is empty, or ends after the latest version.
+        TableNotFoundError: there is no table.
+        UnsupportedFeatureError: the table needs a feature that adelta does not have.
+        MissingCommitError: a commit of the range has been cleaned up.
+        InvalidTableError: the log is damaged.
+        StorageError: the store refused or failed.
+    """
+    state = await latest_state(table)
+    TableConfiguration(state.protocol, state.metadata).check_writable(table.uri)
+    end = state.version if end_version is None else end_version
+    start = await _first_uncovered(state) if start_version is None else start_version
+    empty = start >= end and start_version is not None
+    if end > state.version or start < 0 or empty:
+        raise InvalidOptionError(
+            f"the commits {start} to {end} are no range to compact; it takes two commits at least, "
+            f"of the versions 0 to {state.version}"
+        )
+    if start >= end:
+        return LogCompactionMetrics()
+    written = await write_compaction(table.store, start, end)
+    return LogCompactionMetrics(
+        start_version=start,
+        end_version=end,
+        num_commits=end - start + 1,
+        num_actions=written.num_actions,
+        num_bytes=written.size,
+        path=written.path,
+    )
+
+
+async def _first_uncovered(state: LogState) -> int:
+    """The first version after the newest checkpoint, or that the log begins with."""
+    files = (await list_log_from_hint(state.store)).files
+    checkpoints = [c for c in complete_checkpoints(files) if c.version <= state.version]
+    if checkpoints:
+        return checkpoints[0].version + 1
+    return min(file.version for file in files if file.kind is LogFileKind.COMMIT)
