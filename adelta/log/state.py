@@ -31,6 +31,7 @@ from adelta.kernel.log_path import LogFileKind, checksum_path
 from adelta.kernel.replay import standing
 from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED
 from adelta.log.checksum_io import usable_checksum
+from adelta.log.column_arena import ColumnArena
 from adelta.log.commit_reader import decode_commit, read_commit
 from adelta.log.listing import LogListing, list_log, list_log_back, list_log_from_hint
 from adelta.log.log_base import LogBase, OpenedSegment, open_version, plan_version, reconciled
@@ -58,7 +59,8 @@ __all__ = ["LogState", "load_state", "refresh_state", "version_timestamp"]
 _MAX_TAIL = 1000  # commits carried along before a newer checkpoint is taken instead
 _KEPT_WHOLE = 16 << 20  # a smaller checkpoint is read at once, and its files are kept
 _GROUPS_AHEAD = 8
-_BYTES_AHEAD = 48 << 20
+_BYTES_AHEAD = 48 << 20  # as the checkpoint's files have them
+_KEPT_AHEAD = 12 << 20  # likewise where all of them is kept
 _SPECULATIVE = 2  # commits asked for at once: one more than there mostly is
 _FEW_COMMITS = 8  # as fast to read as a checksum, and wanted later in any case
 
@@ -207,7 +209,8 @@ class LogState:
             nothing = pa.schema([ADD_SCHEMA.field(column) for column in columns])
             tables = [pa.Table.from_batches([], nothing)]
             try:
-                async with aclosing(self.file_batches(skipping, columns)) as batches:
+                arena = ColumnArena() if skipping is None else None
+                async with aclosing(self._batches(skipping, columns, arena)) as batches:
                     tables += [table async for table in batches]
             except ChecksumMismatchError:
                 raise
@@ -252,6 +255,13 @@ class LogState:
             InvalidTableError: a checkpoint is damaged.
         """
         names = ADD_SCHEMA.names if columns is None else list(columns)
+        async with aclosing(self._batches(skipping, names)) as batches:
+            async for table in batches:
+                yield table
+
+    async def _batches(
+        self, skipping: Skipping | None, names: Sequence[str], arena: ColumnArena | None = None
+    ) -> AsyncGenerator[pa.Table, None]:
         tail = await self._reconciled()
         if tail.adds.num_rows:
             adds = tail.adds
@@ -267,14 +277,15 @@ class LogState:
         )
 
         async def read(group: FileGroup) -> pa.Table:
-            table = await group.adds(needed, skipping)
+            table = await group.adds(needed, skipping, arena)
             if len(tail.keys) and table.num_rows:
                 table = await in_thread(standing, table, tail, self.root)
             return table.select(names)
 
         groups = _groups(reader, skipping)
+        budget = _KEPT_AHEAD if skipping is None else _BYTES_AHEAD
         async with ReadAhead(
-            read, groups, limit=_GROUPS_AHEAD, cost=_group_size, budget=_BYTES_AHEAD
+            read, groups, limit=_GROUPS_AHEAD, cost=_group_size, budget=budget
         ) as tables:
             async for table in tables:
                 if table.num_rows:

@@ -15,7 +15,7 @@ from adelta.errors import AdeltaError, InvalidTableError, UnsupportedFeatureErro
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["reading"]
+__all__ = ["reading", "rows_missing"]
 
 
 @contextmanager
@@ -40,3 +40,11 @@ def reading(path: str) -> Iterator[None]:
             f"{path}: cannot be read as Parquet: {error}. The object is damaged: restore it, or "
             "remove it from the table."
         ) from error
+
+
+def rows_missing(path: str, found: int, said: int) -> InvalidTableError:
+    """The error for an object that has not as many rows as its footer says."""
+    return InvalidTableError(
+        f"{path}: holds {found:,} rows where its footer says {said:,}. The object is damaged: "
+        "restore it, or remove it from the table."
+    )

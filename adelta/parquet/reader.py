@@ -28,7 +28,7 @@ from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.byte_ranges import ByteRange, join_adjacent, subtract
 from adelta.parquet.chunk_ranges import chunk_ranges
 from adelta.parquet.columns import ColumnName, ColumnNode, ColumnTree
-from adelta.parquet.faults import reading
+from adelta.parquet.faults import reading, rows_missing
 from adelta.parquet.footer import DEFAULT_TAIL, fetch_footer
 from adelta.parquet.row_group_decoder import read_row_groups
 from adelta.parquet.sparse_file import SparseFile
@@ -229,8 +229,11 @@ class ParquetFile:
         columns: Sequence[ColumnName] | SelectedColumns | None = None,
         *,
         row_groups: Sequence[int] | None = None,
+        having: FetchedColumns | None = None,
     ) -> FetchedColumns:
         """The bytes that `read` needs, for `decode` to make a table of.
+
+        What `having`, an earlier answer, has of them is not asked for again.
 
         Raises:
             InvalidTableError: the object is damaged.
@@ -247,6 +250,8 @@ class ParquetFile:
         else:
             found = await in_thread(self._chunk_ranges, chosen.leaves, groups)
         held = [self._held] if len(self._held[1]) else []
+        if having is not None and having.pieces:
+            held = list(having.pieces)
         wanted = join_adjacent(found, limit=_JOINED)
         missing = subtract(wanted, _extents(held))
         if missing and isinstance(self._store, LocalFiles):
@@ -261,13 +266,13 @@ class ParquetFile:
             UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
         """
         if not fetched.columns.leaves:
-            self._check_memory((), fetched.row_groups)
+            self.check_memory((), fetched.row_groups)
             rows = sum(self.metadata.row_group(group).num_rows for group in fetched.row_groups)
             return pa.table({"": pa.nulls(rows)}).select([])
         leaves, groups = list(fetched.columns.leaves), list(fetched.row_groups)
-        self._check_memory(leaves, groups)
-        with self._source(fetched) as source:
-            at_once = self._check_unfolding(source, leaves, groups)
+        self.check_memory(leaves, groups)
+        with self.source(fetched) as source:
+            at_once = self.check_unfolding(source, leaves, groups)
             reader = open_arrow_reader(self.path, source, self.metadata).reader
             with reading(self.path):
                 table = read_row_groups(reader, groups, leaves, at_once, _LARGEST_ROW_GROUP)
@@ -275,15 +280,12 @@ class ParquetFile:
             raise self._too_large(groups[0])
         rows = sum(self.metadata.row_group(group).num_rows for group in groups)
         if table.num_rows != rows:
-            raise InvalidTableError(
-                f"{self.path}: holds {table.num_rows:,} rows where its footer says {rows:,}. The "
-                "object is damaged: restore it, or remove it from the table."
-            )
+            raise rows_missing(self.path, table.num_rows, rows)
         order = fetched.columns.order
         return table if order is None else table.select(list(order))
 
     @contextmanager
-    def _source(self, fetched: FetchedColumns) -> Iterator[pa.NativeFile]:
+    def source(self, fetched: FetchedColumns) -> Iterator[pa.NativeFile]:
         """The bytes as Arrow reads them: what was fetched, or the file itself."""
         if not fetched.in_file:
             sparse: Any = SparseFile(self.path, self.size, fetched.pieces)
@@ -374,16 +376,25 @@ class ParquetFile:
             total += max(chunk.total_uncompressed_size, width * max(chunk.num_values, 0))
         return total
 
-    def _check_memory(self, leaves: Sequence[int], groups: Sequence[int]) -> None:
+    def check_memory(self, leaves: Sequence[int], groups: Sequence[int]) -> None:
+        """Refuse what no memory can hold.
+
+        Raises:
+            InvalidTableError: these leaves of one of the row groups take too much.
+        """
         for group in groups:
             rows = self.metadata.row_group(group).num_rows
             if rows > _MOST_ROWS or self._decoded_bytes(leaves, group) > _LARGEST_ROW_GROUP:
                 raise self._too_large(group)
 
-    def _check_unfolding(
+    def check_unfolding(
         self, source: pa.NativeFile, leaves: Sequence[int], groups: Sequence[int]
     ) -> int | None:
-        """How many rows can be decoded at once; None where all can."""
+        """How many rows can be decoded at once; None where all can. CPU-heavy.
+
+        Raises:
+            InvalidTableError: they come to more than memory holds, or than the footer says.
+        """
         at_once: list[int] = []
         for group in groups:
             left = _LARGEST_ROW_GROUP - self._decoded_bytes(leaves, group)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections import Counter
 from contextlib import aclosing
+from itertools import pairwise
 from typing import Any
 
 import orjson
@@ -20,10 +22,12 @@ from adelta.kernel.data_skipping.prune import Skipping, skip_files
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.file_set import file_keys
 from adelta.kernel.schema.json import schema_from_string
+from adelta.log import checkpoint_row_group as groups_module
 from adelta.log import state as state_module
 from adelta.log.state import LogState, load_state
 from adelta.parquet.reader import ParquetFile
 from adelta.storage.memory import MemoryStore
+from tests.parquet.recording_store import RecordingStore
 from tests.support.logs import (
     Line,
     add,
@@ -94,21 +98,23 @@ def store() -> CountingStore:
 
 @pytest.fixture(autouse=True)
 def lazy(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No checkpoint is small enough to be read whole."""
+    """No checkpoint is small enough to be read whole, and row groups are decoded in many slices."""
     monkeypatch.setattr(state_module, "_KEPT_WHOLE", 0)
+    for size in ("_LOOKED_AT", "_KEPT", "_TYPED"):
+        monkeypatch.setattr(groups_module, size, 100)
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[tuple[Any, ...], tuple[int, ...]]]:
-    """Columns and row groups of every read of a Parquet file."""
+    """Columns and row groups of everything that is fetched of a Parquet file."""
     seen: list[tuple[tuple[Any, ...], tuple[int, ...]]] = []
-    original = ParquetFile.read
+    original = ParquetFile.fetch
 
-    async def read(self: ParquetFile, columns: Any = None, *, row_groups: Any = None) -> pa.Table:
+    async def fetch(self: ParquetFile, columns: Any, *, row_groups: Any, **rest: Any) -> Any:
         seen.append((tuple(columns), tuple(row_groups)))
-        return await original(self, columns, row_groups=row_groups)
+        return await original(self, columns, row_groups=row_groups, **rest)
 
-    monkeypatch.setattr(ParquetFile, "read", read)
+    monkeypatch.setattr(ParquetFile, "fetch", fetch)
     return seen
 
 
@@ -176,6 +182,62 @@ async def test_columns_that_nobody_asks_for_are_not_read(store: CountingStore, r
     assert found.table.schema.names == ["size"]
     assert found.num_files == 9
     assert [fields(read) for read in reads] == [{"path", "size"}]
+
+
+async def test_what_a_predicate_was_answered_by_is_not_fetched_again() -> None:
+    store = RecordingStore()
+    noise = random.Random(0)
+    lines = [file(n, part="ab"[n // 50]) for n in range(100)]
+    for line in lines:  # so much that the footer's read brings none of what is asked for
+        line["add"]["path"] += noise.randbytes(2000).hex()
+        said = json.loads(line["add"]["stats"]) | {"noise": noise.randbytes(2000).hex()}
+        line["add"]["stats"] = json.dumps(said)
+    await put_checkpoint(store, 3, [*TABLE, *lines])
+    state = await load_state(store)
+    store.asked()
+    columns = ["path", "partition_values", "stats", "size"]
+    found = await state.files_matching(skipping("part = 'b' and id = 555"), columns)
+    assert found.num_files == 1
+    ranges = [r for kind, asked in store.asked() if kind == "ranges" for r in asked]
+    assert len(ranges) >= 2
+    for (_, end), (start, _) in pairwise(sorted(ranges)):
+        assert end <= start
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"part": "a", "day": "2024-01-01"},
+        {"part": None, "day": "2024-01-01"},
+        {"day": "2024-01-01", "part": "a"},
+        {"part": "a"},
+        {},
+    ],
+)
+async def test_partition_values_are_as_the_log_has_them(
+    store: CountingStore, values: dict[str, str | None]
+) -> None:
+    lines = [file(n) for n in range(40)]
+    lines[27]["add"]["partitionValues"] = values
+    await put_checkpoint(store, 3, [*TABLE, *lines])
+    table = (await (await load_state(store)).files()).table
+    usual = {"part": "a", "day": "2024-01-01"}
+    paths = table.column("path").to_pylist()
+    found = [dict(pairs) for pairs in table.column("partition_values").to_pylist()]
+    expected = {f"{n:05}.parquet": usual if n != 27 else values for n in range(40)}
+    assert dict(zip(paths, found, strict=True)) == expected
+    table.validate(full=True)
+
+
+async def test_statistics_come_as_text_from_wherever_they_are(store: CountingStore) -> None:
+    lines = [file(n, json_stats=n % 3 == 0) for n in range(60)]
+    await put_checkpoint(store, 3, [*TABLE, *lines], row_group_size=25, add_fields=PARSED)
+    state = await load_state(store)
+    table = (await state.files()).table
+    texts = [json.loads(text) for text in table.column("stats").to_pylist()]
+    assert [text["minValues"]["id"] for text in texts] == [n * 10 for n in range(60)]
+    assert await names(state, "id = 555") == ["00055"]
+    assert await names(state, "id = 573") == ["00057"]
 
 
 async def test_files_that_statistics_leave_out_are_kept(store: CountingStore) -> None:

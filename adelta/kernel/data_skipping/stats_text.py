@@ -91,6 +91,10 @@ def _value(values: Any) -> _Pieces | None:
     kind: Any = values.type
     if pa.types.is_struct(kind):
         return _object(values)
+    if pa.types.is_integer(kind) and not values.null_count and len(values):
+        ends = pc.min_max(values).as_py()
+        if ends["min"] == ends["max"]:  # as most counts of nulls are
+            return [str(ends["min"])]
     if pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind):
         return [values.cast(pa.string())]
     if pa.types.is_boolean(kind):
@@ -105,18 +109,31 @@ def _value(values: Any) -> _Pieces | None:
 
 
 def _quoted(values: Any) -> _Pieces:
-    odd = pc.fill_null(pc.match_substring_regex(values, _ESCAPED), False)
-    if pc.any(odd).as_py():
+    if pc.match_substring_regex(_as_one(values), _ESCAPED)[0].as_py():
+        odd = pc.fill_null(pc.match_substring_regex(values, _ESCAPED), False)
         escaped = [orjson.dumps(text).decode()[1:-1] for text in values.filter(odd).to_pylist()]
         values = pc.replace_with_mask(values, odd, pa.array(escaped, pa.string()))
     return ['"', values, '"']
 
 
+def _as_one(texts: pa.StringArray) -> Any:
+    """The texts of all rows as one, without a copy, to be searched at once."""
+    _, offsets, data = texts.buffers()
+    rows = len(texts)
+    where: Any = pa.Array.from_buffers(pa.int32(), texts.offset + rows + 1, [None, offsets])
+    start, end = where[texts.offset].as_py(), where[texts.offset + rows].as_py()
+    ends = pa.array([0, end - start], pa.int64()).buffers()[1]
+    found = pa.py_buffer(b"") if data is None else data.slice(start, end - start)
+    return pa.Array.from_buffers(pa.large_string(), 1, [None, ends, found])
+
+
 def _time(values: Any) -> Any:
     """As `2024-01-01T05:00:00.000`."""
-    if values.type.unit != "ms":
-        values = pc.floor_temporal(values, unit="millisecond")
-    texts = values.cast(pa.timestamp("ms"), safe=False).cast(pa.string())
+    try:
+        cut = values.cast(pa.timestamp("ms", values.type.tz))
+    except pa.ArrowInvalid:  # there is more than milliseconds to them
+        cut = pc.floor_temporal(values, unit="millisecond")
+    texts = cut.cast(pa.timestamp("ms"), safe=False).cast(pa.string())
     lengths = pc.min_max(pc.binary_length(texts)).as_py()
     if lengths["min"] == lengths["max"] == _TIME_LENGTH:
         return pc.binary_replace_slice(texts, 10, 11, "T")

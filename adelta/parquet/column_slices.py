@@ -1,0 +1,90 @@
+"""A fetched row group, decoded column by column and slice by slice, for memory of what is kept.
+
+A row group of a checkpoint takes many times the memory of what is mostly wanted of it. Here no more
+than a slice of one column is decoded at a time; what a caller lets go is overwritten by the next
+slice, which spares the system the work of providing fresh memory too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from adelta.parquet.arrow_reader import open_arrow_reader
+from adelta.parquet.faults import reading, rows_missing
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+
+    from adelta.parquet.columns import ColumnName
+    from adelta.parquet.reader import FetchedColumns, ParquetFile
+
+__all__ = ["MOST_ROWS", "ColumnSlices"]
+
+MOST_ROWS = 64 * 1024
+"""The most rows of a slice."""
+
+
+class ColumnSlices:
+    """The columns of one row group of `file`, out of what was `fetched` of it.
+
+    CPU-heavy: use it in a worker thread, as a context manager.
+    """
+
+    def __init__(self, file: ParquetFile, fetched: FetchedColumns) -> None:
+        (self._group,) = fetched.row_groups
+        self._file = file
+        self._opened = file.source(fetched)
+
+    def __enter__(self) -> ColumnSlices:
+        """The slices, with the bytes at hand."""
+        self._source = self._opened.__enter__()
+        self._reader = open_arrow_reader(self._file.path, self._source, self._file.metadata).reader
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Close the file, where there is one."""
+        self._opened.__exit__(*error)
+
+    def of(self, columns: Sequence[ColumnName], size: int) -> Generator[Any, None, None]:
+        """One column as arrays, in order, of about `size` bytes and at most `MOST_ROWS` each.
+
+        `columns` may name several fields of one column of structs: then it is these structs with
+        these fields alone.
+
+        Raises:
+            InvalidTableError: the object is damaged.
+            SchemaMismatchError: the file has no such column.
+            UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
+        """
+        file, group = self._file, self._group
+        chosen = file.select(columns)
+        leaves = list(chosen.leaves)
+        file.check_memory(leaves, [group])
+        at_once = file.check_unfolding(self._source, leaves, [group])
+        rows = file.metadata.row_group(group).num_rows
+        pieces = max(1, -(-file.uncompressed_bytes(chosen, group) // size), -(-rows // MOST_ROWS))
+        most = min(-(-rows // pieces), at_once or MOST_ROWS)
+        done = 0
+        while done < rows:
+            passed = 0
+            with reading(file.path):
+                try:
+                    # On threads of Arrow's own, the last reference to our file could be dropped
+                    # there after the answer, and end a process that is about to exit.
+                    for batch in self._reader.iter_batches(
+                        most, row_groups=[group], column_indices=leaves, use_threads=False
+                    ):
+                        passed += batch.num_rows
+                        if passed > done:
+                            fresh = batch.column(0).slice(done - (passed - batch.num_rows))
+                            done = passed
+                            yield fresh
+                except pa.ArrowNotImplementedError as error:  # too much text for one array
+                    if most == 1 or "chunked array" not in str(error):
+                        raise
+                    most = max(1, most // 4)
+                    continue
+            if done != rows:
+                raise rows_missing(file.path, done, rows)
