@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from adelta.errors import VersionNotFoundError
 from adelta.operations import fsck, write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
@@ -24,12 +25,13 @@ if TYPE_CHECKING:
 
     from tests.support.s3_server import S3Location
 
-BEFORE = [1, 2, 3, 4]
+WRITES = {"clean-up": 5}  # of the table before the operation, each of two rows; else 2
 AFTER = {
     "append": [1, 2, 3, 4, 5, 6],
     "overwrite": [7],
     "delete": [2, 3, 4],
-    "checkpoint": BEFORE,
+    "checkpoint": [1, 2, 3, 4],
+    "clean-up": [*range(1, 11)],
 }
 pytestmark = pytest.mark.timeout(300)
 MOST = 300  # requests or calls of an operation
@@ -41,16 +43,19 @@ def killed() -> Iterator[Victims]:
         yield process
 
 
-@pytest.fixture(scope="module")
-async def base() -> Mapping[str, bytes]:
-    """The objects of a table of two commits with rows, of which the next one gets a checkpoint."""
+def before(operation: str) -> list[int]:
+    return [*range(1, 2 * WRITES.get(operation, 2) + 1)]
+
+
+async def base_of(operation: str) -> Mapping[str, bytes]:
+    """The objects of a table of which each third commit gets a checkpoint."""
     store = MemoryStore()
     await TableBuilder.create(
         SCHEMA, store=store, partition_by=["p"], properties={"delta.checkpointInterval": "3"}
     )
     table = Table(store.uri, store=store)
-    await write_table(table, rows(1, 2))
-    await write_table(table, rows(3, 4))
+    for number in before(operation)[::2]:
+        await write_table(table, rows(number, number + 1))
     paths = [meta.path async for page in store.list("") for meta in page]
     return {path: await store.get(path) for path in paths}
 
@@ -70,9 +75,12 @@ async def check_survives(death: Death, *, ended: bool) -> list[int]:
     """The table is as before or as after, and whole, and the next writer succeeds; its ids."""
     async with Table(death.uri, death.options) as table:
         found = await ids(table)
-        assert found in (BEFORE, AFTER[death.operation]), death
+        assert found in (before(death.operation), AFTER[death.operation]), death
         if ended:
             assert found == AFTER[death.operation]
+        if ended and death.operation == "clean-up":
+            with pytest.raises(VersionNotFoundError):
+                await table.snapshot(version=0)
         await write_table(table, rows(99))
         assert await ids(table) == [*found, 99]
         if not death.options:  # on a store that is far this takes long
@@ -82,14 +90,9 @@ async def check_survives(death: Death, *, ended: bool) -> list[int]:
 
 
 async def kill_at_each(
-    killed: Victims,
-    base: Mapping[str, bytes],
-    root: str,
-    operation: str,
-    moment: str,
-    options: Mapping[str, str],
+    killed: Victims, root: str, operation: str, moment: str, options: Mapping[str, str]
 ) -> None:
-    seen = []
+    base, seen = await base_of(operation), []
     for number in count():
         assert number < MOST
         death = Death(f"{root}/{moment}-{number}", operation, number, moment, dict(options))
@@ -99,24 +102,20 @@ async def kill_at_each(
         if ended:
             break
     assert len(seen) > 4, "it has requests"
-    assert seen[0] == BEFORE
+    assert seen[0] == before(operation)
 
 
 @pytest.mark.parametrize("operation", list(AFTER))
 async def test_a_killed_process_leaves_a_whole_table_on_local_disk(
-    killed: Victims, base: Mapping[str, bytes], tmp_path: Path, operation: str
+    killed: Victims, tmp_path: Path, operation: str
 ) -> None:
-    await kill_at_each(killed, base, str(tmp_path), operation, "call", {})
+    await kill_at_each(killed, str(tmp_path), operation, "call", {})
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-@pytest.mark.parametrize("operation", ["append", "overwrite", "checkpoint"])
+@pytest.mark.parametrize("operation", ["append", "overwrite", "checkpoint", "clean-up"])
 async def test_a_killed_process_leaves_a_whole_table_on_s3(
-    killed: Victims,
-    base: Mapping[str, bytes],
-    s3_location: S3Location,
-    operation: str,
-    moment: str,
+    killed: Victims, s3_location: S3Location, operation: str, moment: str
 ) -> None:
     options = s3_location.storage_options
-    await kill_at_each(killed, base, s3_location.uri, operation, moment, options)
+    await kill_at_each(killed, s3_location.uri, operation, moment, options)

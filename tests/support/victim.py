@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from adelta.operations import checkpoint, delete, write_table
+from adelta._clock import SYSTEM_CLOCK
+from adelta.operations import checkpoint, cleanup_log, delete, write_table
 from adelta.storage.resolve import open_store
 from adelta.table import Table
+from tests.support.clock import ManualClock
 from tests.support.stores import WrappedStore
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ __all__ = ["SCHEMA", "Death", "Victims", "rows", "victims"]
 R = TypeVar("R")
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
+_YEAR_MS = 366 * 24 * 3600 * 1000
 _CALLS = ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.listdir", "os.scandir")
 
 
@@ -76,11 +79,18 @@ async def _checkpoint(table: Table) -> None:
     await checkpoint(table)
 
 
+async def _clean_up(table: Table) -> None:
+    later = ManualClock(SYSTEM_CLOCK.now_ms() + _YEAR_MS)  # when all of the history has expired
+    async with Table(table.uri, store=table.store, clock=later) as in_a_year:
+        await cleanup_log(in_a_year)
+
+
 _OPERATIONS: Mapping[str, Callable[[Table], Awaitable[None]]] = {
     "append": _append,
     "overwrite": _overwrite,
     "delete": _delete,
     "checkpoint": _checkpoint,
+    "clean-up": _clean_up,
 }
 
 
