@@ -267,7 +267,10 @@ async def write_manifest(store: ObjectStore, manifest: V2Manifest, path: str) ->
         await store.put(path, data)
         return len(data)
     async with ParquetObjectWriter(
-        store, path, schema=manifest_schema(), options=WriterOptions(compression="zstd")
+        store,
+        path,
+        schema=manifest_schema(),
+        options=WriterOptions(compression="zstd", page_index=False),
     ) as writer:
         await writer.write(await in_thread(manifest.to_table))
         return (await writer.close()).size
@@ -299,6 +302,7 @@ def _options(schema: pa.Schema, *, row_group_bytes: int = _ROW_GROUP_BYTES) -> W
     }
     others = [name for name in schema.names if name not in ("add", "remove")]
     return WriterOptions(
+        page_index=False,  # checkpoints are read by row group
         compression="zstd",
         compression_level=1,
         row_group_bytes=row_group_bytes,

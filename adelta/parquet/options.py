@@ -98,7 +98,8 @@ class WriterOptions:
         statistics: whether the footer has statistics of columns, or which it has.
         bloom_filters: Bloom filters to write.
         columns: what differs for single columns.
-        page_index: whether to write the column and offset indexes, which let readers skip pages.
+        page_index: whether to write the column and offset indexes, which let readers skip pages;
+            they cost less than a hundredth of a file's size and time.
         version: the format version that limits which types may be used.
         data_page_version: the version of the data pages.
         key_values: texts to keep in the footer.
@@ -113,7 +114,7 @@ class WriterOptions:
     statistics: bool | tuple[ColumnName, ...] = True
     bloom_filters: tuple[BloomFilter, ...] = ()
     columns: tuple[ColumnOptions, ...] = ()
-    page_index: bool = False
+    page_index: bool = True
     version: Literal["1.0", "2.4", "2.6"] = "2.6"
     data_page_version: Literal["1.0", "2.0"] = "1.0"
     key_values: tuple[tuple[str, str], ...] = ()

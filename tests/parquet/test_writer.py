@@ -316,7 +316,6 @@ async def test_options_reach_the_columns_they_name():
         dictionary=("l",),
         statistics=("n",),
         bloom_filters=(BloomFilter("a.b", 100, 0.1),),
-        page_index=True,
     )
     written = await write_parquet(
         RecordingStore(), "f", batches(table), schema=schema, options=options
@@ -332,10 +331,11 @@ async def test_options_reach_the_columns_they_name():
         "f",
         batches(table),
         schema=schema,
-        options=WriterOptions(dictionary=(), statistics=()),
+        options=WriterOptions(dictionary=(), statistics=(), page_index=False),
     )
     assert not none.metadata.row_group(0).column(1).has_dictionary_page
     assert not none.metadata.row_group(0).column(2).is_stats_set
+    assert not none.metadata.row_group(0).column(2).has_column_index
 
 
 @pytest.mark.parametrize(
