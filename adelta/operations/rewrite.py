@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow.compute
 
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.deletion_vector.mask import named_rows
 from adelta.kernel.scan_plan import ROW_COMMIT_VERSION, ROW_ID, ScanPlan, plan_columns
 from adelta.operations.matching import live_rows
 from adelta.read.data_files import Piece, read_pieces
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
     import pyarrow as pa
+    from pyroaring import BitMap64
 
     from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
     from adelta.kernel.table_configuration import TableConfiguration
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
     from adelta.storage.roots import StoreRoots
 
 __all__ = ["RewriteResult", "RewriteTask", "RowUpdate", "plan_rewrites", "run_rewrites"]
+
+pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _MIB = 1024 * 1024
 _READ_AHEAD = 64 * _MIB
@@ -158,19 +164,20 @@ async def run_rewrite(roots: StoreRoots, task: RewriteTask) -> RewriteResult:
         )
         tables = await stack.enter_async_context(aclosing(read))
         async for piece, table in tables:
+            assert isinstance(piece.tag, _Sorter)
             for batch in table.to_batches():
-                if not piece.tag:
-                    copied += batch.num_rows
-                    await writer.write(batch)
-                elif task.update is None:
-                    if changes is not None:
-                        await changes.write(batch, DELETE)
-                else:
-                    after = await in_thread(task.update.apply, batch)
+                staying, matching = await in_thread(piece.tag.take, batch)
+                if staying.num_rows:
+                    copied += staying.num_rows
+                    await writer.write(staying)
+                if task.update is not None and matching.num_rows:
+                    after = await in_thread(task.update.apply, matching)
                     await writer.write(after)
                     if changes is not None:
-                        await changes.write(batch, PREIMAGE)
+                        await changes.write(matching, PREIMAGE)
                         await changes.write(after, POSTIMAGE)
+                elif changes is not None:
+                    await changes.write(matching, DELETE)
         adds = await writer.finish()
         cdc = await changes.finish() if changes is not None else []
         return RewriteResult(tuple(adds), tuple(cdc), copied)
@@ -190,10 +197,42 @@ def _plan(configuration: TableConfiguration) -> ScanPlan:
 
 
 async def _pieces(roots: StoreRoots, task: RewriteTask) -> AsyncIterator[Piece]:
-    """What to read of every file: rows that stay, and rows that match, which are tagged."""
+    """What to read of every file: no more than is written anew or told of."""
+    looks = task.update is not None or task.tells
     for matched in task.files:
-        if task.copies and not matched.is_whole:
+        copies = task.copies and not matched.is_whole
+        if not copies and looks:
+            yield Piece(matched.file, only=matched.rows, tag=_Sorter(matched.rows, matched.rows))
+        elif copies:
             live = await live_rows(roots, matched.file, matched.num_rows)
-            yield Piece(matched.file, only=live - matched.rows, tag=False)
-        if task.update is not None or task.tells:
-            yield Piece(matched.file, only=matched.rows, tag=True)
+            read = live if looks else live - matched.rows
+            yield Piece(matched.file, only=read, tag=_Sorter(read, matched.rows))
+
+
+class _Sorter:
+    """Tells rows of one file that match from those that stay; `read` are the places of the rows.
+
+    Rows come in the order of the file, so that their places follow from how many came before.
+    """
+
+    def __init__(self, read: BitMap64, matching: BitMap64) -> None:
+        self._read = read
+        self._matching = matching
+        self._taken = 0
+
+    def take(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """The rows that stay, and those that match."""
+        if not rows.num_rows:
+            return rows, rows
+        first, last = (self._read[self._taken + at] for at in (0, rows.num_rows - 1))
+        self._taken += rows.num_rows
+        span = last + 1 - first
+        matching = named_rows(self._matching, first, span)
+        if matching is None:
+            return rows, rows.slice(0, 0)
+        if span != rows.num_rows:
+            was_read: Any = named_rows(self._read, first, span)
+            matching = matching.filter(was_read)
+        if matching.true_count == rows.num_rows:
+            return rows.slice(0, 0), rows
+        return rows.filter(pc.invert(matching)), rows.filter(matching)

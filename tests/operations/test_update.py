@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import uuid
+from collections import Counter
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ from adelta.operations.matching import find_matches
 from adelta.operations.rewrite import RewriteTask, plan_rewrites, run_rewrites
 from adelta.operations.update import Assignments, _stage
 from adelta.table import Table, latest_state, open_table
+from tests.support.stores import CountingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,6 +111,7 @@ async def test_all_rows_change_without_a_condition() -> None:
         await write_table(table, rows(1, 2))
         done = await update(table, {"p": "'z'", "n": None})
         assert (done.num_updated_rows, done.num_copied_rows, done.num_removed_files) == (2, 0, 1)
+        assert done.num_added_files == 1
         assert await contents(table) == [(1, "z", None), (2, "z", None)]
 
 
@@ -245,6 +248,32 @@ async def test_tasks_can_be_sent_elsewhere_and_are_independent() -> None:
     sent = [pickle.loads(pickle.dumps(each)) for each in tasks]
     done = await run_rewrites(table._roots, sent)
     assert (len(done.adds), len(done.cdc), done.num_copied_rows) == (3, 3, 3)
+
+
+async def test_a_file_is_read_once_to_find_its_rows_and_once_to_write_them_anew() -> None:
+    store = CountingStore(open_table(f"memory://{uuid.uuid4()}/table").store)
+    table = Table(store.uri, store=store)
+    await new_table(store.uri, properties=FEED)
+    await write_table(table, rows(1, 2, 3))
+    store.requests.clear()
+    await update(table, {"n": 0}, "id = 2")
+    made = Counter((r.kind, r.path.partition("-")[0]) for r in store.requests)
+    assert made[("get", "part")] == 2
+    assert sum(made.values()) <= 8
+
+
+async def test_rows_are_told_apart_across_row_groups_and_vectors() -> None:
+    table = await new_table(properties=FEED | VECTORS)
+    many = pa.table({"id": range(5000), "p": ["x"] * 5000, "n": [0] * 5000}, SCHEMA)
+    options = adelta.WriterOptions(row_group_rows=700)
+    await write_table(table, many, writer_options=options)
+    await adelta.delete(table, "id % 3 = 0")
+    await adelta.set_properties(table, {"delta.enableDeletionVectors": "false"})
+    done = await update(table, {"n": "id"}, "id % 7 = 1 OR id BETWEEN 2000 AND 3000")
+    expected = [(i, "x", i if i % 7 == 1 or 2000 <= i <= 3000 else 0) for i in range(5000) if i % 3]
+    assert sorted(await contents(table)) == expected
+    assert done.num_updated_rows + done.num_copied_rows == len(expected)
+    assert len(await feed(table, done.version or 0)) == 2 * done.num_updated_rows
 
 
 async def test_a_struct_is_set_as_a_whole() -> None:
