@@ -6,7 +6,8 @@ A transaction that was prepared before them is judged and rebased by them withou
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from adelta.write.winners import winning_commit
 
@@ -19,19 +20,28 @@ if TYPE_CHECKING:
 
 __all__ = ["RecentCommit", "RecentCommits"]
 
-_COMMITS = 1024
-_FILES = 50_000
+_COMMITS = 256
+_FILES = 10_000
 
 
-class RecentCommit(NamedTuple):
-    """A commit as the log has it, and as the conflict checker looks at it."""
+class RecentCommit:
+    """A commit as the log has it, and as the conflict checker looks at it.
 
-    decoded: DecodedCommit
-    winning: WinningCommit
+    Attributes:
+        decoded: the commit.
+    """
+
+    def __init__(self, decoded: DecodedCommit) -> None:
+        self.decoded = decoded
+
+    @cached_property
+    def winning(self) -> WinningCommit:
+        """What there is to conflict with, made when somebody has to be judged by it."""
+        return winning_commit(self.decoded)
 
 
 class RecentCommits:
-    """An unbroken run of commits, at most 1,024 of them with 50,000 file actions in all."""
+    """An unbroken run of commits, at most 256 of them with 10,000 file actions in all."""
 
     def __init__(self) -> None:
         self._commits: deque[RecentCommit] = deque()
@@ -49,7 +59,7 @@ class RecentCommits:
 
     def note(self, state: LogState, commits: Sequence[DecodedCommit]) -> Sequence[RecentCommit]:
         """Take in commits that follow `state`, and give them back as they are kept."""
-        noted = [RecentCommit(commit, winning_commit(commit)) for commit in commits]
+        noted = [RecentCommit(commit) for commit in commits]
         if self._table != state.metadata.id:
             self._clear()
             self._table = state.metadata.id
@@ -64,14 +74,10 @@ class RecentCommits:
         if self._commits and version != self._commits[-1].decoded.version + 1:
             self._clear()
         self._commits.append(commit)
-        self._files += _weight(commit)
+        self._files += commit.decoded.batch.num_files
         while len(self._commits) > _COMMITS or self._files > _FILES:
-            self._files -= _weight(self._commits.popleft())
+            self._files -= self._commits.popleft().decoded.batch.num_files
 
     def _clear(self) -> None:
         self._commits.clear()
         self._files = 0
-
-
-def _weight(commit: RecentCommit) -> int:
-    return commit.winning.adds.num_rows + commit.winning.removes.num_rows

@@ -52,6 +52,20 @@ async def test_after_a_gap_only_what_follows_it_is_kept() -> None:
     assert versions(recent, states[3]) == [4]
 
 
+async def test_no_more_is_kept_than_fits() -> None:
+    store = MemoryStore()
+    builder = await TableBuilder.create(SCHEMA, store=store)
+    recent = RecentCommits()
+    for number in range(4):
+        before = await load_state(store)
+        files = [builder.add(f"{number}-{n}.parquet") for n in range(4_000)]
+        await builder.commit(*files)
+        recent.note(before, [await read_commit(store, number + 1)])
+    states = [await load_state(store, version=v) for v in (1, 2)]
+    assert versions(recent, states[0]) is None
+    assert versions(recent, states[1]) == [3, 4]
+
+
 async def test_a_table_of_another_id_is_another_table() -> None:
     store, states = await table(2)
     other, others = await table(2)

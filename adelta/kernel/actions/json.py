@@ -176,9 +176,14 @@ class ActionBatch:
         return self._removes.few()
 
     @property
+    def num_files(self) -> int:
+        """How many files are added or removed; without making tables."""
+        return len(self._adds) + len(self._removes)
+
+    @property
     def changes_files(self) -> bool:
         """Whether there is a live file or a tombstone; without making tables."""
-        return len(self._adds) + len(self._removes) > 0
+        return self.num_files > 0
 
 
 @dataclass(slots=True)
