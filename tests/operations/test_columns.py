@@ -183,6 +183,22 @@ async def test_an_overwritten_schema_keeps_the_ids_of_columns_that_stay_as_they_
     assert await rows(table) == [{"id": 5, "p": 1.5, "new": "n"}]
 
 
+@pytest.mark.parametrize("mode", ["name", "id"])
+async def test_columns_that_a_write_brings_get_ids_and_names_too(mode: str) -> None:
+    table = await new_table(mode=mode, partition_by=["p"])
+    more = pa.table({"id": [3], "p": ["x"], "s": [{"c": 1.5}], "new col": ["n"]})
+    await write_table(table, more, schema_mode="merge")
+    schema = await schema_of(table)
+    struct = schema.field("s")
+    assert struct is not None
+    assert isinstance(struct.type, StructType)
+    assert {mapping(struct.type.field("c"))[0], mapping(schema.field("new col"))[0]} == {8, 9}
+    assert (await table.snapshot()).properties["delta.columnMapping.maxColumnId"] == "9"
+    found = (await (await table.snapshot()).scan(where="id = 3").to_arrow()).to_pylist()
+    struct_value = {"a": None, "b": None, "c": 1.5}
+    assert found == [{"id": 3, "p": "x", "s": struct_value, "l": None, "new col": "n"}]
+
+
 async def test_a_new_table_of_another_ones_schema_is_not_mapped_by_its_ids() -> None:
     schema = await schema_of(await new_table())
     table = await create_table(f"memory://{uuid.uuid4()}/t", schema)

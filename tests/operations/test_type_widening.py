@@ -68,15 +68,15 @@ async def test_every_type_that_delta_widens_is_widened_and_told(
             if before == pa.date32()
             else (pa.array(values, before))
         )
-    count = len(column)
+    rows_there = len(column)
     data = pa.table(
         {
-            "id": range(count),
+            "id": range(rows_there),
             "v": column,
             "s": pa.StructArray.from_arrays([column], ["x"]),
-            "l": pa.ListArray.from_arrays(pa.array(range(count + 1), pa.int32()), column),
+            "l": pa.ListArray.from_arrays(pa.array(range(rows_there + 1), pa.int32()), column),
             "m": pa.MapArray.from_arrays(
-                pa.array(range(count + 1), pa.int32()), pa.array(["k"] * count), column
+                pa.array(range(rows_there + 1), pa.int32()), pa.array(["k"] * rows_there), column
             ),
         }
     )
@@ -104,10 +104,14 @@ async def test_every_type_that_delta_widens_is_widened_and_told(
     inside = schema["s"].type
     assert isinstance(inside, StructType)
     assert inside.fields[0].metadata["delta.typeChanges"] == [told]
+    value = expected[0].as_py()
+    snapshot = await table.snapshot()
+    for sign, count in (("=", 1), ("<", 0), (">=", 1), (">", 0)):  # by statistics of old types
+        assert await snapshot.scan(where=[("v", sign, value)]).count() == count
     wide = data.set_column(1, "v", expected).select(["id", "v"])
     await write_table(table, wide)
     assert await (await table.snapshot()).scan(where="v IS NOT NULL").count() == 2 * (
-        count - column.null_count
+        rows_there - column.null_count
     )
 
 
