@@ -95,10 +95,13 @@ async def clean_log(
     now_ms: int,
     *,
     retention_ms: int | None = None,
+    whole_days: bool = True,
     dry_run: bool = False,
     sweep: bool = True,
 ) -> CleanedLog:
     """Delete what has expired after `retention_ms`, by default the table's own retention.
+
+    With `whole_days` what has expired since the last midnight UTC stays.
 
     `state` is the latest one. Sidecars are looked at where a checkpoint is deleted, or to `sweep`.
 
@@ -110,7 +113,8 @@ async def clean_log(
     configuration = TableConfiguration(state.protocol, state.metadata)
     if retention_ms is None:
         retention_ms = configuration.properties.log_retention_ms
-    cutoff_ms = min(day_of(now_ms - retention_ms), now_ms - _LEAST_AGE_MS)
+    expired_ms = now_ms - retention_ms
+    cutoff_ms = min(day_of(expired_ms) if whole_days else expired_ms, now_ms - _LEAST_AGE_MS)
     files = await list_log_until(store, cutoff_ms)
     found = await _plan(state, configuration, files, cutoff_ms)
     gone: tuple[LogPath, ...] = ()

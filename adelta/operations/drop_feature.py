@@ -2,8 +2,10 @@
 
 First a commit removes whatever uses the feature from the latest version; then another one takes it
 out of the protocol. A feature that binds readers is in earlier versions as well, which clients that
-lack it must not come upon: so checkpoints are written between the two commits, and protected from
-then on (feature ``checkpointProtection``), and no client has to read further back.
+lack it must not come upon. There are two ways out. Either checkpoints are written between the two
+commits, and protected from then on (feature ``checkpointProtection``), so that no client has to
+read further back. Or the history goes: that takes two calls with a day between them, and leaves a
+table that every client reads.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from adelta._concurrency import in_thread, map_concurrent
-from adelta.errors import InvalidOptionError, InvalidUseError
+from adelta.errors import HistoryRetainedError, InvalidOptionError, InvalidUseError
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
@@ -31,7 +33,9 @@ from adelta.kernel.table_features import (
 )
 from adelta.kernel.table_state import TableState
 from adelta.log.checkpoint_writer import write_checkpoint
+from adelta.log.cleanup import clean_log
 from adelta.operations.alter import AlterMetrics, altering, opened
+from adelta.operations.feature_history import oldest_commit, used_in_history
 from adelta.operations.staging import (
     add_again,
     commit_nothing,
@@ -61,6 +65,7 @@ async def drop_feature(
     table: Table | str,
     name: str,
     *,
+    truncate_history: bool = False,
     if_exists: bool = False,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -72,13 +77,20 @@ async def drop_feature(
     dropped by the user. Where the feature binds readers, earlier versions that use it stay readable
     for clients that know it, and the table comes to support ``checkpointProtection`` instead.
 
+    With `truncate_history` those versions go. It takes two calls: the first one removes what uses
+    the feature and raises `HistoryRetainedError`; the second one, after the time that
+    `delta.dropFeatureTruncateHistory.retentionDuration` says (a day), deletes the history up to
+    then, and drops the feature. ``checkpointProtection`` itself is dropped in this way only.
+
     A feature that the table does not support is an error, unless `if_exists`.
 
     Raises:
         TableNotFoundError: there is no table.
-        InvalidOptionError: the table does not support the feature.
+        InvalidOptionError: the table does not support the feature, or it leaves nothing in the
+            history to be truncated.
         InvalidUseError: the feature cannot be dropped from any table, another feature depends on
             it, or something has to be dropped first.
+        HistoryRetainedError: versions that use the feature are still kept; call it again later.
         UnsupportedFeatureError: adelta does not know the feature, or cannot write the table.
         CommitConflictError: another commit came first; call it again.
         StorageError: the store refused or failed.
@@ -94,7 +106,8 @@ async def drop_feature(
                 "dropped; leave it be, or say if_exists=True"
             )
         removal = _removal(feature, TableState(state.protocol, state.metadata), handle.uri)
-        dropping = _Dropping(handle, feature, removal, user_metadata)
+        _check_truncation(feature, removal, truncate_history)
+        dropping = _Dropping(handle, feature, removal, truncate_history, user_metadata)
         return await dropping.run()
 
 
@@ -105,7 +118,7 @@ def _removal(feature: TableFeature, state: TableState, uri: str) -> Removal:
         InvalidUseError: it cannot be dropped, or not yet.
     """
     removal = feature.removal
-    if removal is None or removal.needs_truncation:
+    if removal is None:
         raise InvalidUseError(
             f"the feature {feature.name} cannot be dropped from a table; write its rows into a new "
             "one"
@@ -122,6 +135,19 @@ def _removal(feature: TableFeature, state: TableState, uri: str) -> Removal:
     return removal
 
 
+def _check_truncation(feature: TableFeature, removal: Removal, truncate_history: bool) -> None:
+    if removal.needs_truncation and not truncate_history:
+        raise InvalidUseError(
+            f"{feature.name} protects old checkpoints, and can be dropped only together with the "
+            "history that they are for; say truncate_history=True"
+        )
+    if truncate_history and not (removal.protects_history or removal.needs_truncation):
+        raise InvalidOptionError(
+            f"{feature.name} leaves nothing in the history of a table that would have to be "
+            "truncated; leave truncate_history out"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class _Dropping:
     """One call, checked."""
@@ -129,11 +155,15 @@ class _Dropping:
     table: Table
     feature: TableFeature
     removal: Removal
+    truncate_history: bool
     user_metadata: str | None
 
     async def run(self) -> AlterMetrics:
         """Do all of it."""
-        await self._clean()
+        cleaned = await self._clean()
+        if self.truncate_history:
+            await self._truncate(cleaned)
+            return await self._downgrade()
         guarded = self.removal.protects_history
         for _ in range(_BARRIER if guarded else 0):
             await self._barrier()
@@ -142,8 +172,8 @@ class _Dropping:
             await write_checkpoint(await latest_state(self.table))
         return metrics
 
-    async def _clean(self) -> None:
-        """Commit a version that does not use the feature; none where the latest one does not."""
+    async def _clean(self) -> bool:
+        """Commit a version that does not use the feature; whether that was needed."""
         removal = self.removal
         async with altering(
             self.table,
@@ -167,6 +197,7 @@ class _Dropping:
             if marked.num_files:
                 cleared: dict[str, Any] = dict.fromkeys(removal.cleared)
                 add_again(tx, (replace(file, **cleared) for file in marked.rows()))
+        return tx.version is not None
 
     async def _to_be_moved(self, files: FileSet, state: TableState) -> list[AddFile]:
         """Those of `files` whose rows have to be written anew."""
@@ -189,13 +220,55 @@ class _Dropping:
             commit_nothing(tx)
         await write_checkpoint(await latest_state(self.table))
 
+    async def _truncate(self, cleaned: bool) -> None:
+        """Delete the history that has expired, and see that nothing of the feature is left.
+
+        Raises:
+            HistoryRetainedError: it is.
+        """
+        before = await latest_state(self.table)
+        protected = TableConfiguration(before.protocol, before.metadata).protected_before
+        if self.removal.needs_truncation and not await self._reaches_back(protected):
+            return
+        await self._barrier()  # a clean-up goes no further than to a checkpoint
+        if cleaned:
+            raise self._retained(before.version)
+        state = await latest_state(self.table)
+        properties = TableConfiguration(state.protocol, state.metadata).properties
+        await clean_log(
+            state,
+            self.table._clock.now_ms(),
+            retention_ms=properties.drop_feature_retention_ms,
+            whole_days=False,
+        )
+        used = (
+            await self._reaches_back(protected)
+            if self.removal.needs_truncation
+            else await used_in_history(self.table.store, self.removal, state.protocol)
+        )
+        if used:
+            raise self._retained(before.version)
+
+    async def _reaches_back(self, version: int) -> bool:
+        """Whether the log has commits before a version."""
+        oldest = await oldest_commit(self.table.store)
+        return oldest is not None and oldest < version
+
+    def _retained(self, version: int) -> HistoryRetainedError:
+        return HistoryRetainedError(
+            f"{self.table.uri} does not use {self.feature.name} any more, but versions up to "
+            f"{version} may, and they are still kept; call drop_feature with truncate_history=True "
+            "again when they are older than delta.dropFeatureTruncateHistory.retentionDuration "
+            "(a day, unless it is set)"
+        )
+
     async def _downgrade(self) -> AlterMetrics:
         """Commit the protocol without the feature, where nothing of the latest version uses it."""
         removal, feature = self.removal, self.feature
         async with altering(
             self.table,
             "DROP FEATURE",
-            {"featureName": feature.name, "truncateHistory": False},
+            {"featureName": feature.name, "truncateHistory": self.truncate_history},
             user_metadata=self.user_metadata,
             storage_options=None,
         ) as (tx, _):
@@ -213,7 +286,7 @@ class _Dropping:
                 )
             protocol = protocol_without(tx.protocol, feature)
             metadata = unset(tx.metadata, *removal.forgotten)
-            if removal.protects_history:
+            if removal.protects_history and not self.truncate_history:
                 protocol = protocol_with(protocol, CHECKPOINT_PROTECTION)
                 version = {CHECKPOINT_PROTECTION_BEFORE.key: str(tx.read_version + 1)}
                 metadata = with_properties(metadata, version)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import types as s
 
 from adelta.errors import TableNotFoundError, UnsupportedFeatureError
+from adelta.operations.add_feature import add_feature
 from adelta.operations.detail import detail
+from adelta.operations.drop_feature import drop_feature
 from adelta.operations.history import history
 from adelta.spark.dataframes import read
 from adelta.spark.options import absolute_uri
@@ -55,6 +57,7 @@ _DETAIL = s.StructType(
         s.StructField("createdAt", s.TimestampType()),
         s.StructField("lastModified", s.TimestampType()),
         s.StructField("partitionColumns", s.ArrayType(s.StringType())),
+        s.StructField("clusteringColumns", s.ArrayType(s.StringType())),
         s.StructField("numFiles", s.LongType()),
         s.StructField("sizeInBytes", s.LongType()),
         s.StructField("properties", _TEXTS),
@@ -156,6 +159,38 @@ class DeltaTable:
 
         return self._spark.createDataFrame([_detail_row(call(describe))], _DETAIL)
 
+    def addFeatureSupport(self, featureName: str) -> None:
+        """Let the table support a table feature, and those that it requires.
+
+        Raises:
+            UnsupportedFeatureError: adelta does not know the feature, or cannot write a table with
+                it.
+        """
+
+        async def add() -> None:
+            await add_feature(self._path, featureName, storage_options=self._storage_options)
+
+        call(add)
+
+    def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
+        """Let the table no longer support a table feature; with its history, if that is truncated.
+
+        Raises:
+            InvalidOptionError: the table does not support the feature.
+            InvalidUseError: the feature cannot be dropped, or something has to be dropped first.
+            HistoryRetainedError: versions that use it are still kept; call it again later.
+        """
+
+        async def drop() -> None:
+            await drop_feature(
+                self._path,
+                featureName,
+                truncate_history=bool(truncateHistory),
+                storage_options=self._storage_options,
+            )
+
+        call(drop)
+
     async def _read_log(self) -> None:
         async with open_table(self._path, self._storage_options) as table:
             await table.snapshot()
@@ -191,6 +226,7 @@ def _detail_row(found: TableDetail) -> tuple[object, ...]:
         found.created_at,
         found.last_modified,
         list(found.partition_columns),
+        list(found.clustering_columns),
         found.num_files,
         found.size_in_bytes,
         dict(found.properties),

@@ -479,6 +479,7 @@ def drop_feature(
     table: Table | str,
     name: str,
     *,
+    truncate_history: bool = False,
     if_exists: bool = False,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -490,13 +491,20 @@ def drop_feature(
     dropped by the user. Where the feature binds readers, earlier versions that use it stay readable
     for clients that know it, and the table comes to support ``checkpointProtection`` instead.
 
+    With `truncate_history` those versions go. It takes two calls: the first one removes what uses
+    the feature and raises `HistoryRetainedError`; the second one, after the time that
+    `delta.dropFeatureTruncateHistory.retentionDuration` says (a day), deletes the history up to
+    then, and drops the feature. ``checkpointProtection`` itself is dropped in this way only.
+
     A feature that the table does not support is an error, unless `if_exists`.
 
     Raises:
         TableNotFoundError: there is no table.
-        InvalidOptionError: the table does not support the feature.
+        InvalidOptionError: the table does not support the feature, or it leaves nothing in the
+            history to be truncated.
         InvalidUseError: the feature cannot be dropped from any table, another feature depends on
             it, or something has to be dropped first.
+        HistoryRetainedError: versions that use the feature are still kept; call it again later.
         UnsupportedFeatureError: adelta does not know the feature, or cannot write the table.
         CommitConflictError: another commit came first; call it again.
         StorageError: the store refused or failed.
@@ -505,6 +513,7 @@ def drop_feature(
         _drop_feature,
         unwrap(table),
         name,
+        truncate_history=truncate_history,
         if_exists=if_exists,
         user_metadata=user_metadata,
         storage_options=storage_options,

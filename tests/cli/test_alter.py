@@ -93,6 +93,9 @@ def test_constraints_clusters_and_features(alter: Alter, path: Path) -> None:
     assert "checkConstraints" not in features
     assert {"clustering", "vacuumProtocolCheck"} <= set(features)
     assert alter("cluster-by")[0] == 0
+    status, _, err = alter("drop-feature", "typeWidening", "--truncate-history")
+    assert status == 1
+    assert "again when they are older" in err
 
 
 def test_programs_get_the_version_as_json_and_history_what_it_was_for(

@@ -86,3 +86,13 @@ def test_detail_is_one_row(spark, path):
     assert (row["numFiles"], row["sizeInBytes"] < size) == (4, True)
     assert (row["minReaderVersion"], row["properties"]) == (1, {})
     assert row["createdAt"] <= row["lastModified"]
+
+
+def test_features_are_added_and_dropped(spark, path):
+    table = DeltaTable.forPath(spark, path)
+    table.addFeatureSupport("vacuumProtocolCheck")
+    assert table.detail().collect()[0].minReaderVersion == 3
+    table.dropFeatureSupport("vacuumProtocolCheck", truncateHistory=True)
+    found = table.detail().collect()[0]
+    assert (found.minReaderVersion, found.minWriterVersion) == (1, 2)
+    assert found.clusteringColumns == []

@@ -80,6 +80,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     new.add_argument("name", metavar="FEATURE")
     new = action("drop-feature", "let the table no longer support a table feature", _drop_feature)
     new.add_argument("name", metavar="FEATURE")
+    new.add_argument(
+        "--truncate-history",
+        action="store_true",
+        help="delete the versions that have used it; takes two calls, a day between them",
+    )
     _if_exists(new)
 
 
@@ -190,6 +195,7 @@ async def _drop_feature(table: Table, arguments: argparse.Namespace) -> AlterMet
     return await adelta.drop_feature(
         table,
         arguments.name,
+        truncate_history=arguments.truncate_history,
         if_exists=arguments.if_exists,
         user_metadata=arguments.user_metadata,
     )
