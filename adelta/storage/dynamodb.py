@@ -67,7 +67,7 @@ _DENIED = frozenset(
 _UNSENT = ("EndpointConnectionError", "ConnectTimeoutError", "ProxyConnectionError")
 
 
-_kept: list[_Client] = []  # that collecting would close in the wrong loop, or process
+_kept: list[_Client] = []  # which collecting would close in the wrong loop, or process
 
 
 class _RefusedError(StorageError):
@@ -351,7 +351,7 @@ class DynamoTable:
     async def _connected(self) -> _Client:
         """A client with the keys of now, for the running loop."""
         access = await self._provider.current()
-        self._bind()
+        await self._bind()
         async with self._lock:
             newest = self._clients[-1] if self._clients else None
             if newest is None or newest.access is not access:
@@ -389,16 +389,22 @@ class DynamoTable:
         api = await stack.enter_async_context(made)
         return _Client(api, access, stack)
 
-    def _bind(self) -> None:
+    async def _bind(self) -> None:
         """Begin anew in another loop, or in a forked child: clients belong to where they began."""
         here = (os.getpid(), asyncio.get_running_loop())
-        if self._bound != here:
-            _kept.extend(self._clients)
-            self._clients, self._lock, self._bound = [], anyio.Lock(), here
+        before, left = self._bound, self._clients
+        if before == here:
+            return
+        self._clients, self._lock, self._bound = [], anyio.Lock(), here
+        for client in left:
+            if before is not None and before[0] == here[0] and before[1].is_closed():
+                await client.aclose()  # nothing of that loop is waited for
+            else:
+                _kept.append(client)  # closing would end what others use
 
     async def aclose(self) -> None:
         """Give back the connections. Calling it again does nothing."""
-        self._bind()
+        await self._bind()
         async with self._lock:
             while self._clients:
                 await self._clients.pop().aclose()

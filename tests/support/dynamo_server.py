@@ -7,21 +7,19 @@ that it runs on, or without npm's registry, the tests that need it are skipped a
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import socket
 import subprocess
-import tempfile
-import time
 import uuid
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.local_servers import free_port, installed_once, wait_for_port
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 __all__ = ["DynamoServer", "dynamo_server", "running_dynamo"]
 
@@ -55,9 +53,7 @@ def dynamo_server() -> Iterator[DynamoServer]:
 def running_dynamo() -> Iterator[DynamoServer]:
     """A DynamoDB server that stops when the block is left; skips the test where there is none."""
     program = _installed()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     times = [f"--{what}TableMs=20" for what in ("create", "delete", "update")]
     process = subprocess.Popen(
         ["node", str(program), "--host", "127.0.0.1", "--port", str(port), *times],
@@ -65,7 +61,7 @@ def running_dynamo() -> Iterator[DynamoServer]:
         stderr=subprocess.DEVNULL,
     )
     try:
-        _wait_for(port)
+        wait_for_port(port, process)
         yield DynamoServer(f"http://127.0.0.1:{port}")
     finally:
         process.terminate()
@@ -80,33 +76,10 @@ def _installed() -> Path:
     said = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
     if int(said.lstrip("v").partition(".")[0]) < _NODE:
         pytest.skip(f"dynalite needs Node.js {_NODE} or newer, and here is {said.strip()}")
-    folder = Path(tempfile.gettempdir()) / f"adelta-dynalite-{_VERSION}-{os.getuid()}"
-    program = folder / "node_modules" / "dynalite" / "cli.js"
-    if not program.exists():
-        with tempfile.TemporaryDirectory(prefix="adelta-npm-") as fresh:
-            done = subprocess.run(
-                [npm, "install", "--no-audit", "--no-fund", f"dynalite@{_VERSION}"],
-                cwd=fresh,
-                env={**os.environ, "npm_config_prefix": fresh},
-                capture_output=True,
-                text=True,
-                timeout=300,
-            )
-            if done.returncode:
-                pytest.skip(f"npm cannot install dynalite: {done.stderr[-300:]}")
-            with contextlib.suppress(OSError):  # another session was faster
-                shutil.move(fresh, folder)
-                Path(fresh).mkdir()
-    return program
 
+    def install(folder: str) -> list[str]:
+        options = ["--no-audit", "--no-fund", "--prefix", folder]
+        return [npm, "install", *options, f"dynalite@{_VERSION}"]
 
-def _wait_for(port: int) -> None:
-    end = time.monotonic() + 60
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
-            return
-        except OSError:
-            if time.monotonic() > end:
-                raise TimeoutError("dynalite did not come up") from None
-            time.sleep(0.05)
+    program = "node_modules/dynalite/cli.js"
+    return installed_once(f"dynalite-{_VERSION}", install, program) / program

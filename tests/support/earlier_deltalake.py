@@ -6,20 +6,19 @@ temporary one, once. Where it cannot be, the tests that need it are skipped and 
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.local_servers import installed_once
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 __all__ = ["EarlierDeltalake", "earlier_deltalake"]
 
@@ -86,19 +85,9 @@ class EarlierDeltalake:
 @pytest.fixture(scope="session")
 def earlier_deltalake() -> EarlierDeltalake:
     """deltalake 1.5."""
-    folder = Path(tempfile.gettempdir()) / f"adelta-deltalake-{_VERSION}-{os.getuid()}"
-    if not (folder / "deltalake").exists():
-        with tempfile.TemporaryDirectory(prefix="adelta-pip-") as fresh:
-            install = ["install", "--quiet", "--no-deps", "--target", fresh]
-            done = subprocess.run(
-                [sys.executable, "-m", "pip", *install, f"deltalake=={_VERSION}"],
-                capture_output=True,
-                text=True,
-                timeout=300,
-            )
-            if done.returncode:
-                pytest.skip(f"pip cannot install deltalake {_VERSION}: {done.stderr[-300:]}")
-            with contextlib.suppress(OSError):  # another session was faster
-                shutil.move(fresh, folder)
-                Path(fresh).mkdir()
-    return EarlierDeltalake(folder)
+
+    def install(folder: str) -> list[str]:
+        options = ["--quiet", "--no-deps", "--target", folder]
+        return [sys.executable, "-m", "pip", "install", *options, f"deltalake=={_VERSION}"]
+
+    return EarlierDeltalake(installed_once(f"deltalake-{_VERSION}", install, "deltalake"))

@@ -11,16 +11,16 @@ import contextlib
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asyncpg
 import pytest
+
+from tests.support.local_servers import free_port, wait_for_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,9 +70,7 @@ def running_postgres() -> Iterator[PostgresServer]:
     folder = Path(tempfile.mkdtemp(prefix="adelta-postgres-"))
     data, secret = folder / "data", folder / "password"
     secret.write_text(_PASSWORD, encoding="utf-8")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     as_user: list[str] = []
     if os.getuid() == 0:
         as_user = ["setpriv", "--reuid", _USER, "--regid", _USER, "--init-groups"]
@@ -106,7 +104,7 @@ def running_postgres() -> Iterator[PostgresServer]:
             stderr=subprocess.DEVNULL,
         )
         try:
-            _wait_for(port, process)
+            wait_for_port(port, process)
             quoted = "p%C3%A4ssword%20%25%2F%40"
             yield PostgresServer(port, f"postgresql://{_USER}:{quoted}@127.0.0.1:{port}/postgres")
         finally:
@@ -125,15 +123,3 @@ def _programs() -> Path:
         if (folder / "initdb").exists() and (folder / "postgres").exists():
             return folder
     pytest.skip("there is no PostgreSQL server here: apt-get install postgresql")
-
-
-def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
-    end = time.monotonic() + 60
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
-            return
-        except OSError:
-            if process.poll() is not None or time.monotonic() > end:
-                raise RuntimeError("the PostgreSQL server did not come up") from None
-            time.sleep(0.05)
