@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from adelta._clock import Clock
     from adelta.commit.coordinator import CommitCoordinator
     from adelta.kernel.staged import StagedChanges
+    from adelta.kernel.transaction.conflict_checker import Rebase
     from adelta.kernel.transaction.read_set import ReadSet
     from adelta.log.commit_reader import DecodedCommit
     from adelta.log.state import LogState
@@ -45,6 +46,7 @@ __all__ = ["CommitResult", "Submission", "commit_step"]
 
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.1
+_JUDGED_INLINE = 1000  # files whose paths are compared in less time than the loop may be held
 _INLINE_FILES = 32  # encoding fewer costs less than a thread's hop
 
 
@@ -140,28 +142,38 @@ class Submission:
             version, transaction_id = self._attempt
             self.settle(unknown_outcome(self.state.root, version, transaction_id, cause))
 
-    def follow(self, commits: Sequence[RecentCommit]) -> None:
-        """Judge commits that came first, and go behind them; or settle, where that cannot be."""
+    async def follow(self, commits: Sequence[RecentCommit]) -> None:
+        """Judge commits that came first, and go behind them; or settle, where that cannot be.
+
+        Many files are looked at in a worker thread.
+        """
         if not commits:
             return
-        winners = [commit.winning for commit in commits]
+        files = self.num_actions + sum(commit.decoded.batch.num_files for commit in commits)
         try:
-            judged = rebase(
-                self.staged,
-                self.read,
-                winners,
-                protocol=self.state.protocol,
-                metadata=self.state.metadata,
-                level=self.level,
-                root=self.state.root,
-            )
+            if files > _JUDGED_INLINE:
+                judged, self.staged = await in_thread(self._judged, commits)
+            else:
+                judged, self.staged = self._judged(commits)
         except AdeltaError as error:
             self.settle(error)
             return
-        self.staged = adopt_row_ids(self.staged, winners, self.state.root)
         self.state = self.state.advance([commit.decoded for commit in commits])
         if judged.own_version is not None or judged.applied_at is not None:
             self.settle(CommitResult(self.state, judged.own_version, self.attempts))
+
+    def _judged(self, commits: Sequence[RecentCommit]) -> tuple[Rebase, StagedChanges]:
+        winners = [commit.winning for commit in commits]
+        judged = rebase(
+            self.staged,
+            self.read,
+            winners,
+            protocol=self.state.protocol,
+            metadata=self.state.metadata,
+            level=self.level,
+            root=self.state.root,
+        )
+        return judged, adopt_row_ids(self.staged, winners, self.state.root)
 
     def check_deadline(self) -> None:
         """Settle with an error where there is no time for another attempt."""
@@ -250,9 +262,9 @@ async def _meet_winners(
         info = winner.decoded.commit_info
         if len(group) > 1 and info is not None and info.txn_id == transaction_id:
             for each in group:
-                each.follow(winners[:at])
+                await each.follow(winners[:at])
             _settle([each for each in group if each.outcome is None], winner.decoded)
             return
     for each in group:
-        each.follow(winners)
+        await each.follow(winners)
         each.check_deadline()

@@ -117,17 +117,17 @@ class CommitQueue:
         await self._catch_up(place.submission)
         if place.settled:
             return
-        others = self._companions(place.submission)
-        group = [place.submission, *(other.submission for other in others)]
-        for other in others:
-            other.taken = True
+        others: list[_Place] = []
         attempts = place.submission.attempts
         try:
-            await commit_step(group, self._recent)
-        except AdeltaError:
-            if not others or place.submission.attempts > attempts:
-                raise
-            await commit_step(group[:1], self._recent)  # whoever is wrong, it concerns him alone
+            await self._take_companions(place.submission, others)
+            group = [place.submission, *(other.submission for other in others)]
+            try:
+                await commit_step(group, self._recent)
+            except AdeltaError:
+                if not others or place.submission.attempts > attempts:
+                    raise
+                await commit_step(group[:1], self._recent)  # what is wrong concerns one alone
         finally:
             for other in others:
                 self._release(other)
@@ -147,25 +147,27 @@ class CommitQueue:
         if known is None:
             winners = await read_winners(submission.state, lost=2)
             known = self._recent.note(submission.state, winners)
-        submission.follow(known)
+        await submission.follow(known)
 
-    def _companions(self, leader: Submission) -> list[_Place]:
+    async def _take_companions(self, leader: Submission, taken: list[_Place]) -> None:
+        """Take all who wait and may be one commit with `leader`."""
         if not leader.group or not is_groupable(leader.staged, leader.read):
-            return []
-        members, found = [leader.staged], []
-        for place in self._waiting:
+            return
+        members = [leader.staged]
+        for place in tuple(self._waiting):
             each = place.submission
-            if not each.group or each.level is not leader.level:
+            if place.settled or not each.group or each.level is not leader.level:
                 continue
             if not is_groupable(each.staged, each.read) or not can_join(members, each.staged):
                 continue
-            each.follow(self._recent.after(each.state) or ())
-            if place.settled:
-                place.awake.set()
-            elif each.state.version == leader.state.version:
+            place.taken = True
+            taken.append(place)
+            await each.follow(self._recent.after(each.state) or ())
+            if each.outcome is None and each.state.version == leader.state.version:
                 members.append(each.staged)
-                found.append(place)
-        return found
+            else:
+                taken.remove(place)
+                self._release(place)
 
 
 _Queues = WeakValueDictionary["Hashable", CommitQueue]
