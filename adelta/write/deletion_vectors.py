@@ -130,6 +130,7 @@ async def _merge(roots: StoreRoots, removal: RowRemoval) -> _Merged | None:
         after = before | rows
         if len(after) == len(before):
             return None
+        after.run_optimize()
         left = removal.num_rows - len(after)
         return _Merged(removal, len(after), encode_bitmap(after) if left else None)
 

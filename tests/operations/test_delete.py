@@ -131,6 +131,36 @@ async def test_rows_under_a_deletion_vector_stay_gone(tmp_path: Path) -> None:
     assert sorted(kept) == list(range(10, 20))
 
 
+async def test_vectors_that_share_an_object_are_read_by_others(tmp_path: Path) -> None:
+    # B5-06: several vectors in one file, each with its offset, size and checksum.
+    table = await new_table(str(tmp_path), partition_by=["p"], properties=VECTORS | TRACKED)
+    for p in ("x", "y z", None):
+        await write_table(table, rows(*range(3000), p=p))
+    done = await delete(table, "id % 3 = 0")
+    assert (done.num_deleted_rows, done.num_deletion_vectors_added) == (3000, 3)
+    vectors = [file["deletion_vector"] for file in await files(table)]
+    assert {v["storageType"] for v in vectors} == {"u"}
+    assert len({v["pathOrInlineDv"] for v in vectors}) == 1
+    assert len({v["offset"] for v in vectors}) == 3
+    await delete(table, "id % 5 = 0 AND p = 'x'")
+    expected = [i for i in range(3000) if i % 3 and i % 5]
+    expected += 2 * [i for i in range(3000) if i % 3]
+    assert await ids(table) == sorted(expected)
+    peer = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(tmp_path)))
+    told = pa.table(peer.execute("SELECT id FROM t ORDER BY id").read_all())
+    assert told["id"].to_pylist() == sorted(expected)
+
+
+async def test_long_runs_of_rows_make_short_vectors() -> None:
+    table = await new_table(properties=VECTORS)
+    await write_table(table, rows(*range(50_000)))
+    await delete(table, "id < 40000")
+    (file,) = await files(table)
+    assert file["deletion_vector"]["storageType"] == "i"
+    assert file["deletion_vector"]["cardinality"] == 40_000
+    assert await ids(table) == list(range(40_000, 50_000))
+
+
 async def test_vectors_stay_in_force_when_no_more_are_to_be_written() -> None:
     # B5-12
     table = await new_table(properties=VECTORS)
@@ -256,6 +286,11 @@ async def test_a_condition_that_cannot_be_computed_changes_nothing() -> None:
     assert (await table.snapshot()).version == 1
 
 
+async def data_files(table: Table) -> list[str]:
+    found = [meta.path async for page in table.store.list() for meta in page]
+    return [path for path in found if not path.startswith("_delta_log")]
+
+
 async def interrupted(table: Table, meanwhile: pa.Table, **arguments: Any) -> int | None:
     """A delete of ids from 2 on, with an append by another writer before it commits."""
     tx = table.transaction("DELETE", **arguments)
@@ -268,8 +303,10 @@ async def interrupted(table: Table, meanwhile: pa.Table, **arguments: Any) -> in
 async def test_rows_that_others_add_under_the_condition_are_a_conflict() -> None:
     table = await new_table()
     await write_table(table, rows(1, 2, 3))
+    before = await data_files(table)
     with pytest.raises(ConcurrentAppendError, match="id >= 2"):
         await interrupted(table, rows(9))
+    assert len(await data_files(table)) == len(before) + 1  # the other's alone
     assert await ids(table) == [1, 2, 3, 9]
     assert await interrupted(table, rows(0)) == 4
     assert await ids(table) == [0, 1]
