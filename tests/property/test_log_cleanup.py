@@ -30,7 +30,7 @@ from adelta.log.time_travel import version_at_timestamp
 from adelta.storage.memory import MemoryStore
 from tests.support.builders import TableBuilder
 from tests.support.clock import ManualClock
-from tests.support.stores import Request, WrappedStore
+from tests.support.stores import Request, WrappedStore, copy_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -153,15 +153,6 @@ def adjusted(times: list[int]) -> list[int]:
     for time in times:
         found.append(time if not found or time > found[-1] else found[-1] + 1)
     return found
-
-
-def copy_of(store: MemoryStore) -> MemoryStore:
-    """The same objects, of the same times, in a store of their own."""
-    other = MemoryStore()
-    other._root, other._uri = store._root, store._uri
-    other._space.objects.update(store._space.objects)
-    other._space.keys.extend(store._space.keys)
-    return other
 
 
 @pytest.mark.parametrize("kind", list(KINDS))

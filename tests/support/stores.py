@@ -11,13 +11,22 @@ import anyio
 from adelta._concurrency import map_concurrent
 from adelta.errors import StorageError
 from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
+from adelta.storage.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
     from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
 
-__all__ = ["CountingStore", "FailingStore", "Fault", "Request", "SlowStore", "WrappedStore"]
+__all__ = [
+    "CountingStore",
+    "FailingStore",
+    "Fault",
+    "Request",
+    "SlowStore",
+    "WrappedStore",
+    "copy_of",
+]
 
 R = TypeVar("R")
 
@@ -28,6 +37,15 @@ class Request:
 
     kind: str
     path: str
+
+
+def copy_of(store: MemoryStore) -> MemoryStore:
+    """The same objects, of the same times and under the same address, in a store of their own."""
+    other = MemoryStore(clock=store._clock)
+    other._root, other._uri = store._root, store._uri
+    other._space.objects.update(store._space.objects)
+    other._space.keys.extend(store._space.keys)
+    return other
 
 
 class WrappedStore:
