@@ -205,13 +205,14 @@ ENGINES: dict[str, Callable[[str, str, dict[str, str]], tuple[int, float]]] = {
 
 def _measure(engine: str, uri: str, work: str, options: dict[str, str]) -> None:
     """In a process of its own: measure once, and print what came of it."""
+    import anyio._backends._asyncio
     import deltalake
     import pyarrow.dataset  # noqa: TID251  # it is what is compared with
     import uvloop
 
-    import adelta
+    import adelta.storage.s3
 
-    _ = adelta, deltalake, pyarrow.dataset, uvloop  # noqa: TID251  # as above
+    _ = adelta, anyio, deltalake, pyarrow.dataset, uvloop  # noqa: TID251  # as above
     pa.array([0])  # Arrow imports pandas, where there is one, when it first meets a list
     before = resource.getrusage(resource.RUSAGE_SELF)
     start = time.perf_counter()

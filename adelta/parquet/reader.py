@@ -30,6 +30,7 @@ from adelta.parquet.chunk_ranges import chunk_ranges
 from adelta.parquet.columns import ColumnName, ColumnNode, ColumnTree
 from adelta.parquet.faults import reading, rows_missing
 from adelta.parquet.footer import DEFAULT_TAIL, fetch_footer
+from adelta.parquet.repeated_texts import laid_out, repeated_texts
 from adelta.parquet.row_group_decoder import read_row_groups
 from adelta.parquet.sparse_file import SparseFile
 from adelta.parquet.unfolding import unfolded
@@ -96,6 +97,7 @@ class ParquetFile:
         "_held",
         "_ranges",
         "_store",
+        "_texts",
         "_tree",
         "footer",
         "metadata",
@@ -123,6 +125,11 @@ class ParquetFile:
         self.footer = footer
         self._ranges: dict[tuple[int, int], ByteRange] = {}
         self._tree = ColumnTree(schema)
+        self._texts = {
+            node.first_leaf: node.name
+            for node in self._tree.columns
+            if node.type.equals(pa.string()) and "." not in node.name
+        }
         if self._tree.num_leaves != metadata.num_columns:
             raise InvalidTableError(
                 f"{path}: stores {metadata.num_columns} columns where its schema has "
@@ -273,11 +280,14 @@ class ParquetFile:
         self.check_memory(leaves, groups)
         with self.source(fetched) as source:
             at_once = self.check_unfolding(source, leaves, groups)
-            reader = open_arrow_reader(self.path, source, self.metadata).reader
+            texts = {leaf: self._texts[leaf] for leaf in leaves if leaf in self._texts}
             with reading(self.path):
-                table = read_row_groups(reader, groups, leaves, at_once, _LARGEST_ROW_GROUP)
-        if table is None:
-            raise self._too_large(groups[0])
+                repeated = repeated_texts(self.metadata, groups, texts)
+                file = open_arrow_reader(self.path, source, self.metadata, read_dictionary=repeated)
+                table = read_row_groups(file.reader, groups, leaves, at_once, _LARGEST_ROW_GROUP)
+                if table is None:
+                    raise self._too_large(groups[0])
+                table = laid_out(table, repeated)
         rows = sum(self.metadata.row_group(group).num_rows for group in groups)
         if table.num_rows != rows:
             raise rows_missing(self.path, table.num_rows, rows)

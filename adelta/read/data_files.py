@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["READ_AHEAD_BYTES", "Piece", "open_data_file", "read_files", "read_pieces"]
 
-READ_AHEAD_BYTES = 256 * 1024 * 1024
+READ_AHEAD_BYTES = 128 * 1024 * 1024
 """Bytes that are held ahead of the consumer: half of them as files have them, half decoded."""
 
 _OPEN_AHEAD = 32  # footers read ahead of the row groups
