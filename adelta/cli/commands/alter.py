@@ -7,7 +7,7 @@ in SQL: bigint, decimal(9,2), array<string>, struct<name: string, km: double>.
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import adelta
 from adelta.cli.arguments import add_table, key_value, open_table
@@ -15,15 +15,16 @@ from adelta.kernel.schema.type_text import parse_column
 from adelta.kernel.schema.types import StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
-    from adelta import Table
     from adelta.cli.render import Output
     from adelta.operations import AlterMetrics
 
-    Change = Callable[[Table, argparse.Namespace], Awaitable[AlterMetrics]]
+    Verb = Callable[..., Awaitable[AlterMetrics]]
 
 __all__ = ["SUMMARY", "configure", "run"]
+
+_OURS = ("command", "json", "made_of", "options", "uri", "verb")
 
 SUMMARY = "change a table's properties, columns, constraints or features"
 
@@ -37,29 +38,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
-    def action(name: str, summary: str, change: Change) -> argparse.ArgumentParser:
+    def action(name: str, summary: str, verb: Verb) -> argparse.ArgumentParser:
+        """An action whose arguments bear the names that the verb has for them."""
         added = actions.add_parser(name, help=summary, description=summary)
-        added.set_defaults(change=change)
+        added.set_defaults(verb=verb, made_of={})
         suppress = argparse.SUPPRESS  # what stands before the action counts as well
         added.add_argument("--json", action="store_true", default=suppress, help=suppress)
         return added
 
-    new = action("set-properties", "set properties; the others stay", _set_properties)
+    new = action("set-properties", "set properties; the others stay", adelta.set_properties)
     new.add_argument("properties", metavar="KEY=VALUE", type=key_value, nargs="+")
-    new = action("unset-properties", "remove properties", _unset_properties)
+    new.set_defaults(made_of={"properties": dict})
+    new = action("unset-properties", "remove properties", adelta.unset_properties)
     new.add_argument("names", metavar="KEY", nargs="+")
     _if_exists(new)
-    new = action("add-columns", "add columns, each given as NAME:TYPE", _add_columns)
+    new = action("add-columns", "add columns, each given as NAME:TYPE", adelta.add_columns)
     new.add_argument("columns", metavar="NAME:TYPE", nargs="+")
+    new.set_defaults(made_of={"columns": _schema})
     new.add_argument("--parent", metavar="COLUMN", help="the struct whose fields they become")
     _place(new, "they")
-    new = action("rename-column", "give a column another name", _rename_column)
+    new = action("rename-column", "give a column another name", adelta.rename_column)
     new.add_argument("column", metavar="COLUMN")
     new.add_argument("new_name", metavar="NAME")
-    new = action("drop-columns", "remove columns", _drop_columns)
+    new = action("drop-columns", "remove columns", adelta.drop_columns)
     new.add_argument("columns", metavar="COLUMN", nargs="+")
     _if_exists(new)
-    new = action("change-column", "change a column's type, comment, nullability or place", _change)
+    new = action(
+        "change-column",
+        "change a column's type, comment, nullability or place",
+        adelta.change_column,
+    )
     new.add_argument("column", metavar="COLUMN")
     new.add_argument("--type", metavar="TYPE", help="a wider type")
     nulls = new.add_mutually_exclusive_group()
@@ -68,17 +76,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     new.add_argument("--comment", metavar="TEXT", help="an empty one takes it away")
     new.add_argument("--default", metavar="SQL", help="a constant; an empty one takes it away")
     _place(new, "it")
-    new = action("add-constraint", "let every row satisfy a condition", _add_constraint)
+    new = action("add-constraint", "let every row satisfy a condition", adelta.add_constraint)
     new.add_argument("name", metavar="NAME")
     new.add_argument("expression", metavar="CONDITION", help="in SQL, such as 'km >= 0'")
-    new = action("drop-constraint", "remove a constraint", _drop_constraint)
+    new = action("drop-constraint", "remove a constraint", adelta.drop_constraint)
     new.add_argument("name", metavar="NAME")
     _if_exists(new)
-    new = action("cluster-by", "name the columns that rows are kept together by", _cluster_by)
+    new = action("cluster-by", "name the columns that rows are kept together by", adelta.cluster_by)
     new.add_argument("columns", metavar="COLUMN", nargs="*", help="none ends clustering")
-    new = action("add-feature", "let the table support a table feature", _add_feature)
+    new = action("add-feature", "let the table support a table feature", adelta.add_feature)
     new.add_argument("name", metavar="FEATURE")
-    new = action("drop-feature", "let the table no longer support a table feature", _drop_feature)
+    new = action(
+        "drop-feature", "let the table no longer support a table feature", adelta.drop_feature
+    )
     new.add_argument("name", metavar="FEATURE")
     new.add_argument(
         "--truncate-history",
@@ -99,10 +109,14 @@ def _place(parser: argparse.ArgumentParser, what: str) -> None:
     where.add_argument("--after", metavar="COLUMN", help=f"{what} {go} behind this one")
 
 
+def _schema(columns: Iterable[str]) -> StructType:
+    return StructType(tuple(map(parse_column, columns)))
+
+
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Make the change, and print the version that it became."""
     async with open_table(arguments) as table:
-        metrics = await arguments.change(table, arguments)
+        metrics = await arguments.verb(table, **_given(arguments))
     if output.as_json:
         output.line({"version": metrics.version})
     elif metrics.version is None:
@@ -111,91 +125,7 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
         output.say(f"Version {metrics.version} has the change.")
 
 
-# ----------------------------------------------------------------------------------------- actions
-
-
-async def _set_properties(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
-    properties = dict(arguments.properties)
-    return await adelta.set_properties(table, properties, user_metadata=arguments.user_metadata)
-
-
-async def _unset_properties(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
-    return await adelta.unset_properties(
-        table,
-        arguments.names,
-        if_exists=arguments.if_exists,
-        user_metadata=arguments.user_metadata,
-    )
-
-
-async def _add_columns(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
-    return await adelta.add_columns(
-        table,
-        StructType(tuple(map(parse_column, arguments.columns))),
-        parent=arguments.parent,
-        first=arguments.first,
-        after=arguments.after,
-        user_metadata=arguments.user_metadata,
-    )
-
-
-async def _rename_column(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
-    return await adelta.rename_column(
-        table, arguments.column, arguments.new_name, user_metadata=arguments.user_metadata
-    )
-
-
-async def _drop_columns(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
-    return await adelta.drop_columns(
-        table,
-        arguments.columns,
-        if_exists=arguments.if_exists,
-        user_metadata=arguments.user_metadata,
-    )
-
-
-async def _change(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
-    return await adelta.change_column(
-        table,
-        arguments.column,
-        type=arguments.type,
-        nullable=arguments.nullable,
-        comment=arguments.comment,
-        default=arguments.default,
-        first=arguments.first,
-        after=arguments.after,
-        user_metadata=arguments.user_metadata,
-    )
-
-
-async def _add_constraint(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
-    return await adelta.add_constraint(
-        table, arguments.name, arguments.expression, user_metadata=arguments.user_metadata
-    )
-
-
-async def _drop_constraint(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
-    return await adelta.drop_constraint(
-        table,
-        arguments.name,
-        if_exists=arguments.if_exists,
-        user_metadata=arguments.user_metadata,
-    )
-
-
-async def _cluster_by(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
-    return await adelta.cluster_by(table, arguments.columns, user_metadata=arguments.user_metadata)
-
-
-async def _add_feature(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
-    return await adelta.add_feature(table, arguments.name, user_metadata=arguments.user_metadata)
-
-
-async def _drop_feature(table: Table, arguments: argparse.Namespace) -> AlterMetrics:
-    return await adelta.drop_feature(
-        table,
-        arguments.name,
-        truncate_history=arguments.truncate_history,
-        if_exists=arguments.if_exists,
-        user_metadata=arguments.user_metadata,
-    )
+def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What the action's verb is called with, beside the table."""
+    given = {name: value for name, value in vars(arguments).items() if name not in _OURS}
+    return given | {name: make(given[name]) for name, make in arguments.made_of.items()}
