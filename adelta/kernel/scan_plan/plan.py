@@ -123,7 +123,8 @@ def plan_columns(
     Raises:
         SchemaMismatchError: there is no such column, or the row ids would hide one.
         InvalidExpressionError: the predicate does not fit the schema.
-        UnsupportedFeatureError: a column had its type changed in a way that adelta does not know.
+        UnsupportedFeatureError: some column of the table, read or not, had its type changed in a
+            way that adelta does not know.
     """
     output = project(schema, columns)
     read = list(output)
@@ -132,7 +133,7 @@ def plan_columns(
         names = {f.name for f in read}
         needed = {path[0] for path in columns_of(where)}
         read += [f for f in schema if f.name in needed - names]
-    check_type_changes(read)
+    check_type_changes(schema)
     if row_ids is not None:
         taken = next(filter(None, (schema.field(name) for name in row_id_names)), None)
         if taken is not None:

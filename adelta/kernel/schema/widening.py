@@ -93,7 +93,8 @@ def _compared(
 def check_type_changes(fields: Iterable[t.StructField]) -> None:
     """Refuse columns whose type was once changed in a way that adelta cannot follow.
 
-    Columns that are of an unknown type today are for whoever wants their Arrow type to refuse.
+    A change between texts of any length is none. Columns that are of an unknown type today are for
+    whoever wants their Arrow type to refuse.
 
     Raises:
         UnsupportedFeatureError: there is such a column.
@@ -117,12 +118,16 @@ def _check(path: tuple[str, ...], change: object) -> None:
         # The column is of a known type now, so no file of it needs this change: either a later one
         # leads away from the unknown type, and is refused, or this one never took place.
         return
-    if not can_widen(before, after):
+    if not can_widen(before, after) and not (_is_text(before) and _is_text(after)):
         raise UnsupportedFeatureError(
             f"column {'.'.join(path)} was changed from {before} to {after}, a change of type that "
-            "this adelta cannot read; leave the column out, upgrade adelta, or rewrite the table "
-            "with the engine that made the change"
+            "this adelta cannot read, and so no part of the table; upgrade adelta, or rewrite the "
+            "table with the engine that made the change"
         )
+
+
+def _is_text(data_type: t.DataType) -> bool:
+    return str(data_type).partition("(")[0] in ("string", "char", "varchar")
 
 
 def _is_known(data_type: t.DataType) -> bool:

@@ -44,6 +44,7 @@ def test_a_history_of_widenings_is_read():
             {"fromType": "byte", "toType": "short", "tableVersion": 2},
             {"fromType": "short", "toType": "long", "fieldPath": "element.value"},
             {"fromType": "decimal(4,2)", "toType": "decimal(6,3)", "fieldPath": "key"},
+            {"fromType": "varchar(3)", "toType": "string"},
         )
     )
 
