@@ -83,7 +83,8 @@ def _has_conditional_puts(options: Mapping[str, str]) -> bool:
 def _by_dynamodb(
     store: ObjectStore, create: Create, given: GivenOptions, options: Mapping[str, str]
 ) -> CommitCoordinator:
-    from adelta.storage.dynamodb import DynamoTable, parse_dynamo_options
+    from adelta.storage.dynamodb import DynamoTable
+    from adelta.storage.dynamodb_options import parse_dynamo_options
 
     table = DynamoTable(parse_dynamo_options(options), partition="tablePath", sort="fileName")
     path = given.text("delta_dynamo_table_path")

@@ -23,7 +23,6 @@ from __future__ import annotations
 import logging
 import uuid
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
@@ -31,6 +30,7 @@ from adelta._concurrency import map_concurrent
 from adelta.commit.check_then_put import is_there
 from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown
 from adelta.commit.filesystem import FilesystemCoordinator
+from adelta.commit.lock_entry import LockEntry
 from adelta.errors import (
     AdeltaError,
     CommitOutcomeUnknownError,
@@ -65,43 +65,6 @@ _log = logging.getLogger("adelta.commit.dynamodb")
 _KEPT_SECONDS = 86_400  # an entry's, after its commit is in the log
 _CLAIMS = 3
 _REPAIRS = 4
-
-
-@dataclass(frozen=True, slots=True)
-class _Entry:
-    """One entry of the lock table; `temp_path` is relative to `_delta_log`."""
-
-    table_path: str
-    file_name: str
-    temp_path: str
-    complete: bool
-
-    @classmethod
-    def of(cls, item: Item) -> _Entry:
-        """The entry that an item is.
-
-        Raises:
-            InvalidTableError: it is none.
-        """
-        names = ("tablePath", "fileName", "tempPath", "complete")
-        texts = [item.get(name) for name in names]
-        if not all(isinstance(text, str) for text in texts):
-            raise InvalidTableError(
-                f"the lock table has an entry that lacks one of {', '.join(names)}: {item}; "
-                "correct or delete it"
-            )
-        path, file, temp, complete = map(str, texts)
-        return cls(path, file, temp, complete == "true")
-
-    @property
-    def target(self) -> str:
-        """Where the bytes belong."""
-        return LOG_DIR + self.file_name
-
-    @property
-    def source(self) -> str:
-        """Where the bytes are put first."""
-        return LOG_DIR + self.temp_path
 
 
 class DynamoDbCoordinator:
@@ -145,7 +108,7 @@ class DynamoDbCoordinator:
         if not await self._is_next(path, version):
             return Lost(version)
         name = commit_path(version).removeprefix(LOG_DIR)
-        entry = _Entry(path, name, f".tmp/{name}.{uuid.uuid4()}", complete=False)
+        entry = LockEntry(path, name, f".tmp/{name}.{uuid.uuid4()}", complete=False)
         temporary = await self._store.put(entry.source, data)
         try:
             claimed = await self._claim(entry)
@@ -168,7 +131,7 @@ class DynamoDbCoordinator:
             InvalidTableError: the version before is not there.
         """
         taken = False
-        before: _Entry | None = None
+        before: LockEntry | None = None
         log_goes_on = version == 0
         known = max(version - 1, 0)
 
@@ -220,7 +183,7 @@ class DynamoDbCoordinator:
             )
         return True
 
-    async def _claim(self, entry: _Entry) -> bool:
+    async def _claim(self, entry: LockEntry) -> bool:
         """Put the entry; False where another writer has the version.
 
         Raises:
@@ -230,7 +193,7 @@ class DynamoDbCoordinator:
         doubt: CommitOutcomeUnknownError | None = None
         for _ in range(_CLAIMS):
             try:
-                if await self._table.put_new(_item(entry)):
+                if await self._table.put_new(entry.item):
                     return True
             except CommitOutcomeUnknownError as error:
                 doubt = error
@@ -255,7 +218,7 @@ class DynamoDbCoordinator:
         return False
 
     async def _put_in_log(
-        self, entry: _Entry, version: int, data: bytes, transaction_id: str
+        self, entry: LockEntry, version: int, data: bytes, transaction_id: str
     ) -> CommitOutcome | None:
         """Steps 3 and 4, in which nothing is fatal; None where the bytes are not in the log."""
         try:
@@ -272,11 +235,11 @@ class DynamoDbCoordinator:
         await map_concurrent(_call, done, limit=2)
         return outcome
 
-    async def _mark(self, entry: _Entry) -> None:
+    async def _mark(self, entry: LockEntry) -> None:
         with suppress(StorageError, CommitOutcomeUnknownError):  # whoever lists the log does it
             await self._mark_complete(entry)
 
-    async def _discard(self, entry: _Entry) -> None:
+    async def _discard(self, entry: LockEntry) -> None:
         """Delete the temporary file; one that stays does no harm."""
         with suppress(StorageError):
             await self._store.delete([entry.source])
@@ -306,7 +269,7 @@ class DynamoDbCoordinator:
             found = True
         return found
 
-    async def _complete(self, entry: _Entry) -> bool:
+    async def _complete(self, entry: LockEntry) -> bool:
         """Put the bytes of another writer's entry in the log; False where it is no more.
 
         Raises:
@@ -341,7 +304,7 @@ class DynamoDbCoordinator:
             f"the two, or delete the entry from the table {self._table.name} and lose the commit"
         )
 
-    async def _mark_complete(self, entry: _Entry) -> None:
+    async def _mark_complete(self, entry: LockEntry) -> None:
         item: Item = {
             "tablePath": entry.table_path,
             "fileName": entry.file_name,
@@ -353,14 +316,14 @@ class DynamoDbCoordinator:
 
     # ----------------------------------------------------------------------------------- entries
 
-    async def _entry(self, path: str, file_name: str) -> _Entry | None:
+    async def _entry(self, path: str, file_name: str) -> LockEntry | None:
         item = await self._table.get(path, file_name)
-        return None if item is None else _Entry.of(item)
+        return None if item is None else LockEntry.of(item)
 
-    async def _last_entries(self) -> list[_Entry]:
+    async def _last_entries(self) -> list[LockEntry]:
         """The last entry under each of the paths that the table may have."""
         items = await map_concurrent(self._table.last, self._paths, limit=len(self._paths))
-        entries = [_Entry.of(item) for item in items if item is not None]
+        entries = [LockEntry.of(item) for item in items if item is not None]
         if len(entries) == 1:
             self._paths = (entries[0].table_path,)
         return entries
@@ -392,15 +355,6 @@ def _table_paths(uri: str) -> tuple[str, ...]:
     scheme, _, rest = uri.partition("://")
     other = {"s3": "s3a", "s3a": "s3"}.get(scheme)
     return (uri,) if other is None else (uri, f"{other}://{rest}")
-
-
-def _item(entry: _Entry) -> Item:
-    return {
-        "tablePath": entry.table_path,
-        "fileName": entry.file_name,
-        "tempPath": entry.temp_path,
-        "complete": "true" if entry.complete else "false",
-    }
 
 
 async def _call(work: Callable[[], Awaitable[None]]) -> None:

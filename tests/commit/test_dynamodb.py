@@ -24,7 +24,8 @@ from adelta.errors import (
     StorageError,
 )
 from adelta.kernel.log_path import checkpoint_path, commit_path
-from adelta.storage.dynamodb import DynamoTable, Item, parse_dynamo_options
+from adelta.storage.dynamodb import DynamoTable, Item
+from adelta.storage.dynamodb_options import parse_dynamo_options
 from adelta.storage.resolve import open_store
 from tests.support.stores import CountingStore, Request, WrappedStore
 
@@ -286,6 +287,26 @@ async def test_an_entry_whose_bytes_are_nowhere_is_an_error_that_names_it(place:
         await place.coordinator().recover()
 
 
+@pytest.mark.parametrize(
+    ("file", "temporary", "says"),
+    [
+        ("00000000000000000000.json", "../../other/secret", "no files of a log"),
+        ("../../other.json", ".tmp/x", "no files of a log"),
+        ("00000000000000000000.json", "00000000000000000000.json", "no files of a log"),
+        ("00000000000000000000.json", 7, "lacks one of"),
+    ],
+)
+async def test_an_entry_that_no_writer_makes_is_refused(
+    place: Place, file: str, temporary: str | int, says: str
+) -> None:
+    """What is in the lock table leads nowhere outside of the log."""
+    entry: Item = {"tablePath": place.uri, "fileName": file, "complete": "false"}
+    await place.locks.put_new({**entry, "tempPath": temporary})
+    with pytest.raises(InvalidTableError, match=says):
+        await place.coordinator().recover()
+    assert await place.paths() == []
+
+
 async def test_an_entry_that_its_writer_takes_away_again_is_no_commit(place: Place) -> None:
     """delta-rs deletes the entry of a commit that it gives up, and the temporary file."""
     await place.claim(0, ".tmp/gone.json")
@@ -456,7 +477,7 @@ async def test_entries_under_two_paths_are_an_error_for_writers(place: Place) ->
     await adelta.write_table(place.uri, ROWS, storage_options=place.options)
     other = place.uri.replace("s3://", "s3a://")
     await place.locks.put_new(
-        {"tablePath": other, "fileName": "x", "tempPath": "x", "complete": "true"}
+        {"tablePath": other, "fileName": "x", "tempPath": ".tmp/x", "complete": "true"}
     )
     async with adelta.open_table(place.uri, place.options) as table:
         assert (await table.snapshot()).version == 0

@@ -13,7 +13,8 @@ from deltalake import DeltaTable
 import adelta
 from adelta._concurrency import map_concurrent
 from adelta.kernel.log_path import commit_path
-from adelta.storage.dynamodb import DynamoTable, Item, parse_dynamo_options
+from adelta.storage.dynamodb import DynamoTable, Item
+from adelta.storage.dynamodb_options import parse_dynamo_options
 from adelta.storage.resolve import open_store
 
 if TYPE_CHECKING:

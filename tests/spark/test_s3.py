@@ -10,7 +10,8 @@ from pyspark.errors import AnalysisException, PySparkException
 
 import adelta.spark
 from adelta.spark import DeltaTable
-from adelta.storage.dynamodb import DynamoTable, parse_dynamo_options
+from adelta.storage.dynamodb import DynamoTable
+from adelta.storage.dynamodb_options import parse_dynamo_options
 
 
 def test_tables_on_s3_are_written_and_read_by_the_executors(spark, s3_location):

@@ -10,7 +10,8 @@ import pytest
 
 from adelta._concurrency import map_concurrent
 from adelta.errors import InvalidOptionError, StorageError
-from adelta.storage.dynamodb import DynamoTable, parse_dynamo_options
+from adelta.storage.dynamodb import DynamoTable
+from adelta.storage.dynamodb_options import parse_dynamo_options
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -9,6 +9,7 @@ import pytest
 
 from adelta.errors import (
     CommitOutcomeUnknownError,
+    InvalidOptionError,
     InvalidUseError,
     ObjectExistsError,
     ObjectNotFoundError,
@@ -234,6 +235,19 @@ async def test_a_put_in_doubt_that_another_won_is_found_to_be_lost(
     with pytest.raises(ObjectExistsError):
         await shaky.put_if_absent("log/0.json", b"ours")
     assert await store.get("log/0.json") == b"theirs"
+
+
+async def test_a_store_that_has_no_conditional_puts_says_so_and_what_to_do(
+    shaky: S3Store, proxy: FaultyProxy, s3_location: S3Location
+) -> None:
+    proxy.fates = [Fate.answer(501, "NotImplemented")]
+    with pytest.raises(StorageError, match="aws_conditional_put=disabled"):
+        await shaky.put_if_absent("log/0.json", b"ours")
+    without = store_at(s3_location, aws_conditional_put="disabled")
+    with pytest.raises(InvalidOptionError, match="aws_conditional_put=disabled"):
+        await without.put_if_absent("log/0.json", b"ours")
+    await without.put("log/0.json", b"ours")
+    await without.aclose()
 
 
 @pytest.mark.parametrize("fate", [Fate.cut_before(), Fate.answer(500, "InternalError")], ids=str)
