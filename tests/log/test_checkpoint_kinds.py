@@ -218,6 +218,15 @@ async def test_a_long_manifest_is_not_repeated_in_the_hint() -> None:
     assert set(recorded) == {"path", "sizeInBytes", "modificationTime"}
 
 
+async def test_wide_metadata_are_not_repeated_in_the_hint() -> None:
+    properties = {**V2, "own": "x" * 100_000}
+    builder = await table_of_files(properties, protocol=V2_PROTOCOL)
+    log = await written(builder.store)
+    recorded = orjson.loads(log.objects[LAST_CHECKPOINT_PATH])["v2Checkpoint"]
+    assert "nonFileActions" not in recorded
+    assert len(recorded["sidecarFiles"]) == 6
+
+
 async def test_the_policy_alone_makes_no_v2_checkpoint() -> None:
     builder = await table_of_files({"delta.checkpointPolicy": "v2"})
     log = await written(builder.store)

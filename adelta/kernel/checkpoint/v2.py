@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["V2Manifest"]
 
 _RECORDED = 30  # actions, or sidecars, that the hint repeats at most
+_RECORDED_BYTES = 64 * 1024  # of actions
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,9 @@ class V2Manifest:
         """What the hint records of a manifest of `size` bytes, beside its path."""
         body: dict[str, Any] = {"sizeInBytes": size, "modificationTime": modification_time}
         others = [a for a in self.actions if not isinstance(a, Sidecar)]
-        if len(others) <= _RECORDED:
-            lines = encode_commit(others).splitlines()
-            body["nonFileActions"] = [orjson.loads(line) for line in lines]
+        content = encode_commit(others) if len(others) <= _RECORDED else b""
+        if 0 < len(content) <= _RECORDED_BYTES:  # who opens the table reads it all the same
+            body["nonFileActions"] = [orjson.loads(line) for line in content.splitlines()]
         if len(self.sidecars) <= _RECORDED:
             body["sidecarFiles"] = [sidecar.to_json() for sidecar in self.sidecars]
         return body
