@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import types as s
 
-from adelta.errors import TableNotFoundError, UnsupportedFeatureError
+from adelta.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
 from adelta.operations.add_feature import add_feature
+from adelta.operations.delete import delete
 from adelta.operations.detail import detail
 from adelta.operations.drop_feature import drop_feature
 from adelta.operations.history import history
+from adelta.operations.update import update
 from adelta.spark.dataframes import read
 from adelta.spark.options import absolute_uri
 from adelta.sync._portal import call
@@ -47,6 +49,7 @@ _HISTORY = s.StructType(
         s.StructField("engineInfo", s.StringType()),
     ]
 )
+_AFFECTED = s.StructType([s.StructField("num_affected_rows", s.LongType())])
 _DETAIL = s.StructType(
     [
         s.StructField("format", s.StringType()),
@@ -191,6 +194,47 @@ class DeltaTable:
 
         call(drop)
 
+    def delete(self, condition: str | None = None) -> DataFrame:
+        """Delete the rows for which `condition`, Spark SQL text, is true; all rows without one.
+
+        As `adelta.delete`, in the driver. The result is one row, ``num_affected_rows``, which is
+        null where whole files went that did not say how many rows they had.
+
+        Raises:
+            InvalidOptionError: the condition is no text.
+            InvalidExpressionError: the condition cannot be parsed or computed, or does not fit.
+            InvariantViolationError: the table only takes appends.
+            CommitConflictError: another commit came first and the work has to be done again.
+        """
+        where = None if condition is None else _sql("condition", condition)
+        done = call(lambda: delete(self._path, where, storage_options=self._storage_options))
+        return self._affected(done.num_deleted_rows)
+
+    def update(
+        self,
+        condition: str | None = None,
+        set: Mapping[str, str] | None = None,  # delta-spark's word
+    ) -> DataFrame:
+        """Set columns, by name, to Spark SQL expressions where `condition`, SQL text too, is true.
+
+        As `adelta.update`, in the driver. The result is one row, ``num_affected_rows``.
+
+        Raises:
+            InvalidOptionError: nothing is to be set, or an expression is no text.
+            SchemaMismatchError: there is no such column, it cannot be set, or cannot hold a value.
+            InvalidExpressionError: an expression cannot be parsed or computed, or does not fit.
+            InvariantViolationError: a row violates a constraint, or the table only takes appends.
+            CommitConflictError: another commit came first and the work has to be done again.
+        """
+        where = None if condition is None else _sql("condition", condition)
+        wanted = {name: _sql(f"value of {name!r}", text) for name, text in (set or {}).items()}
+        options = self._storage_options
+        done = call(lambda: update(self._path, wanted, where, storage_options=options))
+        return self._affected(done.num_updated_rows)
+
+    def _affected(self, rows: int | None) -> DataFrame:
+        return self._spark.createDataFrame([(rows,)], _AFFECTED)
+
     async def _read_log(self) -> None:
         async with open_table(self._path, self._storage_options) as table:
             await table.snapshot()
@@ -233,6 +277,16 @@ def _detail_row(found: TableDetail) -> tuple[object, ...]:
         found.min_reader_version,
         found.min_writer_version,
         list(found.table_features),
+    )
+
+
+def _sql(what: str, text: object) -> str:
+    """`text` as an expression: nobody but Spark can say what a Column means."""
+    if isinstance(text, str):
+        return text
+    raise InvalidOptionError(
+        f"the {what} is a {type(text).__name__}; write it as Spark SQL text, such as "
+        "\"id > 5 AND city = 'Bern'\""
     )
 
 

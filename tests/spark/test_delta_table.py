@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.sql import functions
 
 import adelta.spark
 from adelta.errors import InvalidOptionError, TableNotFoundError
@@ -96,3 +97,31 @@ def test_features_are_added_and_dropped(spark, path):
     found = table.detail().collect()[0]
     assert (found.minReaderVersion, found.minWriterVersion) == (1, 2)
     assert found.clusteringColumns == []
+
+
+def test_rows_are_deleted_by_a_condition(spark, path):
+    table = DeltaTable.forPath(spark, path)
+    assert [tuple(row) for row in table.delete("id >= 4").collect()] == [(2,)]
+    assert sorted(row["id"] for row in table.toDF().collect()) == [0, 1, 2, 3]
+    assert table.delete().collect()[0]["num_affected_rows"] == 4
+    assert table.toDF().count() == 0
+    assert table.history(1).collect()[0]["operation"] == "DELETE"
+
+
+def test_rows_are_updated_by_expressions(spark, path):
+    table = DeltaTable.forPath(spark, path)
+    done = table.update("id < 2", {"part": "part + 10"})
+    assert done.collect()[0]["num_affected_rows"] == 2
+    assert sorted(tuple(row) for row in table.toDF().collect())[:3] == [(0, 10), (1, 11), (2, 0)]
+    assert table.update(set={"part": "0"}).collect()[0]["num_affected_rows"] == 6
+
+
+def test_a_column_is_no_text(spark, path):
+    table = DeltaTable.forPath(spark, path)
+    for attempt in (
+        lambda: table.delete(functions.col("id") > 4),
+        lambda: table.update(set={"part": functions.lit(1)}),
+        lambda: table.update(functions.col("id") > 4, {"part": "1"}),
+    ):
+        with pytest.raises(InvalidOptionError, match="SQL text"):
+            attempt()
