@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
+    "SEPARATOR",
     "FileSet",
     "add_files",
     "canonical_path",
@@ -38,7 +39,8 @@ __all__ = [
 _pa: Any = pa  # the stubs know these functions for fewer types than Arrow does
 _pc: Any = pc
 _IDENTITY = ["path", "deletion_vector"]
-_SEPARATOR = "\x00"  # cannot stand in a path
+SEPARATOR = "\x00"
+"""What stands between the path and the deletion vector of a key, and cannot stand in a path."""
 
 
 def canonical_paths(paths: pa.ChunkedArray[Any], root: str | None = None) -> pa.ChunkedArray[Any]:
@@ -99,7 +101,7 @@ def _keys(files: pa.RecordBatch, root: str | None) -> pa.Array[Any]:
         _pc.coalesce(_pc.binary_join_element_wise("@", offset, ""), ""),
         "",
     )
-    joined = _pc.binary_join_element_wise(paths, unique, _SEPARATOR)
+    joined = _pc.binary_join_element_wise(paths, unique, SEPARATOR)
     keys: pa.Array[Any] = _pc.if_else(vectors.is_valid(), joined, paths)
     return keys
 

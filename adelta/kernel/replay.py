@@ -15,7 +15,7 @@ import pyarrow.compute
 
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.actions.json import VERSION_COLUMN, ActionBatch
-from adelta.kernel.file_set import file_keys, not_canonical
+from adelta.kernel.file_set import SEPARATOR, file_keys, not_canonical
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +66,11 @@ def reconcile(
         return ReconciledTail.nothing()
     add_keys, remove_keys = file_keys(adds, root), file_keys(removes, root)
     keys = arrow.chunked_array([*add_keys.chunks, *remove_keys.chunks], pa.string())
+    seen = pc.unique(keys)
+    if len(seen) == len(keys):  # no file is named twice: there is nothing to decide
+        paths = _paths(seen, adds, removes)
+        live, gone = adds.drop_columns([VERSION_COLUMN]), removes.drop_columns([VERSION_COLUMN])
+        return ReconciledTail(live, gone, seen, paths)
     versions = arrow.chunked_array(
         [*adds.column(VERSION_COLUMN).chunks, *removes.column(VERSION_COLUMN).chunks], pa.int64()
     )
@@ -88,8 +93,18 @@ def reconcile(
     is_add = pc.less(winners, adds.num_rows)
     live = adds.take(winners.filter(is_add)).drop_columns([VERSION_COLUMN])
     gone = removes.take(pc.subtract(winners.filter(pc.invert(is_add)), adds.num_rows))
-    paths = pc.unique(pc.list_element(pc.split_pattern(seen, "\x00", max_splits=1), 0))
+    paths = _paths(seen, adds, removes)
     return ReconciledTail(live, gone.drop_columns([VERSION_COLUMN]), seen, paths)
+
+
+def _paths(keys: pa.Array[Any], adds: pa.Table, removes: pa.Table) -> pa.Array[Any]:
+    """The paths of files by their keys, which are these but for deletion vectors."""
+    if all(t.column("deletion_vector").null_count == t.num_rows for t in (adds, removes)):
+        return keys
+    found: pa.Array[Any] = pc.unique(
+        pc.list_element(pc.split_pattern(keys, SEPARATOR, max_splits=1), 0)
+    )
+    return found
 
 
 def _stacked(tables: Sequence[pa.Table], before: pa.Table | None, schema: pa.Schema) -> pa.Table:

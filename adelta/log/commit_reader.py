@@ -30,6 +30,7 @@ __all__ = ["DecodedCommit", "decode_commit", "read_action_batches", "read_commit
 _BATCHES = 2  # one is decoded while the next is fetched
 _BATCH_COMMITS = 512
 _BATCH_BYTES = 16 * 1024 * 1024
+_LARGE = 4 * 1024 * 1024  # bytes of a commit
 _INLINE_BYTES = 16 * 1024  # decoding less than this costs less than a thread's hop
 
 
@@ -130,8 +131,11 @@ async def read_action_batches(store: ObjectStore, files: Sequence[LogPath]) -> l
 
     async def read(chunk: list[LogPath]) -> list[ActionBatch]:
         data = await _fetch(store, chunk)
-        if sum(map(len, data)) < _INLINE_BYTES:
+        size = sum(map(len, data))
+        if size < _INLINE_BYTES:
             return _decode(chunk, data)
+        if size > _LARGE * len(chunk):  # mostly decoded without that lock
+            return await in_thread(_decode, chunk, data)
         async with one_decodes:
             return await in_thread(_decode, chunk, data)
 

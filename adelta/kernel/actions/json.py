@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from adelta.errors import InvalidTableError
+from adelta.kernel.actions.columnar import OF_EVERY_VECTOR, decode_lines
 from adelta.kernel.actions.commit_info import CommitInfo
 from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import (
@@ -51,6 +52,9 @@ __all__ = [
 
 VERSION_COLUMN = "version"
 _SLICE = 2048
+_BLOCK = 1 << 20  # bytes of a large file that are decoded at once
+_WORTHWHILE = 64 << 10  # less is as soon decoded line by line
+_FEW_LINES = 16  # that commits have before or behind their file actions
 _KEPT_AS_ROWS = 64  # file actions; more of them are smaller as a table
 CDC_SCHEMA = pa.schema(
     [
@@ -209,6 +213,14 @@ class _Rows:
             self.slices.append(_table(self.bodies, self.versions, self.schema, self.names))
             self.bodies, self.versions = [], []
 
+    def extend(self, table: pa.Table, version: int) -> None:
+        """Take many more, of one version, that are a table already."""
+        if self.bodies:
+            self.slices.append(_table(self.bodies, self.versions, self.schema, self.names))
+            self.bodies, self.versions = [], []
+        versions = _pa.repeat(pa.scalar(version, pa.int64()), table.num_rows)
+        self.slices.append(table.append_column(_VERSION, versions))
+
     def __len__(self) -> int:
         bodies, made = self.bodies, self.made
         if made is not None:
@@ -225,7 +237,7 @@ class _Rows:
         if made is None:
             made = _table(bodies, versions, self.schema, self.names)
             if self.slices:  # never in a batch that several threads have: its tables are made
-                made = pa.concat_tables([*self.slices, made])
+                made = pa.concat_tables([*self.slices, *([made] if bodies else [])])
                 self.slices = []
             self.made = made
             self.bodies, self.versions = [], []
@@ -274,9 +286,39 @@ class _Collector:
         self.sidecars: list[Sidecar] = []
         self.checkpoint: CheckpointMetadata | None = None
         self._files = {"add": self.adds, "remove": self.removes, "cdc": self.cdc}
+        self._kinds = {kind: (rows.schema, rows.names) for kind, rows in self._files.items()}
 
     def add_commit(self, version: int, data: bytes, source: str | None = None) -> None:
-        for number, line in enumerate(_lines(data), 1):
+        """Take the actions of a file; of a large one block by block."""
+        if len(data) < _BLOCK:
+            self._add_lines(version, data, source, 0)
+            return
+        number = start = 0
+        while start < len(data):
+            end = data.find(b"\n", start + _BLOCK)
+            block = data[start:end] if end >= 0 else data[start:]
+            start += len(block) + 1
+            self._add_block(version, block, source, number)
+            number += block.count(b"\n") + 1
+
+    def _add_block(self, version: int, block: bytes, source: str | None, number: int) -> None:
+        """Take the lines of a block, which follow so many others: many file actions at once."""
+        first, last = _file_actions(block, tuple(self._files))
+        middle = block[first:last]
+        tables = decode_lines(middle, self._kinds) if len(middle) >= _WORTHWHILE else None
+        if tables is None:
+            self._add_lines(version, block, source, number)
+            return
+        if first:
+            self._add_lines(version, block[: first - 1], source, number)
+        for kind, table in tables.items():
+            self._files[kind].extend(table, version)
+        if last < len(block):
+            number += block.count(b"\n", 0, last + 1)
+            self._add_lines(version, block[last + 1 :], source, number)
+
+    def _add_lines(self, version: int, data: bytes, source: str | None, before: int) -> None:
+        for number, line in enumerate(_lines(data), before + 1):
             if not line or line.isspace():
                 continue
             try:
@@ -316,7 +358,8 @@ class _Collector:
 
     def batch(self, versions: tuple[int, ...], *, lazily: bool = False) -> ActionBatch:
         kinds = self._files.values()
-        if not lazily or sum(map(len, kinds)) > _KEPT_AS_ROWS:
+        sliced = any(rows.slices for rows in kinds)
+        if not lazily or sliced or sum(map(len, kinds)) > _KEPT_AS_ROWS:
             for rows in kinds:
                 rows.table()
         return ActionBatch(
@@ -341,6 +384,24 @@ def _lines(data: bytes) -> Iterator[bytes]:
         yield data[start:end]
         start = end + 1
     yield data[start:]
+
+
+def _file_actions(block: bytes, kinds: Sequence[str]) -> tuple[int, int]:
+    """Where the file actions of a block begin and end, without the few lines around them."""
+    prefixes = tuple(f'{{"{kind}":{{'.encode() for kind in kinds)
+    first, last = 0, len(block)
+    for _ in range(_FEW_LINES):
+        if block.startswith(prefixes, first):
+            break
+        first = block.find(b"\n", first) + 1
+        if not first:
+            return 0, 0
+    for _ in range(_FEW_LINES):
+        line = block.rfind(b"\n", first, last) + 1
+        if block.startswith(prefixes, line) or line <= first:
+            break
+        last = line - 1
+    return first, last
 
 
 def _where(version: int, number: int, source: str | None) -> str:
@@ -369,7 +430,6 @@ def _table(
 _VERSION = pa.field(VERSION_COLUMN, pa.int64())
 _UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
 """What Arrow raises of a value that is not of the column's type."""
-_OF_EVERY_VECTOR = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
 
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array[Any]:
@@ -384,7 +444,7 @@ def _vectors(values: list[Any], kind: pa.DataType) -> pa.Array[Any]:
     if all(value is None for value in values):
         return cast("pa.Array[Any]", _pa.nulls(len(values), kind))
     vectors = pa.array(values, kind)
-    for name in _OF_EVERY_VECTOR:  # without one of these a file has no identity
+    for name in OF_EVERY_VECTOR:  # without one of these a file has no identity
         if _pc.struct_field(vectors, name).null_count > vectors.null_count:
             raise pa.ArrowInvalid(f"a deletion vector without {name}")
     return vectors
