@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections import deque
 from collections.abc import (
     AsyncGenerator,
@@ -25,6 +26,7 @@ from collections.abc import (
     Iterable,
     Iterator,
 )
+from functools import partial
 from typing import Generic, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -53,17 +55,69 @@ def _limiter(limiters: _Limiters, tokens: int) -> anyio.CapacityLimiter:
 
 
 async def in_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Result of CPU-heavy `func`, run in a worker thread while the loop goes on."""
-    return await anyio.to_thread.run_sync(
-        lambda: func(*args, **kwargs), limiter=_limiter(_cpu_limiters, _CPU_THREADS)
-    )
+    """Result of CPU-heavy `func`, run in a worker thread while the loop goes on.
+
+    Where the caller is cancelled, `func` is over, or never begins, when that is raised: what it
+    works on may be closed then.
+    """
+    job = _Job(lambda: func(*args, **kwargs))
+    return await job.done(_limiter(_cpu_limiters, _CPU_THREADS))
 
 
 async def in_io_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Result of blocking `func` that mostly waits for the operating system."""
-    return await anyio.to_thread.run_sync(
-        lambda: func(*args, **kwargs), limiter=_limiter(_io_limiters, _IO_THREADS)
-    )
+    """Result of blocking `func` that mostly waits for the operating system.
+
+    Where the caller is cancelled, `func` is over, or never begins, when that is raised.
+    """
+    job = _Job(lambda: func(*args, **kwargs))
+    return await job.done(_limiter(_io_limiters, _IO_THREADS))
+
+
+class _Job(Generic[R]):
+    """A call in a worker thread that is waited for.
+
+    A cancelled scope of anyio waits by itself; a task that is cancelled by asyncio does not.
+    """
+
+    __slots__ = ("_begun", "_call", "_ended", "_given_up", "_lock", "_over")
+
+    def __init__(self, call: Callable[[], R]) -> None:
+        self._call = call
+        self._lock = threading.Lock()
+        self._begun = self._over = self._given_up = False
+        self._ended: Callable[[], object] | None = None
+
+    async def done(self, limiter: anyio.CapacityLimiter) -> R:
+        """The result."""
+        try:
+            return await anyio.to_thread.run_sync(self._run, limiter=limiter)
+        except asyncio.CancelledError:
+            ended = asyncio.Event()
+            if self._give_up(ended):
+                await to_the_end(ended.wait())
+            raise
+
+    def _run(self) -> R:
+        with self._lock:
+            if self._given_up:
+                raise asyncio.CancelledError
+            self._begun = True
+        try:
+            return self._call()
+        finally:
+            with self._lock:
+                self._over = True
+                if self._ended is not None:
+                    self._ended()
+
+    def _give_up(self, ended: asyncio.Event) -> bool:
+        """Whether the call is running, so that `ended` will be set."""
+        with self._lock:
+            self._given_up = True
+            if not self._begun or self._over:
+                return False
+            self._ended = partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)
+            return True
 
 
 async def map_concurrent(
