@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from adelta.errors import InvalidExpressionError, InvalidOptionError, InvalidUseError
+from adelta.errors import (
+    InvalidExpressionError,
+    InvalidOptionError,
+    InvalidUseError,
+    SchemaMismatchError,
+)
 from adelta.kernel.expressions.nodes import columns_of
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema.alteration import find_path, shown
@@ -31,7 +36,7 @@ def column_path(schema: StructType, name: str) -> tuple[str, ...]:
 
     Raises:
         SchemaMismatchError: there is no such column.
-        InvalidOptionError: the name is none.
+        InvalidOptionError: the name is none, or has to stand between backticks.
     """
     try:
         paths = split_columns(name)
@@ -42,7 +47,15 @@ def column_path(schema: StructType, name: str) -> tuple[str, ...]:
             f"{name!r} names {len(paths)} columns; name one, and put a name that holds a comma "
             "between backticks"
         )
-    return find_path(schema, paths[0])
+    try:
+        return find_path(schema, paths[0])
+    except SchemaMismatchError:
+        if len(paths[0]) > 1 and (field := schema.field(name)) is not None:
+            raise InvalidOptionError(
+                f"{name!r} leads from a column {paths[0][0]!r} into it; the column that bears all "
+                f"of that name is {shown((field.name,))}, between backticks"
+            ) from None
+        raise
 
 
 def stats_columns_with(metadata: Metadata, path: tuple[str, ...], renamed: str | None) -> Metadata:

@@ -242,6 +242,16 @@ async def test_a_name_that_is_taken_or_not_there_is_refused() -> None:
         await rename_column(table, "id", "")
 
 
+async def test_a_column_whose_name_holds_a_dot_is_named_between_backticks() -> None:
+    """D22: nothing is guessed, and nothing passed over."""
+    table = await new_table(pa.table({"e.f": [1], "e": [{"g": 1, "h": 2}]}))
+    with pytest.raises(InvalidOptionError, match=r"is `e\.f`, between backticks"):
+        await drop_columns(table, ["e.f"], if_exists=True)
+    await drop_columns(table, ["e.g"])
+    await drop_columns(table, ["`e.f`"])
+    assert await rows(table) == [{"e": {"h": 2}}]
+
+
 async def test_a_table_that_does_not_map_its_columns_says_how_to() -> None:
     table = await new_table(mode="none")
     with pytest.raises(InvalidUseError, match=r"columnMapping\.mode to 'name' first"):

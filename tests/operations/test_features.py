@@ -18,6 +18,8 @@ from adelta.errors import (
 )
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.log_path import checkpoint_path
+from adelta.kernel.table_features import FEATURES, TableFeature, is_supported
+from adelta.kernel.table_state import TableState
 from adelta.operations import (
     AlterMetrics,
     add_constraint,
@@ -89,6 +91,35 @@ async def test_a_feature_that_nobody_knows_or_that_cannot_be_written_is_not_adde
     with pytest.raises(UnsupportedFeatureError, match="catalogManaged"):
         await add_feature(table, "catalogManaged")
     assert (await table.snapshot()).version == 0
+
+
+@pytest.mark.parametrize("feature", FEATURES, ids=lambda feature: feature.name)
+async def test_every_feature_is_added_taken_into_account_and_dropped(
+    feature: TableFeature, tmp_path: Path
+) -> None:
+    """B2: what is not written is refused by name, what is not droppable says so."""
+    uri = str(tmp_path)
+    await write_table(uri, ROWS)
+    async with open_table(uri) as table:
+        snapshot = await table.snapshot()
+        if not feature.can_write and feature.active(
+            TableState(snapshot.protocol, snapshot.metadata)
+        ):
+            with pytest.raises(UnsupportedFeatureError, match=feature.name):
+                await add_feature(table, feature.name)
+            return
+        await add_feature(table, feature.name)
+        supported = await protocol(table)
+        assert all(is_supported(each, supported) for each in (feature, *feature.requires))
+        await write_table(table, ROWS)
+        if feature.removal is None:
+            with pytest.raises(InvalidUseError, match=feature.name):
+                await drop_feature(table, feature.name)
+            return
+        truncate = feature.removal.needs_truncation
+        await drop_feature(table, feature.name, truncate_history=truncate)
+        assert not is_supported(feature, await protocol(table))
+        assert (await (await table.snapshot()).scan().to_arrow()).num_rows == 6
 
 
 # ----------------------------------------------------------------------------------- drop (C7-17)
