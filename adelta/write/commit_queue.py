@@ -77,6 +77,10 @@ class CommitQueue:
             await self._wait(place)
             while not place.settled:
                 await to_the_end(self._step(place))
+        except Exception as error:
+            submission.settle_doubt(error)
+            if not place.settled:
+                raise
         finally:
             self._leave(place)
         return submission.result()

@@ -9,13 +9,18 @@ import anyio
 import pyarrow as pa
 import pytest
 
+from adelta.commit.filesystem import FilesystemCoordinator
+from adelta.errors import CommitOutcomeUnknownError
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
+from adelta.transaction import Transaction
 from tests.support.logs import metadata, protocol, put_commit
 from tests.support.stores import Request, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+
+    from adelta.commit.coordinator import CommitOutcome
 
 R = TypeVar("R")
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
@@ -68,6 +73,24 @@ async def test_a_commit_that_is_cancelled_half_way_keeps_its_files(after: bool, 
     rows = await (await table.snapshot()).scan().to_arrow()
     assert count == rows.num_rows
     assert count == 3, "the put was sent, so it is let through"
+
+
+async def test_what_breaks_after_the_put_leaves_an_unknown_outcome_and_the_files() -> None:
+    store = MemoryStore()
+    table = Table("memory://broken", store=store)
+    await put_commit(store, 0, protocol(), metadata())
+
+    class Breaks(FilesystemCoordinator):
+        async def commit(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
+            await super().commit(version, data, transaction_id)
+            raise RuntimeError("out of order")
+
+    tx = Transaction(table._source, coordinator=Breaks(store))
+    with pytest.raises(CommitOutcomeUnknownError, match="out of order") as caught:
+        async with tx:
+            await tx.append(ROWS)
+    assert caught.value.version == 1
+    assert (await (await table.snapshot()).scan().to_arrow()).num_rows == 3
 
 
 async def test_a_transaction_that_is_cancelled_before_its_commit_leaves_nothing() -> None:
