@@ -14,7 +14,7 @@ from adelta.kernel.file_set import FileSet
 from adelta.read.data_files import Piece, open_data_file, read_files, read_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.expressions.nodes import Node
@@ -32,17 +32,35 @@ class Scan:
     """The rows of a snapshot that a predicate keeps, with the columns asked for."""
 
     def __init__(
-        self, state: LogState, roots: StoreRoots, plan: ScanPlan, *, limit: int | None = None
+        self,
+        state: LogState,
+        roots: StoreRoots,
+        plan: ScanPlan,
+        *,
+        limit: int | None = None,
+        complete: Callable[[], ScanPlan] | None = None,
     ) -> None:
+        """With `complete`, `plan` has no predicate yet, and `complete` makes the plan that has."""
         self._state = state
         self._roots = roots
         self._plan = plan
         self._limit = limit
+        self._complete = complete
 
     @property
     def plan(self) -> ScanPlan:
-        """What is read of every file: a value that can be pickled to a worker."""
+        """What is read of every file: a value that can be pickled to a worker.
+
+        Raises:
+            InvalidExpressionError: a long predicate cannot be parsed, or does not fit the schema.
+        """
+        if self._complete is not None:
+            self._plan, self._complete = self._complete(), None
         return self._plan
+
+    async def _planned(self) -> ScanPlan:
+        """The plan; a long predicate is made part of it in a thread."""
+        return self._plan if self._complete is None else await in_thread(lambda: self.plan)
 
     @property
     def schema(self) -> pa.Schema:
@@ -58,7 +76,8 @@ class Scan:
         return (await self._files()).table
 
     async def _files(self) -> FileSet:
-        return await prune(self._state, self._plan.where, self._plan)
+        plan = await self._planned()
+        return await prune(self._state, plan.where, plan)
 
     async def to_arrow(self) -> pa.Table:
         """All rows as one table.
@@ -90,7 +109,8 @@ class Scan:
         left = self._limit
         if left == 0:
             return
-        async with aclosing(read_pieces(self._roots, self._plan, self._pieces())) as pieces:
+        plan = await self._planned()
+        async with aclosing(read_pieces(self._roots, plan, self._pieces())) as pieces:
             async for _, table in pieces:
                 if left is None:
                     yield table
@@ -116,7 +136,8 @@ class Scan:
             InvalidTableError: a file is damaged.
         """
         files = await self._files()
-        counts = exact_row_counts(files.table, self._plan.where, self._plan.partition_columns)
+        plan = self.plan
+        counts = await in_thread(exact_row_counts, files.table, plan.where, plan.partition_columns)
         if counts is None:
             async with aclosing(self._tables()) as tables:
                 return sum([table.num_rows async for table in tables])

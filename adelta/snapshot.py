@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
-from adelta.kernel.expressions.dnf import Where, to_predicate
+from adelta.kernel.expressions.dnf import Where, is_long, to_predicate
 from adelta.kernel.history import from_ms
 from adelta.kernel.scan_plan import plan_columns
 from adelta.kernel.schema.arrow import to_arrow_schema
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.scan_plan import ScanPlan
     from adelta.kernel.schema.types import StructType
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
@@ -100,7 +102,7 @@ class Snapshot:
             InvalidExpressionError: the predicate does not fit the schema.
             InvalidTableError: a checkpoint is damaged.
         """
-        plan = (await in_thread(self.scan, where=where)).plan
+        plan = await in_thread(lambda: self.scan(where=where).plan)
         return (await prune(self._state, plan.where, plan, _file_columns(columns))).table
 
     async def files_batches(
@@ -113,7 +115,7 @@ class Snapshot:
             InvalidExpressionError: the predicate does not fit the schema.
             InvalidTableError: a checkpoint is damaged.
         """
-        plan = (await in_thread(self.scan, where=where)).plan
+        plan = await in_thread(lambda: self.scan(where=where).plan)
         tables = prune_batches(self._state, plan.where, plan, _file_columns(columns))
         async with aclosing(tables):
             async for table in tables:
@@ -154,7 +156,8 @@ class Snapshot:
         of several conditions, a list of such lists for any of them. `with_row_ids` adds the columns
         ``_row_id``, which a row keeps through updates and moves, and ``_row_commit_version``, the
         version that last wrote it. Variants are structs of their binary `value` and `metadata`, or
-        with ``variant="json"`` their JSON text.
+        with ``variant="json"`` their JSON text. A predicate of some hundred values is looked
+        into when rows or files are first asked for, and its errors are raised then.
 
         Raises:
             SchemaMismatchError: there is no such column.
@@ -171,16 +174,22 @@ class Snapshot:
                 f"{self._state.root} does not track rows, so they have no ids; set "
                 "delta.enableRowTracking to true, or scan without row ids"
             )
-        plan = plan_columns(
-            self.delta_schema,
-            columns=columns,
-            where=to_predicate(where),
-            partition_columns=self.partition_columns,
-            mapping_mode=self._configuration.column_mapping_mode,
-            row_ids=row_ids,
-            variants_as_json=variant == "json",
-        )
-        return Scan(self._state, self._roots, plan, limit=limit)
+
+        def planned(where: Where | None) -> ScanPlan:
+            return plan_columns(
+                self.delta_schema,
+                columns=columns,
+                where=to_predicate(where),
+                partition_columns=self.partition_columns,
+                mapping_mode=self._configuration.column_mapping_mode,
+                row_ids=row_ids,
+                variants_as_json=variant == "json",
+            )
+
+        if not is_long(where):
+            return Scan(self._state, self._roots, planned(where), limit=limit)
+        complete = partial(planned, where)
+        return Scan(self._state, self._roots, planned(None), limit=limit, complete=complete)
 
 
 def _file_columns(columns: Sequence[str] | None) -> Sequence[str] | None:

@@ -136,7 +136,7 @@ async def read_pieces(
     limit = roots.store.concurrency
     half = max(1, read_ahead_bytes // 2)
     near = roots.store.uri.startswith(_NEAR)
-    opener = _Opener(roots, plan)
+    opener = await in_thread(_Opener, roots, plan)
 
     async def units() -> AsyncIterator[_Unit]:
         ahead = ReadAhead(opener.open, pieces, limit=min(_OPEN_AHEAD, limit))

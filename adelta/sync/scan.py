@@ -26,7 +26,11 @@ class Scan(Handle[_AsyncScan]):
 
     @property
     def plan(self) -> ScanPlan:
-        """What is read of every file: a value that can be pickled to a worker."""
+        """What is read of every file: a value that can be pickled to a worker.
+
+        Raises:
+            InvalidExpressionError: a long predicate cannot be parsed, or does not fit the schema.
+        """
         return self._async().plan
 
     @property

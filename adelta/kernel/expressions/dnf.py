@@ -33,7 +33,7 @@ from adelta.kernel.expressions.nodes import (
 )
 from adelta.kernel.expressions.parse import parse_expression
 
-__all__ = ["Filter", "Where", "from_tuples", "to_predicate"]
+__all__ = ["Filter", "Where", "from_tuples", "is_long", "to_predicate"]
 
 Filter = tuple[str, str, Any]
 """One condition: a column, an operator, a value."""
@@ -47,6 +47,24 @@ _NODES = (
     Column | Literal | Comparison | And | Or | Not | IsNull | In | Like | Arithmetic | Negate | Cast
     | Case | Call
 )  # fmt: skip
+
+
+_LONG_TEXT = 4_000  # characters, which take a few milliseconds
+_LONG_LIST = 200  # values
+
+
+def is_long(where: Where | None) -> bool:
+    """Whether making a node of the predicate, and fitting it to a schema, holds a thread up."""
+    if isinstance(where, str):
+        return len(where) > _LONG_TEXT
+    if not isinstance(where, list | tuple):
+        return False
+    values = 0
+    for item in where:
+        for condition in item if isinstance(item, list) else (item,):
+            last = condition[-1] if isinstance(condition, tuple) and condition else None
+            values += len(last) if isinstance(last, Collection) and not isinstance(last, str) else 1
+    return values > _LONG_LIST
 
 
 def to_predicate(where: Where | None, *, zone: str = "UTC") -> Node | None:

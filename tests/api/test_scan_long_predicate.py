@@ -1,0 +1,101 @@
+"""Predicates of thousands of values never hold the event loop up."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import adelta
+from adelta import snapshot as snapshot_module
+from adelta.errors import InvalidExpressionError
+from adelta.kernel.expressions.dnf import is_long
+from adelta.read.data_files import RowGroupSkipping
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MANY = range(0, 20_000, 2)
+SPELLINGS: dict[str, Any] = {
+    "text": f"id in ({', '.join(map(str, MANY))})",
+    "tuples": [("id", "in", list(MANY))],
+    "disjunction": [[("id", "=", n)] for n in MANY[:1_000]],
+}
+
+
+async def table_of(path: Path) -> str:
+    rows = pa.table({"id": pa.array(range(100)), "name": pa.array(map(str, range(100)))})
+    await adelta.write_table(str(path), rows)
+    return str(path)
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+async def test_a_long_predicate_is_looked_into_in_threads_alone(
+    spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    loop, seen = threading.get_ident(), []
+    parsed, prepared = snapshot_module.to_predicate, RowGroupSkipping.__init__
+
+    def watched(where: Any) -> Any:
+        seen.append(("parsed", threading.get_ident() == loop))
+        return parsed(where)
+
+    def watched_too(self: RowGroupSkipping, plan: Any) -> None:
+        seen.append(("prepared", threading.get_ident() == loop))
+        prepared(self, plan)
+
+    async with adelta.open_table(await table_of(tmp_path)) as table:
+        snapshot = await table.snapshot()
+        monkeypatch.setattr(snapshot_module, "to_predicate", watched)
+        monkeypatch.setattr(RowGroupSkipping, "__init__", watched_too)
+        scan = snapshot.scan(["name"], where=SPELLINGS[spelling])
+        assert scan.schema.names == ["name"]
+        seen.clear()  # the plan without a predicate
+        assert (await scan.to_arrow())["name"].to_pylist() == [str(n) for n in range(0, 100, 2)]
+        assert seen == [("parsed", False), ("prepared", False)]
+        assert await scan.count() == 50
+        assert (await scan.files()).num_rows == 1
+        assert [name for name, _ in seen].count("parsed") == 1
+        assert len(await_free(scan)) == 2
+        seen.clear()
+        assert (await snapshot.files(SPELLINGS[spelling])).num_rows == 1
+        assert seen
+        assert not any(on_loop for _, on_loop in seen)
+
+
+def await_free(scan: adelta.Scan) -> list[str]:
+    """What the plan, which needs no await, reads of a file."""
+    return [field.name for field in scan.plan.read]
+
+
+async def test_what_is_wrong_with_a_long_predicate_is_said_when_rows_are_asked_for(tmp_path: Path):
+    async with adelta.open_table(await table_of(tmp_path)) as table:
+        snapshot = await table.snapshot()
+        with pytest.raises(InvalidExpressionError):
+            snapshot.scan(where="nothing in (1)")
+        scan = snapshot.scan(where=f"nothing in ({', '.join(map(str, MANY))})")
+        for ask in (scan.to_arrow, scan.files, scan.count):
+            with pytest.raises(InvalidExpressionError):
+                await ask()
+        with pytest.raises(InvalidExpressionError):
+            _ = scan.plan
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        (None, False),
+        ("id = 1", False),
+        ("id = 1 or " * 500 + "id = 2", True),
+        ([("id", "=", 1)], False),
+        ([("name", "=", "x" * 5000)], False),
+        ([("id", "in", range(300))], True),
+        ([[("id", "=", 1), ("id", "in", {*range(300)})]], True),
+        ([()], False),
+        (7, False),
+    ],
+)
+def test_few_values_are_no_long_predicate(where: Any, expected: bool):
+    assert is_long(where) == expected
