@@ -1,20 +1,30 @@
 """Scans of rows: adelta against pyarrow.dataset on the same files, and against deltalake over S3.
 
-    python perf/bench_scan.py [--mb 1024] [--rounds 3] [--tables DIR]
-    python perf/bench_scan.py --s3 http://127.0.0.1:7800 [--mb 256] [--rounds 3]
+    python perf/bench_scan.py [local] [far] [--mb 1024] [--far-mb 256] [--rounds 3] [--tables DIR]
+    python perf/bench_scan.py far --s3 http://127.0.0.1:7800 [--upload-by http://127.0.0.1:7480]
 
-Every measurement is a fresh process; a local disk's pages are warm. Time is from opening the table
-to its last row, batch by batch, without imports. `cpu` is the process's own seconds of computing,
+`local` reads a local disk, whose pages are warm; `far` an S3 server 2 x 20 ms away, one of its own
+or, with `--s3`, the endpoint of another one with the keys test/testtest.
+
+Every measurement is a fresh process, and the engines take turns. Time is from opening the table to
+its last row, batch by batch, without imports. `cpu` is the process's own seconds of computing,
 `peak` its memory beyond what it had after imports, `held` the most that adelta's event loop
-computed between two turns of a task that wakes every 5 ms. The ratio is the other's time over
-adelta's: more is better. For S3, give the endpoint of a server (keys test/testtest), best through
-a proxy that adds latency.
+computed between two turns of a task that wakes every 5 ms. The ratios are the other's time, and the
+other's cpu, over adelta's: more is better.
+
+The engine `GETs` is what the link gives: it fetches the very bytes that a scan needs, by ranged
+GETs of 4 MiB, 32 at a time, through Rust's object_store, and decodes nothing. `MB/s` are those
+bytes by time, `link` is what an engine makes of the speed of `GETs`. Below a table stands for how
+much of adelta's time from its first data request to the last byte ranges were under way, and how
+many MB of them. Servers, proxy and readers share one machine: where it has few cores these bound
+every engine, and the ratio of cpu says more than that of time.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import resource
@@ -28,9 +38,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from far_server import far_server
+from figures import record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 TWO = ["id", "price"]
 SELECTIVE = "id >= 10000 and id < 11000"
@@ -38,6 +50,12 @@ WORK = {"all": None, "two of 16": TWO, "1,000 rows": None}
 _ROWS_A_GROUP = 250_000
 _ROWS_A_FILE = 2 * _ROWS_A_GROUP
 _TICK = 0.005
+_GET = 4 << 20
+_GETS = 32
+_GETS_OPTIONS = ("aws_endpoint_url", "aws_access_key_id", "aws_secret_access_key", "aws_region")
+_ONE_WAY = 0.020  # seconds
+_FOLDER = "ADELTA_SCAN_FOLDER"  # in the environment: the table's files on the local disk
+Found = dict[str, float]
 
 
 # ------------------------------------------------------------------------------------- the table
@@ -133,12 +151,13 @@ def make(folder: Path, megabytes: int) -> Path:
 # ------------------------------------------------------------------------------ what is measured
 
 
-def _adelta(uri: str, work: str, options: dict[str, str]) -> tuple[int, float]:
+def _adelta(uri: str, work: str, options: dict[str, str]) -> tuple[int, Found]:
     import uvloop
 
     import adelta
 
     held = 0.0
+    flight = _Flight()
 
     async def tick() -> None:
         nonlocal held
@@ -158,11 +177,55 @@ def _adelta(uri: str, work: str, options: dict[str, str]) -> tuple[int, float]:
         ticker.cancel()
         return count
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(measured()), held
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner, flight.watched():
+        count = runner.run(measured())
+    return count, {"held": held * 1000, **flight.found()}
 
 
-def _dataset(uri: str, work: str, _: dict[str, str]) -> tuple[int, float]:
+class _Flight:
+    """The ranges that adelta has under way on S3."""
+
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._since = self._first = self._last = 0.0
+        self._busy = self._byte_seconds = 0.0
+
+    def _turn(self, change: int) -> None:
+        now = time.perf_counter()
+        self._first = self._first or now
+        if self._bytes:
+            self._busy += now - self._since
+            self._byte_seconds += self._bytes * (now - self._since)
+        self._since = self._last = now
+        self._bytes += change
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        from adelta.storage.s3 import S3Store
+
+        fetch = S3Store._fetch
+
+        async def watched(store: Any, path: str, start: int, end: int, into: memoryview) -> int:
+            self._turn(end - start)
+            try:
+                return await fetch(store, path, start, end, into)
+            finally:
+                self._turn(start - end)
+
+        S3Store._fetch = watched  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            S3Store._fetch = fetch  # type: ignore[method-assign]
+
+    def found(self) -> Found:
+        took = self._last - self._first
+        if not took:
+            return {}
+        return {"busy": self._busy / took, "flight": self._byte_seconds / took / 1e6}
+
+
+def _dataset(uri: str, work: str, _: dict[str, str]) -> tuple[int, Found]:
     import pyarrow.dataset as ds  # noqa: TID251  # it is what is compared with
 
     wanted = None
@@ -170,10 +233,10 @@ def _dataset(uri: str, work: str, _: dict[str, str]) -> tuple[int, float]:
         wanted = (ds.field("id") >= 10000) & (ds.field("id") < 11000)
     found = ds.dataset(sorted(map(str, Path(uri).glob("*.parquet"))), format="parquet")
     batches = found.to_batches(columns=WORK[work], filter=wanted)
-    return sum(batch.num_rows for batch in batches), 0.0
+    return sum(batch.num_rows for batch in batches), {}
 
 
-def _deltalake(uri: str, work: str, options: dict[str, str]) -> tuple[int, float]:
+def _deltalake(uri: str, work: str, options: dict[str, str]) -> tuple[int, Found]:
     import pyarrow.dataset as ds  # noqa: TID251  # it is what is compared with
     from deltalake import DeltaTable
 
@@ -182,24 +245,72 @@ def _deltalake(uri: str, work: str, options: dict[str, str]) -> tuple[int, float
         wanted = (ds.field("id") >= 10000) & (ds.field("id") < 11000)
     found = DeltaTable(uri, storage_options=options).to_pyarrow_dataset()
     batches = found.to_batches(columns=WORK[work], filter=wanted)
-    return sum(batch.num_rows for batch in batches), 0.0
+    return sum(batch.num_rows for batch in batches), {}
 
 
-def _datafusion(uri: str, work: str, options: dict[str, str]) -> tuple[int, float]:
+def _datafusion(uri: str, work: str, options: dict[str, str]) -> tuple[int, Found]:
     from deltalake import DeltaTable, QueryBuilder
 
     table = DeltaTable(uri, storage_options=options)
     columns = ", ".join(WORK[work] or ["*"])
     where = f" where {SELECTIVE}" if work == "1,000 rows" else ""
     answer = QueryBuilder().register("t", table).execute(f"select {columns} from t{where}")
-    return sum(batch.num_rows for batch in answer), 0.0
+    return sum(batch.num_rows for batch in answer), {}
 
 
-ENGINES: dict[str, Callable[[str, str, dict[str, str]], tuple[int, float]]] = {
+def ranges(folder: Path, work: str) -> list[tuple[str, int, int]]:
+    """What a scan needs of the files, in pieces of one GET: name, start and end."""
+    pieces = []
+    for file in sorted(folder.glob("*.parquet")):
+        metadata = pq.read_metadata(file)
+        spans = []
+        for group in range(metadata.num_row_groups):
+            for leaf in range(metadata.num_columns):
+                chunk = metadata.row_group(group).column(leaf)
+                if WORK[work] is None or chunk.path_in_schema in TWO:
+                    start = chunk.dictionary_page_offset or chunk.data_page_offset
+                    spans.append((start, start + chunk.total_compressed_size))
+        joined = spans[:1]
+        for start, end in spans[1:]:
+            if start == joined[-1][1]:
+                joined[-1] = (joined[-1][0], end)
+            else:
+                joined.append((start, end))
+        for start, end in joined:
+            pieces += [(file.name, at, min(at + _GET, end)) for at in range(start, end, _GET)]
+    return pieces
+
+
+def _gets(uri: str, work: str, options: dict[str, str]) -> tuple[int, Found]:
+    import obstore
+    from obstore.store import S3Store
+
+    pieces = ranges(Path(os.environ[_FOLDER]), work)
+    known = {key: value for key, value in options.items() if key in _GETS_OPTIONS}
+    store: Any = S3Store.from_url(uri, config=known, client_options={"allow_http": True})
+
+    async def fetched() -> int:
+        todo = iter(pieces)
+
+        async def some() -> int:
+            total = 0
+            for name, start, end in todo:
+                total += len(await obstore.get_range_async(store, name, start=start, end=end))
+            return total
+
+        return sum(await asyncio.gather(*(some() for _ in range(_GETS))))
+
+    start = time.perf_counter()
+    total = asyncio.run(fetched())
+    return 0, {"took": time.perf_counter() - start, "bytes": total}
+
+
+ENGINES: dict[str, Callable[[str, str, dict[str, str]], tuple[int, Found]]] = {
     "adelta": _adelta,
     "dataset": _dataset,
     "deltalake": _deltalake,
     "deltalake SQL": _datafusion,
+    "GETs": _gets,
 }
 
 
@@ -207,83 +318,138 @@ def _measure(engine: str, uri: str, work: str, options: dict[str, str]) -> None:
     """In a process of its own: measure once, and print what came of it."""
     import anyio._backends._asyncio
     import deltalake
+    import obstore.store
     import pyarrow.dataset  # noqa: TID251  # it is what is compared with
     import uvloop
 
     import adelta.storage.s3
 
-    _ = adelta, anyio, deltalake, pyarrow.dataset, uvloop  # noqa: TID251  # as above
+    _ = adelta, anyio, deltalake, obstore, pyarrow.dataset, uvloop  # noqa: TID251  # as above
     pa.array([0])  # Arrow imports pandas, where there is one, when it first meets a list
     before = resource.getrusage(resource.RUSAGE_SELF)
     start = time.perf_counter()
-    count, held = ENGINES[engine](uri, work, options)
-    took = time.perf_counter() - start
+    count, more = ENGINES[engine](uri, work, options)
+    took = more.pop("took", time.perf_counter() - start)
     after = resource.getrusage(resource.RUSAGE_SELF)
     found = {
         "rows": count,
         "seconds": took,
         "cpu": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
         "peak": (after.ru_maxrss - before.ru_maxrss) / 1024,
-        "held": held * 1000,
+        **more,
     }
-    print(json.dumps(found))
+    print(json.dumps(found), flush=True)
+    os._exit(0)  # threads of other runtimes may not survive the interpreter's end
 
 
-def _run(engine: str, uri: str, work: str, options: dict[str, str]) -> dict[str, float]:
+def _run(engine: str, uri: str, work: str, options: dict[str, str]) -> Found:
     command = [sys.executable, __file__, "--measure", engine, uri, work, json.dumps(options)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    found: Found = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def compare(
-    uri: str, engines: Sequence[str], rounds: int, options: dict[str, str], only: str | None
+    where: str, uri: str, folder: Path, engines: Sequence[str], options: dict[str, str], asked: Any
 ) -> None:
     """Measure every engine in turn, and print the medians."""
-    print("| scan | engine | rows | s | cpu s | peak MB | held ms | ratio |")
-    print("|---|---|---|---|---|---|---|---|")
-    for work in WORK if only is None else [only]:
-        taken: dict[str, list[dict[str, float]]] = {engine: [] for engine in engines}
-        for _ in range(rounds):
-            for engine in engines:
-                taken[engine].append(_run(engine, uri, work, options))
-        if len({int(one["rows"]) for runs in taken.values() for one in runs}) != 1:
-            raise SystemExit(f"{work}: the engines do not agree on the rows: {taken}")
-        ours = statistics.median(one["seconds"] for one in taken["adelta"])
-        for engine, runs in taken.items():
-            middle = {key: statistics.median(one[key] for one in runs) for key in runs[0]}
-            held = f"{middle['held']:.1f}" if engine == "adelta" else ""
-            ratio = "" if engine == "adelta" else f"{middle['seconds'] / ours:.2f}x"
+    os.environ[_FOLDER] = str(folder)
+    columns = "engine | rows | s | cpu s | peak MB | MB/s | link | held ms | ratio | cpu ratio"
+    print(f"| {where} | {columns} |\n|" + "---|" * 11)
+    for work in WORK if asked.only is None else [asked.only]:
+        measured = [name for name in engines if name != "GETs" or work != "1,000 rows"]
+        runs: dict[str, list[Found]] = {engine: [] for engine in measured}
+        for _ in range(asked.rounds):
+            for engine in measured:
+                runs[engine].append(_run(engine, uri, work, options))
+        rows = {int(one["rows"]) for name in measured if name != "GETs" for one in runs[name]}
+        if len(rows) != 1:
+            raise SystemExit(f"{work}: the engines do not agree on the rows: {runs}")
+        found = {
+            engine: {key: statistics.median(one[key] for one in of) for key in of[0]}
+            for engine, of in runs.items()
+        }
+        size = sum(end - start for _, start, end in ranges(folder, work))
+        for engine, one in found.items():
+            print(_line(work, engine, one, found, size), flush=True)
+        ours = found["adelta"]
+        if "busy" in ours:
             print(
-                f"| {work} | {engine} | {middle['rows']:,.0f} | {middle['seconds']:.2f} | "
-                f"{middle['cpu']:.2f} | {middle['peak']:.0f} | {held} | {ratio} |",
+                f"\n{work}: ranges were under way {ours['busy']:.0%} of the time, "
+                f"{ours['flight']:.0f} MB on average\n",
                 flush=True,
             )
+        figures = {"pause": ours["held"]}
+        for engine, key in FIGURES.items():
+            if engine in found:
+                figures[key] = found[engine]["seconds"] / ours["seconds"]
+                figures[f"{key} cpu"] = found[engine]["cpu"] / ours["cpu"]
+        record(f"scan {where} {work}", **figures)
 
 
-def _upload(folder: Path, options: dict[str, str]) -> str:
+FIGURES = {"dataset": "dataset", "deltalake": "deltalake", "deltalake SQL": "sql", "GETs": "link"}
+
+
+def _line(work: str, engine: str, one: Found, found: dict[str, Found], size: int) -> str:
+    ours, gets = found["adelta"], found.get("GETs")
+    selective = work == "1,000 rows"
+    speed = "" if selective else f"{size / 1e6 / one['seconds']:,.0f}"
+    link = "" if selective or gets is None else f"{gets['seconds'] / one['seconds']:.0%}"
+    held = f"{one['held']:.1f}" if engine == "adelta" else ""
+    ratio = cpu = ""
+    if engine not in ("adelta", "GETs"):
+        ratio = f"{one['seconds'] / ours['seconds']:.2f}x"
+        cpu = f"{one['cpu'] / ours['cpu']:.2f}x"
+    return (
+        f"| {work} | {engine} | {one['rows']:,.0f} | {one['seconds']:.2f} | {one['cpu']:.2f} | "
+        f"{one['peak']:.0f} | {speed} | {link} | {held} | {ratio} | {cpu} |"
+    )
+
+
+def _upload(folder: Path, bucket: str, options: dict[str, str]) -> str:
     import botocore.session
 
     client = botocore.session.get_session().create_client(
         "s3",
-        endpoint_url=options["AWS_ENDPOINT_URL"],
-        aws_access_key_id=options["AWS_ACCESS_KEY_ID"],
-        aws_secret_access_key=options["AWS_SECRET_ACCESS_KEY"],
-        region_name=options["AWS_REGION"],
+        endpoint_url=options["aws_endpoint_url"],
+        aws_access_key_id=options["aws_access_key_id"],
+        aws_secret_access_key=options["aws_secret_access_key"],
+        region_name=options["aws_region"],
     )
-    names = {bucket["Name"] for bucket in client.list_buckets()["Buckets"]}
-    if "bench-scan" not in names:
-        client.create_bucket(Bucket="bench-scan")
+    names = {found["Name"] for found in client.list_buckets()["Buckets"]}
+    if bucket not in names:
+        client.create_bucket(Bucket=bucket)
     for file in sorted(folder.rglob("*")):
         if file.is_file():
             key = f"{folder.name}/{file.relative_to(folder)}"
-            client.put_object(Bucket="bench-scan", Key=key, Body=file.read_bytes())
-    return f"s3://bench-scan/{folder.name}"
+            client.put_object(Bucket=bucket, Key=key, Body=file.read_bytes())
+    return f"s3://{bucket}/{folder.name}"
+
+
+def _far(asked: Any) -> None:
+    folder = make(asked.tables, asked.far_mb)
+    with contextlib.ExitStack() as stack:
+        if asked.s3:
+            far = {
+                "aws_endpoint_url": asked.s3,
+                "aws_access_key_id": "test",
+                "aws_secret_access_key": "testtest",
+                "aws_region": "us-east-1",
+                "aws_allow_http": "true",
+            }
+            near = far | {"aws_endpoint_url": asked.upload_by or asked.s3}
+        else:
+            near, far = stack.enter_context(far_server(_ONE_WAY))
+        uri = _upload(folder, "bench-scan", near)
+        engines = ("adelta", "deltalake", "deltalake SQL", "GETs")
+        compare("far", uri, folder, engines, far, asked)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument("--mb", type=int)
+    parser.add_argument("what", nargs="*", choices=["local", "far", []])
+    parser.add_argument("--mb", type=int, default=1024)
+    parser.add_argument("--far-mb", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tables", type=Path, default=Path("/tmp/perf-tables"))
     parser.add_argument("--s3", metavar="ENDPOINT")
@@ -295,20 +461,13 @@ def main() -> None:
         engine, uri, work, options = asked.measure
         _measure(engine, uri, work, json.loads(options))
         return
-    folder = make(asked.tables, asked.mb or (256 if asked.s3 else 1024))
-    if not asked.s3:
-        compare(str(folder), tuple(ENGINES), asked.rounds, {}, asked.only)
-        return
-    options = {
-        "AWS_ENDPOINT_URL": asked.s3,
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "testtest",
-        "AWS_REGION": "us-east-1",
-        "AWS_ALLOW_HTTP": "true",
-    }
-    direct = options | {"AWS_ENDPOINT_URL": asked.upload_by or asked.s3}
-    uri = _upload(folder, direct)
-    compare(uri, ("adelta", "deltalake", "deltalake SQL"), asked.rounds, options, asked.only)
+    what = asked.what or ["local", "far"]
+    if "local" in what:
+        folder = make(asked.tables, asked.mb)
+        engines = ("adelta", "dataset", "deltalake", "deltalake SQL")
+        compare("local", str(folder), folder, engines, {}, asked)
+    if "far" in what:
+        _far(asked)
 
 
 if __name__ == "__main__":

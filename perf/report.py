@@ -68,6 +68,12 @@ def lighter(least: float) -> Asked:
 
 PAUSE = Asked("pause", most=20, unit=" ms pause")
 
+DATASET = Asked("dataset", least=1, unit="x of pyarrow.dataset")
+PEERS = (
+    Asked("deltalake", least=1.5, unit="x of deltalake"),
+    Asked("sql", least=1.5, unit="x of its SQL"),
+)
+
 
 def _snapshot_rows() -> list[Row]:
     rows = []
@@ -111,6 +117,10 @@ ROWS: tuple[Row, ...] = (
         "cold open over S3 at 2 x 20 ms, checkpoint hint",
         (Asked("trips", most=3, unit=" round trips"),),
     ),
+    Row("scan local all", "scan of 1 GB on local disk, all columns", (DATASET, PAUSE)),
+    Row("scan local two of 16", "scan of 1 GB on local disk, 2 of 16 columns", (DATASET, PAUSE)),
+    Row("scan far all", "scan over S3 at 2 x 20 ms, all columns", (*PEERS, PAUSE)),
+    Row("scan far two of 16", "scan over S3 at 2 x 20 ms, 2 of 16 columns", (*PEERS, PAUSE)),
     Row(
         "checkpoint 1m-json adelta",
         "checkpoint of 1 M adds, JSON statistics",
@@ -138,6 +148,7 @@ RUNS: tuple[tuple[str, ...], ...] = (
     ),
     ("bench_snapshot.py", "--shapes", "10k-commits", "3-commits", "--work", "open", "files"),
     ("bench_log.py", "tables", "far", "slope"),
+    ("bench_scan.py", "local", "far"),
     ("bench_checkpoint.py", "--shapes", "1m-json"),
     ("bench_commit.py",),
 )
