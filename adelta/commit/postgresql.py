@@ -202,17 +202,15 @@ class _Lock:
 
     async def take(self, key: int, wait: float) -> None:
         """Wait for the lock; a connection that does not get it is closed."""
-        settings = {"lock_timeout": f"{max(1, round(wait * 1000))}ms"}
-        settings |= {f"tcp_keepalives_{name}": str(value) for name, value in _KEEPALIVE.items()}
-        names, values = list(settings), list(settings.values())
-        given = "unnest($1::text[], $2::text[]) AS given(name, value)"
-        try:
-            await self.connection.execute("BEGIN")
-            await self.connection.execute(
-                f"SELECT set_config(name, value, true) FROM {given}", names, values
-            )
-            taking = "SELECT pg_advisory_xact_lock($1)"
-            await self.connection.execute(taking, key, timeout=wait + _ANSWER)
+        keepalive = [f"SET LOCAL tcp_keepalives_{name} = {n}" for name, n in _KEEPALIVE.items()]
+        statements = [
+            "BEGIN",
+            f"SET LOCAL lock_timeout = {max(1, round(wait * 1000))}",
+            *keepalive,
+            f"SELECT pg_advisory_xact_lock({key})",
+        ]
+        try:  # all in one round trip
+            await self.connection.execute("; ".join(statements), timeout=wait + _ANSWER)
         except BaseException:
             self.drop()
             raise

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import CommitFailedError
 
 import adelta
 from adelta._concurrency import map_concurrent
@@ -94,6 +95,42 @@ async def test_in_a_race_of_adelta_and_deltalake_every_commit_arrives(
     assert snapshot.version == 32
     engines = {"adelta" if "adelta" in str(c.engine_info) else "rust" for c in history}
     assert engines == {"adelta", "rust"}
+
+
+async def test_a_writer_who_knows_nothing_of_the_entries_is_kept_apart_too(
+    s3_location: S3Location, options: dict[str, str]
+) -> None:
+    """deltalake since 1.6 puts its commits into the log without an entry, if no other is there."""
+    uri = s3_location.uri
+    assert await append(uri, options, 0) == 0
+
+    def without_entries(start: int) -> None:
+        for number in range(start, start + 8):
+            while True:
+                rows = pa.table({"id": [number]})
+                try:
+                    write_deltalake(
+                        uri, rows, mode="append", storage_options=s3_location.storage_options
+                    )
+                except CommitFailedError:
+                    continue
+                break
+
+    async def work(start: int) -> None:
+        if start < 300:
+            await anyio.to_thread.run_sync(without_entries, start)
+        else:
+            for number in range(start, start + 8):
+                await append(uri, options, number)
+
+    starts = (100, 200, 300, 400)
+    await map_concurrent(work, starts, limit=4)
+    async with adelta.open_table(uri, options) as table:
+        snapshot = await table.snapshot()
+        read = await snapshot.scan().to_arrow()
+    expected = [0, *(start + at for start in starts for at in range(8))]
+    assert sorted(read["id"].to_pylist()) == expected
+    assert snapshot.version == 32
 
 
 async def test_each_completes_what_the_other_left_half_done(

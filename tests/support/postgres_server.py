@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -105,6 +106,9 @@ def running_postgres() -> Iterator[PostgresServer]:
         )
         try:
             wait_for_port(port, process)
+            ready = [str(programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(port)]
+            while subprocess.run(ready, timeout=60).returncode:
+                time.sleep(0.05)
             quoted = "p%C3%A4ssword%20%25%2F%40"
             yield PostgresServer(port, f"postgresql://{_USER}:{quoted}@127.0.0.1:{port}/postgres")
         finally:
