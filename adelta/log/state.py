@@ -348,11 +348,19 @@ class LogState:
     async def domain_metadata(self) -> Mapping[str, DomainMetadata]:
         """The configuration of every domain that is not removed.
 
+        A checksum tells of them, where the table was opened by one and no more has been read yet.
+
         Raises:
             InvalidTableError: a checkpoint is damaged.
         """
-        found = dict(await self._base.domain_metadata())
-        for batch in self._newer:
+        checksum, applied = self.counted or (None, 0)
+        told = None if checksum is None or self._stated is None else checksum.domain_metadata
+        newer = self._newer
+        if told is not None:
+            found, newer = {domain.domain: domain for domain in told}, newer[applied:]
+        else:
+            found = dict(await self._base.domain_metadata())
+        for batch in newer:
             found.update({domain.domain: domain for _, domain in batch.domain_metadata})
         return {name: domain for name, domain in found.items() if not domain.removed}
 

@@ -29,6 +29,7 @@ from adelta.operations import (
 from adelta.operations.row_tracking import backfill_row_ids
 from adelta.operations.staging import add_again
 from adelta.table import Table, latest_state, open_table
+from tests.support.stores import CountingStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -141,6 +142,18 @@ async def test_row_ids_survive_a_checkpoint() -> None:
     again = open_table(table.uri)
     await write_table(again, rows(3))
     assert (await row_ids(table))[3] == (2, 2)
+
+
+async def test_a_checksum_tells_how_far_ids_have_come() -> None:
+    table = await tracked_table()
+    for number in range(14):
+        await write_table(table, rows(number))
+    store = CountingStore(table.store)
+    fresh = Table(table.uri, store=store)
+    await write_table(fresh, rows(99))
+    read = [r.path.rpartition("/")[2] for r in store.requests if r.kind == "get"]
+    assert read == ["_last_checkpoint", f"{14:020}.crc"]
+    assert (await row_ids(table))[99] == (14, 15)
 
 
 async def test_commits_say_whether_ids_were_preserved() -> None:
