@@ -39,7 +39,7 @@ from adelta.kernel.log_path import (
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.checkpoint_rows import CheckpointRows
-from adelta.log.checksum_writer import empty_checksum, known_checksum
+from adelta.log.checksum_writer import empty_checksum, known_checksum, remember
 from adelta.log.listing import read_hint
 from adelta.parquet.options import WriterOptions
 from adelta.parquet.writer import ParquetObjectWriter
@@ -146,7 +146,7 @@ async def _write(state: LogState, now_ms: int) -> LastCheckpoint:
             state.version,
             "; ".join(told),
         )
-    state.counted = (content.rows.counted, len(state.newer))
+    remember(state, content.rows.counted)
     return hint
 
 

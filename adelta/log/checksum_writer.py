@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from adelta.kernel.checksum import VersionChecksum
     from adelta.log.state import LogState
 
-__all__ = ["count_files", "empty_checksum", "known_checksum", "write_checksum"]
+__all__ = ["count_files", "empty_checksum", "known_checksum", "remember", "write_checksum"]
 
 _AT_HAND = 16 << 20  # bytes of commits read without a checkpoint: counting their files is quick
 _INLINE_COMMITS = 4  # counting these costs less than a thread's hop
@@ -58,19 +58,29 @@ async def known_checksum(state: LogState) -> VersionChecksum | None:
     Raises:
         StorageError: the store refused or failed.
     """
+    later = None if state.count_lost else await _carried_on(state)
+    if later is None:  # a commit did not say enough, but the files may be at hand
+        state.count_lost = True
+        if not state.files_loaded:
+            return None
+        later = await count_files(state)
+    remember(state, later)
+    return later
+
+
+def remember(state: LogState, found: VersionChecksum) -> None:
+    """Take note of the checksum of a state, for those of later versions."""
+    state.counted, state.count_lost = (found, len(state.newer)), False
+
+
+async def _carried_on(state: LogState) -> VersionChecksum | None:
     start = state.counted or await _start(state)
     if start is None:
         return None
     found, applied = start
     commits = state.newer[applied:]
     few = len(commits) <= _INLINE_COMMITS and all(c.few_adds is not None for c in commits)
-    later = _after(found, commits) if few else await in_thread(_after, found, commits)
-    if later is None:  # a commit did not say enough, but the files may be at hand
-        if not state.files_loaded:
-            return None
-        later = await count_files(state)
-    state.counted = (later, len(state.newer))
-    return later
+    return _after(found, commits) if few else await in_thread(_after, found, commits)
 
 
 def _after(found: VersionChecksum, commits: Sequence[ActionBatch]) -> VersionChecksum | None:

@@ -106,6 +106,8 @@ class LogState:
         self._carried: tuple[FileSet, int] | None = None  # live files after so many newer batches
         self.counted: tuple[VersionChecksum, int] | None = None
         """A checksum of the version after so many of the batches in `newer`, where one is known."""
+        self.count_lost = False
+        """Whether a commit since then did not say enough to count on."""
         self.has_checksum = segment.checksum is not None
         """Whether the log is known to have a checksum of the version."""
 
@@ -395,6 +397,7 @@ class LogState:
         later._tail = later._files = None
         later._carried = self._carried
         later.counted = self.counted
+        later.count_lost = self.count_lost
         later.has_checksum = False
         if self._files is not None:
             later._carried = (self._files, len(self._newer))
