@@ -18,13 +18,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import asyncpg
 import pytest
 
 from tests.support.local_servers import free_port, wait_for_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import asyncpg
 
 __all__ = ["PostgresServer", "postgres_server", "running_postgres"]
 
@@ -54,6 +55,8 @@ class PostgresServer:
 
     async def connect(self) -> asyncpg.Connection:
         """A connection of the superuser."""
+        import asyncpg
+
         return await asyncpg.connect(self.address)
 
 
@@ -67,6 +70,7 @@ def postgres_server() -> Iterator[PostgresServer]:
 @contextlib.contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server that stops when the block is left; skips the test where there is none."""
+    pytest.importorskip("asyncpg", reason="a commit lock in PostgreSQL needs adelta[postgres]")
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="adelta-postgres-"))
     data, secret = folder / "data", folder / "password"
