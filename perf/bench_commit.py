@@ -18,7 +18,6 @@ import argparse
 import asyncio
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -31,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pyarrow as pa
+from child import run_child
 from far_server import far_server
 from figures import record
 
@@ -48,15 +48,6 @@ Options = dict[str, str]
 
 def row(writer: str, number: int) -> pa.Table:
     return pa.table({"writer": [writer], "number": [number]}, schema=SCHEMA)
-
-
-def _child(*arguments: str) -> dict[str, float]:
-    command = [sys.executable, __file__, "--child", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr[-3000:]}")
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
 
 
 def _check(uri: str, options: Options, writers: int, commits: int) -> None:
@@ -150,7 +141,7 @@ def _rates(
         for way, extra in engines.items():
             uri = f"s3://far/{name}-{way.replace(' ', '-')}-{turn}"
             sizes = (str(tasks), str(commits))
-            found = _child(way.split()[0], uri, json.dumps(far), *sizes, extra)
+            found = run_child(__file__, way.split()[0], uri, json.dumps(far), *sizes, extra)
             _check(uri, far, tasks, commits)
             rates[way].append(tasks * commits / found["seconds"])
             if "requests" in found:
@@ -195,7 +186,9 @@ def writers(_rounds: int, far: Options) -> None:
             result = asyncio.run(race(f"{uri}/adelta", WRITERS, WRITER_COMMITS, options))
             result.check([f"w{number}" for number in range(WRITERS)], WRITER_COMMITS)
             sizes = (str(WRITERS), str(WRITER_COMMITS))
-            theirs = _child("deltalake", f"{uri}/deltalake", json.dumps(options), *sizes, "no")
+            theirs = run_child(
+                __file__, "deltalake", f"{uri}/deltalake", json.dumps(options), *sizes, "no"
+            )
             total = WRITERS * WRITER_COMMITS
             print(
                 f"  {place:<12} adelta 0 of {total} failed, a commit took "

@@ -19,7 +19,6 @@ import asyncio
 import json
 import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -30,6 +29,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from child import run_child
 from far_server import far_server
 from figures import record
 from tables import SHAPES, Shape, make
@@ -44,15 +44,6 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _child(*arguments: str) -> dict[str, float]:
-    command = [sys.executable, __file__, "--child", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(arguments)} failed:\n{done.stderr[-3000:]}")
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
-
-
 # ------------------------------------------------------------------------------- many tables
 
 
@@ -62,7 +53,7 @@ def many_tables(folder: Path, rounds: int) -> None:
     runs = {engine: [] for engine in ("adelta", "deltalake")}
     for _ in range(rounds):
         for engine, seconds in runs.items():
-            seconds.append(_child("tables", engine, str(folder))["seconds"])
+            seconds.append(run_child(__file__, "tables", engine, str(folder))["seconds"])
     ours, theirs = (statistics.median(seconds) for seconds in runs.values())
     print(f"{TABLES} snapshots of {TABLES} tables of 10 commits each")
     print(f"  adelta, one loop         {TABLES / ours:>8,.0f} a second")
@@ -140,7 +131,10 @@ def far_store(folder: Path, rounds: int) -> None:
             cells = []
             for engine in ("adelta", "deltalake"):
                 taken = [
-                    [_child("far", engine, name, json.dumps(way))["seconds"] for way in (far, near)]
+                    [
+                        run_child(__file__, "far", engine, name, json.dumps(way))["seconds"]
+                        for way in (far, near)
+                    ]
                     for _ in range(rounds)
                 ]
                 middle = statistics.median(there for there, _ in taken)
@@ -192,7 +186,7 @@ def slope(folder: Path, rounds: int) -> None:
         table = make(folder / f"slope-{adds}", Shape(adds=adds, parts=max(1, adds // 250_000)))
         cells = []
         for way, points in found.items():
-            runs = [_child("slope", way, str(table)) for _ in range(rounds)]
+            runs = [run_child(__file__, "slope", way, str(table)) for _ in range(rounds)]
             seconds, megabytes = (
                 statistics.median(run[key] for run in runs) for key in ("seconds", "mb")
             )
