@@ -22,6 +22,9 @@ import adelta.sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.support.s3_server import S3Location
 
 SCHEMA = pa.schema([("key", pa.int64()), ("n", pa.int64()), ("p", pa.string())])
 PARTS = ("x", "y z%", None)
@@ -164,11 +167,11 @@ def carry_out(table: Any, model: Model, step: tuple[Any, ...]) -> None:
             adelta.sync.checkpoint(table)
 
 
-def told(uri: str, version: int) -> tuple[Counter[Row], Counter[Row]]:
+def told(uri: str, options: dict[str, str], version: int) -> tuple[Counter[Row], Counter[Row]]:
     """What the feed says went, and what came, in one version."""
     gone: Counter[Row] = Counter()
     come: Counter[Row] = Counter()
-    with adelta.sync.open_table(uri) as table:
+    with adelta.sync.open_table(uri, options) as table:
         for batch in adelta.sync.changes(table, since=version, until=version):
             for row in batch.to_pylist():
                 target = gone if row["_change_type"] in ("delete", "update_preimage") else come
@@ -176,8 +179,8 @@ def told(uri: str, version: int) -> tuple[Counter[Row], Counter[Row]]:
     return gone, come
 
 
-def read(uri: str, *, tracked: bool) -> tuple[list[Row], dict[int, int]]:
-    with adelta.sync.open_table(uri) as table:
+def read(uri: str, options: dict[str, str], *, tracked: bool) -> tuple[list[Row], dict[int, int]]:
+    with adelta.sync.open_table(uri, options) as table:
         found = table.snapshot().scan(with_row_ids=tracked).to_arrow().to_pydict()
     rows = list(zip(found["key"], found["n"], found["p"], strict=True))
     ids = dict(zip(found["key"], found["_row_id"], strict=True)) if tracked else {}
@@ -186,28 +189,43 @@ def read(uri: str, *, tracked: bool) -> tuple[list[Row], dict[int, int]]:
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("ADELTA_TEST_SEEDS", "60"))))
 def test_tables_feeds_and_ids_agree_with_a_model(seed: int) -> None:
+    follow(f"memory://{uuid.uuid4()}/table", {}, seed)
+
+
+@pytest.mark.parametrize("seed", range(1000, 1004))
+def test_they_agree_on_local_disk(seed: int, tmp_path: Path) -> None:
+    follow(str(tmp_path / "table"), {}, seed)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", range(2000, 2003))
+def test_they_agree_on_s3(seed: int, s3_location: S3Location) -> None:
+    follow(s3_location.uri, s3_location.storage_options, seed)
+
+
+def follow(uri: str, options: dict[str, str], seed: int) -> None:
+    """Take a table through random steps, and hold it against a model after each of them."""
     source = random.Random(seed)
     properties = any_features(source)
     partition_by = ["p"] if source.random() < 0.5 else []
     feed = "delta.enableChangeDataFeed" in properties
     tracked = "delta.enableRowTracking" in properties
-    uri = f"memory://{uuid.uuid4()}/table"
     model = Model()
     with adelta.sync.create_table(
-        uri, SCHEMA, partition_by=partition_by, properties=properties
+        uri, SCHEMA, partition_by=partition_by, properties=properties, storage_options=options
     ) as table:
         ids: dict[int, int] = {}
         steps = [("append", any_values(source)), *(any_step(source) for _ in range(9))]
         for step in steps:
             before, version = list(model.rows), table.snapshot().version
             carry_out(table, model, step)
-            rows, now = read(uri, tracked=tracked)
+            rows, now = read(uri, options, tracked=tracked)
             assert sorted(rows, key=repr) == sorted(model.rows, key=repr)
             assert len(set(now.values())) == len(now)
             assert all(now[key] == ids[key] for key in now.keys() & ids.keys())
             ids = now
             after = table.snapshot().version
             if feed and after > version:
-                gone, come = told(uri, after)
+                gone, come = told(uri, options, after)
                 assert not gone - Counter(before)
                 assert Counter(before) - gone + come == Counter(model.rows)
