@@ -35,7 +35,7 @@ from adelta.kernel.log_segment import complete_checkpoints
 from adelta.log.checkpoint_reader import open_file
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 
     from adelta.kernel.last_checkpoint import LastCheckpoint
     from adelta.parquet.reader import ParquetFile
@@ -94,6 +94,13 @@ async def list_log_until(store: ObjectStore, time_ms: int) -> tuple[LogPath, ...
             await pages.aclose()  # type: ignore[attr-defined]  # as below
             break
     return tuple(files)
+
+
+async def list_log_pages(store: ObjectStore) -> AsyncGenerator[tuple[LogPath, ...], None]:
+    """The log's files from the first version on, as far as they are asked for."""
+    async for page in _pages(store, 0):
+        parsed = (parse_log_path(meta.path, meta.size, meta.last_modified_ms) for meta in page)
+        yield tuple(file for file in parsed if file is not None)
 
 
 async def list_log_back(store: ObjectStore, version: int) -> tuple[LogPath, ...]:

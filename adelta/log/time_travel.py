@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adelta.errors import MissingCommitError, TimestampOutOfRangeError
+from adelta.errors import MissingCommitError, ObjectNotFoundError, TimestampOutOfRangeError
 from adelta.kernel.history import adjusted_timestamps, from_ms, version_at
-from adelta.kernel.log_path import LogFileKind, LogPath
+from adelta.kernel.log_path import LogFileKind, LogPath, commit_path
 from adelta.kernel.log_segment import complete_checkpoints
 from adelta.kernel.table_features import (
     IN_COMMIT_TIMESTAMPS_ENABLED,
     in_commit_timestamp_enablement,
 )
-from adelta.log.commit_reader import read_commit
-from adelta.log.listing import list_log
+from adelta.log.commit_reader import decode_commit, read_commit
+from adelta.log.listing import list_log, list_log_back, list_log_pages
 from adelta.log.state import LogState, load_state
 
 if TYPE_CHECKING:
+    from adelta.kernel.actions.commit_info import CommitInfo
     from adelta.storage.object_store import ObjectStore
 
 __all__ = [
@@ -26,16 +27,94 @@ __all__ = [
     "version_at_timestamp",
 ]
 
+_FIRST_LINE = 64 * 1024  # bytes: provenance is rarely longer
+
 
 async def version_at_timestamp(state: LogState, when_ms: int) -> int:
     """The last version committed at or before `when_ms`, among those that can still be read.
 
     `state` is the latest one. Where the table has in-commit timestamps they count, from the
-    version that enabled them on; below it, file modification times made to ascend.
+    version that enabled them on; below it, file modification times made to ascend. The log is
+    listed no further than needed to tell: for in-commit timestamps not beyond a checkpoint, for
+    modification times from its beginning to `when_ms`.
 
     Raises:
         TimestampOutOfRangeError: the time is before the first or after the last such version.
     """
+    start, start_ms = _enablement(state)
+    if start is not None and when_ms >= start_ms:
+        found = await _by_reading_commits(state, start, when_ms)
+    else:
+        found = await _by_listing(state.store, start, when_ms)
+    return await _in_whole_log(state, when_ms) if found is None else found
+
+
+async def _by_reading_commits(state: LogState, start: int, when_ms: int) -> int | None:
+    """Binary search from `start` on: in-commit timestamps ascend strictly, and each costs a read.
+
+    None where the version so found is none that can still be read.
+    """
+    store, low, high = state.store, start, state.version
+    if when_ms > state.timestamp_ms:
+        return None
+
+    async def at_or_before(version: int) -> bool | None:
+        """None for a commit that is no longer there."""
+        try:
+            return await in_commit_timestamp_ms(store, version) <= when_ms
+        except ObjectNotFoundError:
+            return None
+
+    while low < high:
+        middle = (low + high + 1) // 2
+        is_before = await at_or_before(middle)
+        if is_before is None:
+            low = min(middle + 1, high)
+        elif is_before:
+            low = middle
+        else:
+            high = middle - 1
+    files = await list_log_back(store, low)
+    readable = readable_commits(tuple(f for f in files if f.version <= low))
+    if not readable or readable[-1].version != low or not await at_or_before(low):
+        return None
+    return low
+
+
+async def _by_listing(store: ObjectStore, before: int | None, when_ms: int) -> int | None:
+    """The version by modification times of the commits below `before`, all by default.
+
+    None where the first of these that is later than `when_ms` does not tell it.
+    """
+    files: list[LogPath] = []
+    last: int | None = None
+    time = 0
+    async for page in list_log_pages(store):
+        for file in page:
+            if before is not None and file.version >= before:
+                return None
+            files.append(file)
+            if file.kind is not LogFileKind.COMMIT:
+                continue
+            follows = last is not None and file.version == last + 1
+            time = max(file.last_modified_ms, time + 1) if follows else file.last_modified_ms
+            last = file.version
+            if time > when_ms:
+                return _last_before(tuple(files), when_ms)
+    return None
+
+
+def _last_before(files: tuple[LogPath, ...], when_ms: int) -> int | None:
+    """The commit before the last of `files`, where that can be read and is not after `when_ms`."""
+    readable = readable_commits(files)
+    if len(readable) < 2:
+        return None
+    run = _unbroken_commits(files)
+    times = adjusted_timestamps([commit.last_modified_ms for commit in run])
+    return readable[-2].version if times[-2] <= when_ms else None
+
+
+async def _in_whole_log(state: LogState, when_ms: int) -> int:
     files = await list_log(state.store)
     commits = readable_commits(files)
     if not commits:
@@ -127,11 +206,21 @@ async def in_commit_timestamp_ms(store: ObjectStore, version: int) -> int:
     Raises:
         MissingCommitError: the commit has none, though the table's commits must.
     """
-    commit = await read_commit(store, version)
-    info = commit.commit_info
+    info = await _first_line(store, version)
+    if info is None or info.in_commit_timestamp is None:
+        info = (await read_commit(store, version)).commit_info
     if info is None or info.in_commit_timestamp is None:
         raise MissingCommitError(
             f"{store.uri}: the commit of version {version} has no inCommitTimestamp, which the "
             "table requires; a client that broke the protocol wrote it. Ask for a version instead"
         )
     return info.in_commit_timestamp
+
+
+async def _first_line(store: ObjectStore, version: int) -> CommitInfo | None:
+    """The provenance of a commit where its first line is that, as it is with timestamps in it."""
+    head = await store.get_range(commit_path(version), 0, _FIRST_LINE)
+    line, end, _ = head.partition(b"\n")
+    if not end and len(head) == _FIRST_LINE:
+        return None
+    return decode_commit(version, line).commit_info
