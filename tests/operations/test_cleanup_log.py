@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+import deltalake
 import orjson
 import pyarrow as pa
 import pytest
@@ -32,6 +34,7 @@ from tests.support.stores import CountingStore, Request, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from adelta.storage.object_store import ObjectStore
 
@@ -310,3 +313,32 @@ async def test_history_behind_a_protected_version_stays_until_all_of_it_has_expi
     paths = [p async for page in store.list("_delta_log/") for p in page]
     kept = [f for f in (parse_log_path(meta.path) for meta in paths) if f is not None]
     assert min(f.version for f in kept) == 9
+
+
+@pytest.mark.parametrize("properties", [{}, V2_PROPERTIES], ids=["classic", "v2"])
+async def test_deltalake_reads_a_log_that_no_longer_begins_at_zero(
+    properties: dict[str, str], tmp_path: Path
+) -> None:
+    uri = str(tmp_path / "t")
+    table = await adelta.create_table(
+        uri, SCHEMA, properties={"delta.checkpointInterval": "4", **properties}
+    )
+    async with table:
+        for n in range(10):
+            async with table.transaction() as tx:
+                await tx.append(pa.table({"id": [n]}))
+        for day in range(11):  # a commit a day, ten days ago
+            path = tmp_path / "t" / commit_path(day)
+            os.utime(path, (path.stat().st_mtime - (10 - day) * 86_400,) * 2)
+        assert (await adelta.cleanup_log(table, retention=timedelta(days=1))).first_version == 8
+        await adelta.compact_log(table)
+    for hinted in (True, False):
+        if not hinted:
+            (tmp_path / "t" / LAST_CHECKPOINT_PATH).unlink()
+        theirs = deltalake.DeltaTable(uri)
+        assert theirs.version() == 10
+        found = pa.table(deltalake.QueryBuilder().register("t", theirs).execute("select id from t"))
+        assert sorted(found.column("id").to_pylist()) == list(range(10))
+        async with adelta.open_table(uri) as ours:
+            read = await (await ours.snapshot()).scan().to_arrow()
+        assert sorted(read.column("id").to_pylist()) == list(range(10))
