@@ -37,7 +37,7 @@ from adelta.parquet.unfolding import unfolded
 from adelta.storage.object_store import LocalFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from adelta.storage.object_store import ObjectStore
 
@@ -159,12 +159,14 @@ class ParquetFile:
         size: int | None = None,
         metadata: pq.FileMetaData | None = None,
         tail: int = DEFAULT_TAIL,
+        then: Callable[[ParquetFile], None] | None = None,
     ) -> ParquetFile:
         """Open the object at `path`: one request, two where its footer exceeds `tail` bytes.
 
         With `metadata` from an earlier open there is no request, or one for the size where `size`
         is not given. Without it `size` only keeps the first request from asking for more than
-        there is; the store's own word on the size counts.
+        there is; the store's own word on the size counts. `then` is called with the file in the
+        worker thread that describes it, which spares the way to another one.
 
         Raises:
             InvalidTableError: the object is no Parquet, is cut short, damaged or encrypted.
@@ -176,11 +178,11 @@ class ParquetFile:
                 size = (await store.head(path)).size
             nothing = pa.BufferReader(b"")
             held = (size, memoryview(b""))
-            return await in_thread(_describe, store, path, size, nothing, metadata, held)
+            return await in_thread(_describe, store, path, size, nothing, metadata, held, then)
         fetched = await fetch_footer(store, path, tail=tail if size is None else min(tail, size))
         held = (fetched.data_start, fetched.data)
         return await in_thread(
-            _describe, store, path, fetched.object_size, fetched.footer, None, held
+            _describe, store, path, fetched.object_size, fetched.footer, None, held, then
         )
 
     @property
@@ -544,12 +546,16 @@ def _describe(
     source: memoryview | pa.NativeFile,
     metadata: pq.FileMetaData | None,
     held: tuple[int, memoryview],
+    then: Callable[[ParquetFile], None] | None,
 ) -> ParquetFile:
     reader = open_arrow_reader(path, source, metadata)
     with reading(path):
         schema = reader.schema_arrow
     footer = source if isinstance(source, memoryview) else None
-    return ParquetFile(store, path, size, reader.metadata, schema, held, footer)
+    file = ParquetFile(store, path, size, reader.metadata, schema, held, footer)
+    if then is not None:
+        then(file)
+    return file
 
 
 def _extents(pieces: Sequence[tuple[int, memoryview]]) -> list[ByteRange]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
@@ -30,7 +30,7 @@ from adelta.read.index_skipping import IndexSkipping
 from adelta.read.row_groups import RowGroupSkipping
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 
     from pyroaring import BitMap64
 
@@ -81,8 +81,14 @@ class _Unit:
     decoded_bytes: int
 
 
-async def open_data_file(roots: StoreRoots, file: AddFile) -> ParquetFile:
-    """The opened Parquet object of a data file.
+_Chosen: TypeAlias = tuple[SelectedColumns, SelectedColumns | None, dict[int, tuple[int, int]]]
+"""The columns to read, those that decide, and row groups with their bytes, stored and decoded."""
+
+
+async def open_data_file(
+    roots: StoreRoots, file: AddFile, then: Callable[[ParquetFile], None] | None = None
+) -> ParquetFile:
+    """The opened Parquet object of a data file; `then` looks at it in the thread that opens it.
 
     Raises:
         MissingDataFileError: it is not there.
@@ -90,7 +96,7 @@ async def open_data_file(roots: StoreRoots, file: AddFile) -> ParquetFile:
     """
     store, path = roots.locate(file.path, decode_path(file.path))
     try:
-        return await ParquetFile.open(store, path, size=file.size or None)
+        return await ParquetFile.open(store, path, size=file.size or None, then=then)
     except ObjectNotFoundError as error:
         raise MissingDataFileError(
             f"{store.uri}/{path} is named by the log and not there; if it was vacuumed, read a "
@@ -214,31 +220,34 @@ class _Opener:
         parquet: ParquetFile | None = None
         deleted: BitMap64 | None = None
 
+        chosen: list[_Chosen] = []
+
+        def choose(file: ParquetFile) -> None:
+            chosen.append(self._choose(piece, file))
+
         async def open_file() -> None:
             nonlocal parquet
-            parquet = await open_data_file(self._roots, piece.file)
+            parquet = await open_data_file(self._roots, piece.file, choose)
 
         async def open_vector() -> None:
             nonlocal deleted
             deleted = await self._deleted(piece)
 
-        both = (open_file, open_vector)
+        vector = piece.file.deletion_vector
+        both = (open_file, open_vector) if vector is not None else (open_file,)
         await map_concurrent(lambda work: work(), both, limit=2)
         assert parquet is not None
-        vector = piece.file.deletion_vector
         if deleted is not None and vector is not None:
             source = f"{self._roots.store.uri}: {piece.file.path}"
             check_bounds(deleted, parquet.num_rows, vector.cardinality, source)
-        columns, deciding, groups = await in_thread(self._choose, piece, parquet)
+        columns, deciding, groups = chosen[0]
         sizes = {group: size for group, (size, _) in groups.items()}
         kept = await self._indexes.kept(piece.file, parquet, sizes)
         groups = {group: groups[group] for group in kept}
         legacy = legacy_calendar(parquet.metadata.metadata)
         return _Opened(piece, parquet, columns, deciding, deleted, legacy, groups)
 
-    def _choose(
-        self, piece: Piece, parquet: ParquetFile
-    ) -> tuple[SelectedColumns, SelectedColumns | None, dict[int, tuple[int, int]]]:
+    def _choose(self, piece: Piece, parquet: ParquetFile) -> _Chosen:
         """The columns to read, those that decide, and the row groups worth it with their bytes."""
         columns, deciding = self._columns(self._plan, parquet), None
         if self._plan.where is not None:
