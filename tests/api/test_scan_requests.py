@@ -1,0 +1,89 @@
+"""What a scan asks of a store: how many requests, and how many bytes."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from adelta.storage.local import LocalStore
+from tests.parquet.recording_store import RecordingStore
+from tests.support.data_tables import described, opened, put_data
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from adelta.storage.object_store import ObjectStore
+
+FILES, ROWS = 5, 20_000
+TWO = ["c2", "c11"]
+
+
+def rows(first: int) -> pa.Table:
+    return pa.table(
+        {
+            f"c{n}": pa.array([row * 7919 + n for row in range(first, first + ROWS)])
+            for n in range(16)
+        }
+    )
+
+
+async def written(store: ObjectStore) -> tuple[list[object], int]:
+    """A commit of several files of sixteen columns alike, and the bytes of one column of all."""
+    lines = []
+    for number in range(FILES):
+        table = rows(number * ROWS)
+        options = {"row_group_size": ROWS // 2, "compression": "none", "use_dictionary": False}
+        lines.append(await put_data(store, f"f{number}.parquet", table, **options))
+    return [*described(table.schema), *lines], 8 * ROWS * FILES
+
+
+async def test_two_of_sixteen_columns_cost_two_requests_a_file_and_their_own_bytes():
+    store = RecordingStore()
+    commit, column = await written(store)
+    async with await opened(store, commit) as table:
+        snapshot = await table.snapshot()
+        store.asked()
+        found = await snapshot.scan(TWO).to_arrow()
+        asked = store.asked()
+    assert found.num_rows == FILES * ROWS
+    assert found.equals(pa.concat_tables([rows(n * ROWS) for n in range(FILES)]).select(TWO))
+    assert sorted(kind for kind, _ in asked) == ["ranges"] * FILES + ["suffix"] * FILES
+    spans = [span for kind, what in asked if kind == "ranges" for span in what]
+    assert len(spans) == FILES * 4  # two columns of two row groups, together in one request
+    assert 2 * column <= sum(end - start for start, end in spans) < 2.02 * column
+
+
+class WatchedStore(LocalStore):
+    """A local store that remembers what was read of its files, copied or by Arrow."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.copied: list[tuple[int, int]] = []
+        self.read: list[tuple[int, int]] = []
+
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        self.copied += ranges
+        return await super().get_ranges(path, ranges)
+
+    @contextlib.contextmanager
+    def file_to_read(self, path: str, ranges: Sequence[tuple[int, int]] = ()) -> Iterator[bytes]:
+        self.read += ranges
+        with super().file_to_read(path, ranges) as name:
+            yield name
+
+
+async def test_on_a_local_disk_arrow_reads_the_same_bytes_and_nothing_is_copied(tmp_path: Path):
+    store = WatchedStore(tmp_path)
+    commit, column = await written(store)
+    async with await opened(store, commit) as table:
+        found = await (await table.snapshot()).scan(TWO).to_arrow()
+        assert found.equals(pa.concat_tables([rows(n * ROWS) for n in range(FILES)]).select(TWO))
+        assert store.copied == []
+        assert len(store.read) == FILES * 4
+        assert 2 * column <= sum(end - start for start, end in store.read) < 2.02 * column
+        store.read.clear()
+        assert (await (await table.snapshot()).scan([]).to_arrow()).num_rows == FILES * ROWS
+        assert store.read == []
