@@ -7,6 +7,7 @@ action for each file wins, every data file whole. What it does not know it refus
 from __future__ import annotations
 
 import json
+import re
 import struct
 import urllib.parse
 from datetime import UTC, date, datetime
@@ -139,7 +140,7 @@ def _file_rows(
     root: Path, add: dict[str, Any], fields: list[dict[str, Any]], partitions: set[str], mode: str
 ) -> pa.Table:
     path = urllib.parse.unquote(add["path"])
-    if "://" in path:
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", path):
         raise CannotRead(f"the absolute path {path}")
     file = pq.ParquetFile(Path(path) if path.startswith("/") else root / path)
     stored = file.read()
