@@ -69,9 +69,14 @@ async def check(uri: str, options: Mapping[str, str], history: History, commits:
     assert history.reads
 
 
-async def test_changes_by_many_processes_on_local_disk_are_linearizable(tmp_path: Path) -> None:
-    uri, commits = str(tmp_path / "table"), COMMITS or 200
-    await (await create_table(uri, SCHEMA, partition_by=["p"])).aclose()
+@pytest.mark.parametrize("vectors", ["false", "true"])
+async def test_changes_by_many_processes_on_local_disk_are_linearizable(
+    tmp_path: Path, vectors: str
+) -> None:
+    """Rows are taken out by writing files anew, or by deletion vectors as well."""
+    uri, commits = str(tmp_path / "table"), COMMITS or 120
+    properties = {"delta.enableDeletionVectors": vectors}
+    await (await create_table(uri, SCHEMA, partition_by=["p"], properties=properties)).aclose()
     history = await run(uri, commits, {})
     await check(uri, {}, history, commits)
     refused = [each for each in history.operations if each["outcome"] == "refused"]

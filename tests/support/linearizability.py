@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from adelta.log.state import LogState
-    from adelta.storage.object_store import ObjectStore
     from adelta.table import Table
 
 __all__ = ["History", "violations"]
@@ -53,16 +52,19 @@ class History:
 
 @dataclass
 class _Rows:
-    """The rows of a version's live files, each file read once."""
+    """The rows of a version's live files, each file read once, by Arrow alone."""
 
-    store: ObjectStore
+    table: Table
     files: dict[str, list[Row]] = field(default_factory=dict)
 
     async def of(self, state: LogState) -> list[Row]:
         live = list((await state.files()).rows())
+        if any(file.deletion_vector is not None for file in live):
+            snapshot = await self.table.snapshot(version=state.version)
+            return rows_of(await snapshot.scan().to_arrow())
         for file in live:
             if file.path not in self.files:
-                data = await self.store.get(decode_path(file.path))
+                data = await self.table.store.get(decode_path(file.path))
                 found = pq.read_table(io.BytesIO(data)).to_pylist()
                 p = str(file.partition_values["p"])
                 self.files[file.path] = [(p, row["id"], row["value"]) for row in found]
@@ -74,7 +76,7 @@ async def violations(table: Table, history: History) -> list[str]:
     found: list[str] = []
     state = await load_state(table.store, version=0)
     last = (await table.snapshot()).version
-    model, rows = Model(), _Rows(table.store)
+    model, rows = Model(), _Rows(table)
     logged: dict[str, int] = {}
     expected = {0: digest([], None)}
     for version in range(1, last + 1):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from adelta.errors import AdeltaError, CommitConflictError, CommitOutcomeUnknownError
-from adelta.operations import set_properties
+from adelta.operations import delete, set_properties, update, write_table
 from adelta.storage.resolve import open_store
 from adelta.table import Table
 from tests.support.stores import WrappedStore
@@ -50,7 +50,8 @@ class Operation:
     ``append`` adds rows with `ids` to `p`; ``delete`` takes those out of `p` whose id leaves `rest`
     when divided by 4; ``add_one`` adds one to the values of these; ``overwrite`` puts rows with
     `ids` in the place of all of `p`; ``count`` adds a row to the partition ``n`` whose value is the
-    number of rows in `p`; ``note`` sets a property of the table to `name`.
+    number of rows in `p`; ``note`` sets a property of the table to `name`. `by_hand` it is staged
+    in a transaction, file by file; else it is done by adelta's own operation, where there is one.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Operation:
     p: str = ""
     rest: int = 0
     ids: list[int] = field(default_factory=list)
+    by_hand: bool = True
 
     @classmethod
     def drawn(cls, random_: random.Random, name: str, number: int) -> Operation:
@@ -65,7 +67,7 @@ class Operation:
         kind = random_.choice(_KINDS)
         ids = [number + n for n in range(random_.randint(1, 4))]
         p = "n" if kind == "overwrite" and random_.random() < 0.2 else random_.choice(PARTITIONS)
-        return cls(name, kind, p, random_.randrange(4), ids)
+        return cls(name, kind, p, random_.randrange(4), ids, random_.random() < 0.5)
 
     def text(self) -> str:
         """For the log."""
@@ -125,9 +127,30 @@ async def perform(table: Table, operation: Operation) -> int | None:
             table, {NOTE: operation.name}, user_metadata=operation.text()
         )
         return metrics.version
+    if not operation.by_hand and operation.kind != "count":
+        return await _perform(table, operation)
     async with table.transaction(operation.kind, user_metadata=operation.text()) as tx:
         await _stage(table, tx, operation)
     return tx.version
+
+
+async def _perform(table: Table, operation: Operation) -> int | None:
+    text, partition = operation.text(), f"p = '{operation.p}'"
+    some = f"{partition} AND id % 4 = {operation.rest}"
+    rows = _table([(operation.p, i, 0) for i in operation.ids])
+    match operation.kind:
+        case "append":
+            return (await write_table(table, rows, user_metadata=text)).version
+        case "overwrite":
+            written = await write_table(
+                table, rows, mode="overwrite", replace_where=partition, user_metadata=text
+            )
+            return written.version
+        case "delete":
+            return (await delete(table, some, user_metadata=text)).version
+        case _:
+            values = {"value": "value + 1"}
+            return (await update(table, values, some, user_metadata=text)).version
 
 
 async def _stage(table: Table, tx: Transaction, operation: Operation) -> None:
