@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.schema.alteration import change_type, insert_fields, shown, type_at
 from adelta.kernel.schema.column_mapping import without_mapping
@@ -22,8 +23,10 @@ from adelta.transaction import describe
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.schema.types import StructField
     from adelta.table import Table
+    from adelta.transaction import Transaction
 
 __all__ = ["add_columns"]
 
@@ -72,28 +75,37 @@ async def add_columns(
         user_metadata=user_metadata,
         storage_options=storage_options,
     ) as (tx, _):
-        before = tx.metadata.schema
-        path = column_path(before, parent) if parent is not None else ()
-        struct = type_at(before, path)
-        if not isinstance(struct, StructType):
-            raise SchemaMismatchError(
-                f"{shown(path)!r} is of type {struct}, which has no fields to add to; name a struct"
-            )
-        added = list(_added(struct, new, ".".join(path)))
-        place = {"position": "FIRST" if first else f"AFTER {after}"} if first or after else {}
-        describe(tx, columns=[{"column": _described(p, f), **place} for p, f in added])
-        if added:
-            mapped = TableConfiguration(tx.protocol, tx.metadata).column_mapping_mode != "none"
-            merged = merge_schemas(struct, new, mapped=mapped)
-            if first or after is not None:
-                merged = _placed(struct, merged, after)
-            schema = change_type(before, path, lambda _: merged)
-            assert isinstance(schema, StructType)
-            wider = replace(tx.metadata, schema_string=schema_to_string(schema))
-            if path or first or after is not None:  # others may have moved out of statistics
-                await check_still_clustered(tx, wider)
-            stage_metadata(tx, wider)
+        wider = await in_thread(_widened, tx, new, parent, first=first, after=after)
+        if wider is not None:
+            if parent is not None or first or after is not None:
+                await check_still_clustered(tx, wider)  # others may have moved out of statistics
+            await in_thread(stage_metadata, tx, wider)
     return AlterMetrics(tx.version)
+
+
+def _widened(
+    tx: Transaction, new: StructType, parent: str | None, *, first: bool, after: str | None
+) -> Metadata | None:
+    """The metadata with the new columns; None where there is none."""
+    before = tx.metadata.schema
+    path = column_path(before, parent) if parent is not None else ()
+    struct = type_at(before, path)
+    if not isinstance(struct, StructType):
+        raise SchemaMismatchError(
+            f"{shown(path)!r} is of type {struct}, which has no fields to add to; name a struct"
+        )
+    added = list(_added(struct, new, ".".join(path)))
+    place = {"position": "FIRST" if first else f"AFTER {after}"} if first or after else {}
+    describe(tx, columns=[{"column": _described(p, f), **place} for p, f in added])
+    if not added:
+        return None
+    mapped = TableConfiguration(tx.protocol, tx.metadata).column_mapping_mode != "none"
+    merged = merge_schemas(struct, new, mapped=mapped)
+    if first or after is not None:
+        merged = _placed(struct, merged, after)
+    schema = change_type(before, path, lambda _: merged)
+    assert isinstance(schema, StructType)
+    return replace(tx.metadata, schema_string=schema_to_string(schema))
 
 
 def _placed(before: StructType, merged: StructType, after: str | None) -> StructType:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from adelta._concurrency import in_thread
 from adelta.kernel.table_features import named_feature
 from adelta.kernel.table_properties import FEATURE_PREFIX
 from adelta.operations.alter import AlterMetrics, altering
@@ -46,5 +47,5 @@ async def add_feature(
         user_metadata=user_metadata,
         storage_options=storage_options,
     ) as (tx, _):
-        stage_metadata(tx, tx.metadata, asked)
+        await in_thread(stage_metadata, tx, tx.metadata, asked)
     return AlterMetrics(tx.version)

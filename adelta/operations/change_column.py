@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from adelta._concurrency import in_thread
 from adelta.errors import (
     InvalidOptionError,
     InvalidUseError,
@@ -40,6 +41,7 @@ from adelta.transaction import describe
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import DataType
     from adelta.table import Table
@@ -89,6 +91,7 @@ async def change_column(
     if first and after is not None:
         raise InvalidOptionError("first and after both say where the column goes; choose one")
     wanted = None if type is None else _delta_type(type)
+    change = _Change(wanted, comment, default, first, after)
     async with altering(
         table,
         "CHANGE COLUMN",
@@ -96,30 +99,59 @@ async def change_column(
         user_metadata=user_metadata,
         storage_options=storage_options,
     ) as (tx, opened):
-        before = tx.metadata.schema
-        path = column_path(before, column)
-        schema = before
+        schema = tx.metadata.schema
+        path = column_path(schema, column)
         if nullable is not None:
             schema = await _with_nullability(tx, opened, path, nullable)
-        if wanted is not None and wanted != type_at(schema, path):
-            schema = _with_type(tx, schema, path, wanted)
-        if comment is not None or default is not None or first or after is not None:
-            _check_field(before, path)
-        if comment is not None:
-            schema = _with_metadata(schema, path, _COMMENT, comment)
-        if default is not None:
-            _check_default(default, schema, path)
-            schema = _with_metadata(schema, path, _DEFAULT, default)
-        if first or after is not None:
-            schema = move_field(schema, path, after)
-            moved = replace(tx.metadata, schema_string=schema_to_string(schema))
-            await check_still_clustered(tx, moved)
-            describe(tx, position="FIRST" if first else f"AFTER {after}")
-        describe(tx, column=_described(schema, path))
-        check_identity_columns(schema, tx.metadata.partition_columns)
-        if schema != before:
-            stage_metadata(tx, replace(tx.metadata, schema_string=schema_to_string(schema)))
+        changed = await in_thread(_changed, tx, schema, path, change)
+        if change.moves:
+            await check_still_clustered(tx, changed)
+        await in_thread(stage_metadata, tx, changed)
     return AlterMetrics(tx.version)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What is asked for, but for nullability."""
+
+    type: DataType | None
+    comment: str | None
+    default: str | None
+    first: bool
+    after: str | None
+
+    @property
+    def moves(self) -> bool:
+        """Whether the column changes its place."""
+        return self.first or self.after is not None
+
+    @property
+    def is_of_fields(self) -> bool:
+        """Whether anything is asked for that elements, keys and values do not have."""
+        return self.moves or self.comment is not None or self.default is not None
+
+
+def _changed(
+    tx: Transaction, schema: StructType, path: tuple[str, ...], change: _Change
+) -> Metadata:
+    """The metadata of the table with the change; the history is told of it."""
+    if change.type is not None and change.type != type_at(schema, path):
+        schema = _with_type(tx, schema, path, change.type)
+    if change.is_of_fields:
+        _check_field(schema, path)
+    if change.comment is not None:
+        schema = _with_metadata(schema, path, _COMMENT, change.comment)
+    if change.default is not None:
+        _check_default(change.default, schema, path)
+        schema = _with_metadata(schema, path, _DEFAULT, change.default)
+    if change.moves:
+        schema = move_field(schema, path, change.after)
+        describe(tx, position="FIRST" if change.first else f"AFTER {change.after}")
+    describe(tx, column=_described(schema, path))
+    check_identity_columns(schema, tx.metadata.partition_columns)
+    if schema == tx.metadata.schema:
+        return tx.metadata
+    return replace(tx.metadata, schema_string=schema_to_string(schema))
 
 
 def _delta_type(given: DataType | pa.DataType | str) -> DataType:

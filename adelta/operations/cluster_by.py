@@ -64,7 +64,7 @@ async def cluster_by(
         user_metadata=user_metadata,
         storage_options=storage_options,
     ) as (tx, opened):
-        stage_metadata(tx, tx.metadata, CLUSTERED)
+        await in_thread(stage_metadata, tx, tx.metadata, CLUSTERED)
         configuration = TableConfiguration(tx.protocol, tx.metadata)
         paths = clustering_paths(configuration, wanted)
         before = await clustered_by(tx)

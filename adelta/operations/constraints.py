@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, InvariantViolationError
 from adelta.kernel.expressions.nodes import TRUE, Comparison, Not
 from adelta.kernel.expressions.parse import parse_expression
@@ -77,7 +78,7 @@ async def add_constraint(
             )
         key = CONSTRAINT_PREFIX + name.lower()
         stored = {**tx.metadata.configuration, key: expression}
-        stage_metadata(tx, tx.metadata.with_configuration(stored))
+        await in_thread(stage_metadata, tx, tx.metadata.with_configuration(stored))
     return AlterMetrics(tx.version)
 
 
@@ -109,7 +110,7 @@ async def drop_constraint(
         if key is not None:
             rest = dict(tx.metadata.configuration)
             describe(tx, expr=rest.pop(key), existed="true")
-            stage_metadata(tx, tx.metadata.with_configuration(rest))
+            await in_thread(stage_metadata, tx, tx.metadata.with_configuration(rest))
         elif not if_exists:
             raise InvalidOptionError(
                 f"{opened.uri} has no constraint {name!r}; leave it be, or say if_exists=True"

@@ -10,6 +10,7 @@ import orjson
 import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
+from adelta._concurrency import in_thread
 from adelta.errors import (
     InvalidOptionError,
     TableAlreadyExistsError,
@@ -95,7 +96,8 @@ async def create_table(
     """
     if mode not in ("error", "ignore"):
         raise InvalidOptionError(f"there is no mode {mode!r} for a new table: 'error' or 'ignore'")
-    first = new_table(
+    first = await in_thread(
+        new_table,
         schema if isinstance(schema, StructType) else delta_schema(schema),
         partition_by=tuple(partition_by),
         cluster_by=tuple(cluster_by),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, InvalidUseError, SchemaMismatchError
 from adelta.kernel.schema.alteration import change_field, shown, type_at
 from adelta.kernel.schema.json import schema_to_string
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.actions.metadata import Metadata
     from adelta.table import Table
+    from adelta.transaction import Transaction
 
 __all__ = ["drop_columns"]
 
@@ -68,21 +70,31 @@ async def drop_columns(
     ) as (tx, opened):
         check_mapped(tx, opened, "dropped")
         clustered = await clustered_by(tx)
-        after, dropped = tx.metadata, []
-        for name in wanted:
-            try:
-                path = column_path(after.schema, name)
-            except SchemaMismatchError:
-                if if_exists:
-                    continue
-                raise
-            after = _without(after, path, clustered)
-            dropped.append(path)
-        for path in dropped:
-            check_independent(after, path, DROPPED)
-        describe(tx, columns=[shown(path) for path in dropped])
-        stage_metadata(tx, after)
+        await in_thread(_stage, tx, wanted, clustered, if_exists=if_exists)
     return AlterMetrics(tx.version)
+
+
+def _stage(
+    tx: Transaction,
+    names: Iterable[str],
+    clustered: Sequence[tuple[str, ...]],
+    *,
+    if_exists: bool,
+) -> None:
+    after, dropped = tx.metadata, []
+    for name in names:
+        try:
+            path = column_path(after.schema, name)
+        except SchemaMismatchError:
+            if if_exists:
+                continue
+            raise
+        after = _without(after, path, clustered)
+        dropped.append(path)
+    for path in dropped:
+        check_independent(after, path, DROPPED)
+    describe(tx, columns=[shown(path) for path in dropped])
+    stage_metadata(tx, after)
 
 
 def _without(

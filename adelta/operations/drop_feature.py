@@ -186,7 +186,7 @@ class _Dropping:
             files = await (read_set(tx, None) if removal.exclusive else live_files(tx))
             marked = await in_thread(_with_values, files, *removal.cleared)
             moved = await self._to_be_moved(files, TableState(before.protocol, before.metadata))
-            cleaned = removal.cleaned(before.metadata)
+            cleaned = await in_thread(removal.cleaned, before.metadata)
             if cleaned != before.metadata:
                 stage_cleaned(tx, cleaned)
             if removal.domains is None:
@@ -290,7 +290,7 @@ class _Dropping:
                 protocol = protocol_with(protocol, CHECKPOINT_PROTECTION)
                 version = {CHECKPOINT_PROTECTION_BEFORE.key: str(tx.read_version + 1)}
                 metadata = with_properties(metadata, version)
-            tx.update_metadata(metadata, protocol)
+            await in_thread(tx.update_metadata, metadata, protocol)
             known = await read_domains(tx)
             for domain in removal.domains or ():
                 if domain in known:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adelta._concurrency import in_thread
 from adelta.errors import InvalidUseError
 from adelta.kernel.schema.alteration import change_field, shown
 from adelta.kernel.schema.json import schema_to_string
@@ -57,24 +58,27 @@ async def rename_column(
         user_metadata=user_metadata,
         storage_options=storage_options,
     ) as (tx, opened):
-        before = tx.metadata
-        path = column_path(before.schema, column)
-        describe(tx, oldColumnPath=shown(path), newColumnPath=shown((*path[:-1], new_name)))
         check_mapped(tx, opened, "renamed")
-        if path[-1] != new_name:
-            schema = change_field(before.schema, path, lambda f: replace(f, name=new_name))
-            check_column_names(schema, mapped=True)
-            check_independent(before, path, "be renamed")
-            partitions = (
-                new_name if (name,) == path else name for name in before.partition_columns
-            )
-            after = replace(
-                stats_columns_with(before, path, new_name),
-                schema_string=schema_to_string(schema),
-                partition_columns=tuple(partitions),
-            )
-            stage_metadata(tx, after)
+        await in_thread(_stage, tx, column, new_name)
     return AlterMetrics(tx.version)
+
+
+def _stage(tx: Transaction, column: str, new_name: str) -> None:
+    before = tx.metadata
+    path = column_path(before.schema, column)
+    describe(tx, oldColumnPath=shown(path), newColumnPath=shown((*path[:-1], new_name)))
+    if path[-1] == new_name:
+        return
+    schema = change_field(before.schema, path, lambda field: replace(field, name=new_name))
+    check_column_names(schema, mapped=True)
+    check_independent(before, path, "be renamed")
+    partitions = (new_name if (name,) == path else name for name in before.partition_columns)
+    after = replace(
+        stats_columns_with(before, path, new_name),
+        schema_string=schema_to_string(schema),
+        partition_columns=tuple(partitions),
+    )
+    stage_metadata(tx, after)
 
 
 def check_mapped(tx: Transaction, table: Table, verb: str) -> None:

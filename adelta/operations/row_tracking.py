@@ -69,7 +69,7 @@ async def backfill_row_ids(
         if not configuration.supports(ROW_TRACKING):
             async with opened.transaction("UPGRADE PROTOCOL") as tx:
                 asked = {FEATURE_PREFIX + ROW_TRACKING.name: "supported"}
-                stage_metadata(tx, tx.metadata, asked)
+                await in_thread(stage_metadata, tx, tx.metadata, asked)
         while files := await _without_ids(opened, files_a_commit):
             try:
                 async with opened.transaction(ROW_TRACKING_BACKFILL) as tx:

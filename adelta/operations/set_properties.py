@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from adelta._concurrency import in_thread
 from adelta.errors import InvalidPropertyError
 from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_configuration import TableConfiguration
@@ -147,7 +148,7 @@ async def _stage(
     tx: Transaction, configuration: Mapping[str, str], asked: Mapping[str, str]
 ) -> None:
     after = tx.metadata.with_configuration(configuration)
-    changed = TableConfiguration(tx.protocol, after)
-    check_stats_columns(after.schema, changed.properties, after.partition_columns)
+    properties = TableConfiguration(tx.protocol, after).properties
+    await in_thread(check_stats_columns, after.schema, properties, after.partition_columns)
     await check_still_clustered(tx, after)
-    stage_metadata(tx, after, asked)
+    await in_thread(stage_metadata, tx, after, asked)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
+from adelta._concurrency import in_thread
 from adelta.commit.choose import coordinator_of
 from adelta.errors import (
     CommitOutcomeUnknownError,
@@ -184,7 +185,7 @@ async def _write(table: Table, data: Data, request: _Request) -> WriteMetrics:
         schema, batches = await open_batches(data)
         async with aclosing(batches):
             if schema is not None and not await tx.is_applied():
-                _evolve(tx, schema, request)
+                await in_thread(_evolve, tx, schema, request)
                 if request.kind.schema_mode == "overwrite":
                     await check_still_clustered(tx, tx.metadata)
             await _stage_rows(table, tx, batches, request)
@@ -243,7 +244,8 @@ async def _into_new(table: Table, data: Data, request: _Request) -> WriteMetrics
                 f"there is no table at {table.uri}, and an iterator without batches has no schema "
                 "to create one with; call create_table first"
             )
-        staged = new_table(
+        staged = await in_thread(
+            new_table,
             from_arrow_schema(schema),
             partition_by=request.partition_by or (),
             properties=request.properties,

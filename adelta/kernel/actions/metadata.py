@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
     from adelta.kernel.schema.types import StructType
 
-__all__ = ["Metadata"]
+__all__ = ["Metadata", "parsed_schema"]
 
 _NO_COLUMNS = '{"type":"struct","fields":[]}'
-_parse_schema = lru_cache(maxsize=64)(schema_from_string)
+
+parsed_schema = lru_cache(maxsize=64)(schema_from_string)
+"""The schema that a schema string describes; the same ones are asked for again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class Metadata:
         Raises:
             InvalidTableError: the schema string is not a schema.
         """
-        return _parse_schema(self.schema_string)
+        return parsed_schema(self.schema_string)
 
     def with_configuration(self, configuration: Mapping[str, str]) -> Metadata:
         """The same metadata under other properties."""

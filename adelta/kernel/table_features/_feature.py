@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from adelta.kernel.schema.names import contains_type, walk_fields
+from adelta.kernel.actions.metadata import parsed_schema
+from adelta.kernel.schema.types import ArrayType, MapType, StructType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,15 +126,47 @@ def has_field_metadata(*keys: str) -> Callable[[TableState], bool]:
     wanted = frozenset(keys)
 
     def hook(state: TableState) -> bool:
-        return any(not wanted.isdisjoint(f.metadata) for _, f in walk_fields(state.schema))
+        return not wanted.isdisjoint(_occurring(state.metadata.schema_string).keys)
 
     return hook
 
 
 def has_type(data_type: DataType) -> Callable[[TableState], bool]:
-    """A hook: whether a column, or something inside one, is of a type."""
+    """A hook: whether a column, or something inside one, is of a type without parts."""
 
     def hook(state: TableState) -> bool:
-        return contains_type(state.schema, data_type)
+        return data_type in _occurring(state.metadata.schema_string).types
 
     return hook
+
+
+@dataclass(frozen=True, slots=True)
+class _Occurring:
+    """What hooks ask of a schema again and again, which may have thousands of columns."""
+
+    keys: frozenset[str]
+    types: frozenset[DataType]
+
+
+@lru_cache(maxsize=64)
+def _occurring(schema_string: str) -> _Occurring:
+    """The keys of field metadata, and the types without parts, that occur in a schema.
+
+    Raises:
+        InvalidTableError: the text is not a schema.
+    """
+    keys: set[str] = set()
+    types: set[DataType] = set()
+    waiting: list[DataType] = [parsed_schema(schema_string)]
+    while waiting:
+        match waiting.pop():
+            case StructType(fields):
+                keys.update(*(f.metadata for f in fields))
+                waiting.extend(f.type for f in fields)
+            case ArrayType(element):
+                waiting.append(element)
+            case MapType(key, value):
+                waiting += (key, value)
+            case data_type:
+                types.add(data_type)
+    return _Occurring(frozenset(keys), frozenset(types))
