@@ -9,8 +9,9 @@ same of a replayed table, `advanced` makes the next one of the last one and a co
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
+from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +57,7 @@ MOST_TRANSACTIONS = 100
 """More application transactions are left out of a checksum that is written."""
 MOST_DOMAINS = 10
 """More domains are left out of a checksum that is written."""
+_FEW_FILES = 64  # binned one by one
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 SIZE_BOUNDARIES: tuple[int, ...] = (
     0,
@@ -342,6 +344,8 @@ def with_files(checksum: VersionChecksum, files: FileFacts, sign: int = 1) -> Ve
 
     What the checksum does not state stays so.
     """
+    if not len(files.sizes):
+        return checksum
     deleted, vectors = checksum.num_deleted_records, checksum.num_deletion_vectors
     histogram, records = checksum.file_sizes, checksum.deleted_record_counts
     if histogram is not None:
@@ -373,6 +377,13 @@ def _binned(
     weights: NDArray[np.int64] | None,
 ) -> tuple[int, ...]:
     """Counts, or sums of `weights`, by bin, with those of `values` added."""
+    if len(values) <= _FEW_FILES:
+        after = list(before)
+        numbers = values.tolist()
+        counted = repeat(1) if weights is None else weights.tolist()
+        for value, weight in zip(numbers, counted, strict=False):
+            after[bisect_right(boundaries, value) - 1] += sign * weight
+        return tuple(after)
     bins = np.searchsorted(np.asarray(boundaries, np.int64), values, side="right") - 1
     found = np.zeros(len(boundaries), np.int64)
     np.add.at(found, bins, 1 if weights is None else weights)
