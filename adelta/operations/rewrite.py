@@ -17,7 +17,7 @@ import pyarrow.compute
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.mask import named_rows
-from adelta.kernel.scan_plan import ROW_COMMIT_VERSION, ROW_ID, ScanPlan, plan_columns
+from adelta.operations.copy_plan import copy_plan
 from adelta.operations.matching import live_rows
 from adelta.read.data_files import Piece, read_pieces
 from adelta.write.change_data import DELETE, POSTIMAGE, PREIMAGE, ChangeDataWriter
@@ -160,7 +160,7 @@ async def run_rewrite(roots: StoreRoots, task: RewriteTask) -> RewriteResult:
         if task.tells:
             changes = await stack.enter_async_context(ChangeDataWriter(roots.store, spec))
         read = read_pieces(
-            roots, _plan(configuration), _pieces(roots, task), read_ahead_bytes=_READ_AHEAD
+            roots, copy_plan(configuration), _pieces(roots, task), read_ahead_bytes=_READ_AHEAD
         )
         tables = await stack.enter_async_context(aclosing(read))
         async for piece, table in tables:
@@ -181,19 +181,6 @@ async def run_rewrite(roots: StoreRoots, task: RewriteTask) -> RewriteResult:
         adds = await writer.finish()
         cdc = await changes.finish() if changes is not None else []
         return RewriteResult(tuple(adds), tuple(cdc), copied)
-
-
-def _plan(configuration: TableConfiguration) -> ScanPlan:
-    hidden = configuration.row_id_columns
-    return plan_columns(
-        configuration.schema,
-        columns=None,
-        where=None,
-        partition_columns=configuration.partition_columns,
-        mapping_mode=configuration.column_mapping_mode,
-        row_ids=hidden,
-        row_id_names=hidden or (ROW_ID, ROW_COMMIT_VERSION),
-    )
 
 
 async def _pieces(roots: StoreRoots, task: RewriteTask) -> AsyncIterator[Piece]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import decode_path
-from adelta.kernel.scan_plan import ROW_COMMIT_VERSION, ROW_ID, plan_columns
+from adelta.operations.copy_plan import copy_plan
 from adelta.read.data_files import read_files
 
 if TYPE_CHECKING:
@@ -181,16 +181,7 @@ async def copied_rows(
     where: Node | None = None,
 ) -> AsyncGenerator[pa.RecordBatch, None]:
     """The rows of `files` for which `where` is true, with their ids where the table has these."""
-    hidden = configuration.row_id_columns
-    plan = plan_columns(
-        configuration.schema,
-        columns=None,
-        where=where,
-        partition_columns=configuration.partition_columns,
-        mapping_mode=configuration.column_mapping_mode,
-        row_ids=hidden,
-        row_id_names=hidden or (ROW_ID, ROW_COMMIT_VERSION),
-    )
+    plan = copy_plan(configuration, where)
     async with aclosing(read_files(roots, plan, files)) as tables:
         async for table in tables:
             for batch in table.to_batches():

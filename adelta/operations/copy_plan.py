@@ -1,0 +1,35 @@
+"""How rows are read that are to be written again: whole, and with the ids that they have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta.kernel.scan_plan import ROW_COMMIT_VERSION, ROW_ID, ScanPlan, plan_columns
+
+if TYPE_CHECKING:
+    from adelta.kernel.expressions.nodes import Node
+    from adelta.kernel.table_configuration import TableConfiguration
+
+__all__ = ["copy_plan"]
+
+
+def copy_plan(configuration: TableConfiguration, where: Node | None = None) -> ScanPlan:
+    """The plan of all columns of the rows for which `where` is true.
+
+    Where the table tracks rows, ids and commit versions come in columns that are named as files
+    name those in which they keep them.
+
+    Raises:
+        InvalidExpressionError: the condition does not fit the schema.
+        UnsupportedFeatureError: a column had its type changed in a way that adelta does not know.
+    """
+    hidden = configuration.row_id_columns
+    return plan_columns(
+        configuration.schema,
+        columns=None,
+        where=where,
+        partition_columns=configuration.partition_columns,
+        mapping_mode=configuration.column_mapping_mode,
+        row_ids=hidden,
+        row_id_names=hidden or (ROW_ID, ROW_COMMIT_VERSION),
+    )
