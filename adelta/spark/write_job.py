@@ -30,6 +30,7 @@ from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.conflict_checker import already_applied
 from adelta.log.state import load_state
+from adelta.operations.clustering import check_still_clustered
 from adelta.operations.create import commit_first, new_table, table_configuration
 from adelta.operations.evolve import merge_schema, overwrite_schema
 from adelta.operations.overwrite import replace_partitions, replace_where
@@ -276,6 +277,7 @@ async def _extend(table: Table, state: LogState, job: WriteJob, files: Sequence[
         if job.options.txn is not None:
             tx.set_transaction(*job.options.txn)
         if job.evolved is not None:
+            await check_still_clustered(tx, job.evolved[0])
             tx.update_metadata(*job.evolved)
         if kind.mode != "overwrite" or await tx.is_applied():
             tx.add_files(files)
