@@ -59,6 +59,8 @@ async def known_checksum(state: LogState) -> VersionChecksum | None:
         StorageError: the store refused or failed.
     """
     later = None if state.count_lost else await _carried_on(state)
+    if later is not None and (later.protocol, later.metadata) != (state.protocol, state.metadata):
+        later = None  # somebody's checksum was wrong; what is opened by one has to be right
     if later is None:  # a commit did not say enough, but the files may be at hand
         state.count_lost = True
         if not state.files_loaded:

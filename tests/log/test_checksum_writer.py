@@ -233,3 +233,18 @@ async def test_a_wrong_checksum_is_found_by_the_next_checkpoint_and_not_carried_
             await tx.append(rows(n))
     assert "do not agree with the log in the number of files: 9 is stated, 3 found" in caplog.text
     assert (await stated(store, 4)).num_files == 4
+
+
+async def test_a_checksum_with_another_schema_than_the_logs_is_not_carried_on() -> None:
+    builder = await TableBuilder.create(SCHEMA)
+    store = builder.store
+    await append(store, 1)
+    true = await stated(store, 1)
+    table = opened(store)
+    state = await load_state(store)
+    wrong = replace(true, metadata=true.metadata.with_configuration({"own": "1"}))
+    state.counted = (wrong, 0)
+    table._source.publish_state(state)
+    async with table.transaction() as tx:
+        await tx.append(rows(2))
+    assert await versions_with_checksum(store) == [1]
