@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["LatestState"]
 
 _FRESH_MS = 600_000
+_LONG_TAIL = 1000  # commits
 
 
 class LatestState:
@@ -25,13 +26,15 @@ class LatestState:
         self._clock = clock
         self._seen_ms = 0
         self._state: LogState | None = None
+        self._longest_tail = _LONG_TAIL
         self._lock = anyio.Lock()
 
     async def known_state(self) -> LogState:
         """A recent state: without I/O where one is known that was the latest in the last minutes.
 
         An older one is refreshed: in a log that was cleaned up meanwhile, the version after it may
-        look free.
+        look free. One that has followed very many commits begins anew with the newest checkpoint,
+        since all of them are kept in memory.
 
         Raises:
             TableNotFoundError: there is no table.
@@ -39,7 +42,17 @@ class LatestState:
         """
         if self._state is None or not self._is_recent():
             return await self.latest_state()
+        if self._state.tail_length >= self._longest_tail:
+            await self._begin_anew()
         return self._state
+
+    async def _begin_anew(self) -> None:
+        async with self._lock:
+            if self._state is not None and self._state.tail_length < self._longest_tail:
+                return
+            fresh = await load_state(self._store)
+            self._longest_tail = fresh.tail_length + _LONG_TAIL  # where there is no checkpoint
+            self.publish_state(fresh)
 
     def _is_recent(self) -> bool:
         return self._clock.now_ms() - self._seen_ms <= _FRESH_MS

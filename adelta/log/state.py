@@ -58,6 +58,7 @@ __all__ = ["LogState", "load_state", "refresh_state", "version_timestamp"]
 
 _MAX_TAIL = 1000  # commits carried along before a newer checkpoint is taken instead
 _KEPT_WHOLE = 16 << 20  # a smaller checkpoint is read at once, and its files are kept
+_MOST_CHUNKS = 64  # of the table of files
 _GROUPS_AHEAD = 8
 _BYTES_AHEAD = 48 << 20  # as the checkpoint's files have them
 _KEPT_AHEAD = 12 << 20  # likewise where all of them is kept
@@ -203,7 +204,11 @@ class LogState:
             if len(tail.keys) == 0:
                 return files
             kept = await in_thread(standing, files.table, tail, self.root)
-            return FileSet(kept, self.root).union(FileSet(tail.adds, self.root))
+            table = FileSet(kept, self.root).union(FileSet(tail.adds, self.root)).table
+            if table.num_rows and table.column(0).num_chunks > _MOST_CHUNKS:
+                # One more with every commit: in the end each list would take longer than the last.
+                table = await in_thread(table.combine_chunks)
+            return FileSet(table, self.root)
         return FileSet(await self._gather(None, ADD_SCHEMA.names), self.root)
 
     async def _gather(self, skipping: Skipping | None, columns: Sequence[str]) -> pa.Table:
