@@ -132,7 +132,7 @@ def _plain(value: Any) -> Any:
 
 
 def _apply(state: dict[str, Any], action: dict[str, Any]) -> None:
-    ((kind, body),) = action.items()
+    kind, body = next(((k, b) for k, b in action.items() if b is not None), ("", {}))
     if kind in ("add", "remove"):
         vector = body.get("deletionVector")
         identity = vector and (

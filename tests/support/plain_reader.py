@@ -1,7 +1,7 @@
 """A second reader of Delta tables, plain and slow, that shares no code with adelta.
 
-It reads what PROTOCOL.md says in the most direct way: every log file into dictionaries, the last
-action for each file wins, every data file whole. What it does not know it refuses.
+It reads what PROTOCOL.md says in the most direct way: the log by `MinimalLog`, every data file
+whole. What it does not know it refuses.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
+
+from tests.support.minimal_reader import MinimalLog
 
 __all__ = ["CannotRead", "read_rows"]
 
@@ -56,81 +58,23 @@ class CannotRead(Exception):
 
 def read_rows(root: Path) -> pa.Table:
     """All rows of the latest version, under the logical names and in the table's types."""
-    protocol, metadata, adds = _replay(root / "_delta_log")
+    log = root / "_delta_log"
+    files = (file for file in log.rglob("*") if file.is_file())
+    state = MinimalLog({file.relative_to(root).as_posix(): file.read_bytes() for file in files})
+    found = state.read()
+    if found is None:
+        raise CannotRead("a log with gaps")
+    protocol, metadata, adds = found["protocol"], found["metaData"], found["add"].values()
     unknown = set(protocol.get("readerFeatures") or ()) - _FEATURES
     if unknown:
         raise CannotRead(f"features {sorted(unknown)}")
-    mode = metadata["configuration"].get("delta.columnMapping.mode", "none")
+    mode = (metadata.get("configuration") or {}).get("delta.columnMapping.mode", "none")
     fields = json.loads(metadata["schemaString"])["fields"]
     schema = pa.schema([(f["name"], _arrow(f["type"])) for f in fields])
     tables = [
         _file_rows(root, add, fields, set(metadata["partitionColumns"]), mode) for add in adds
     ]
     return pa.concat_tables([schema.empty_table(), *tables])
-
-
-# ------------------------------------------------------------------------------------------ log
-
-
-def _replay(log: Path) -> tuple[dict[str, Any], dict[str, Any], list[dict[str, Any]]]:
-    commits = {int(f.name[:20]): f for f in log.glob("[0-9]" * 20 + ".json")}
-    newest = max(
-        (int(f.name[:20]) for f in log.glob("*.checkpoint*") if f.name[:20].isdigit()), default=-1
-    )
-    actions: list[dict[str, Any]] = []
-    if newest not in commits or 0 not in commits:
-        actions += _checkpoint(log, newest)
-    else:
-        newest = -1  # every commit is there: read them all, and trust no checkpoint
-    for version in sorted(v for v in commits if v > newest):
-        lines = commits[version].read_text("utf-8").split("\n")
-        actions += [json.loads(line) for line in lines if line.strip()]
-    found: dict[str, Any] = {}
-    live: dict[tuple[str, str], dict[str, Any]] = {}
-    for action in actions:
-        for kind, body in action.items():
-            if body is None:
-                continue
-            if kind in ("protocol", "metaData"):
-                found[kind] = body
-            elif kind in ("add", "remove"):
-                key = (urllib.parse.unquote(body["path"]), _vector_id(body))
-                live.pop(key, None)
-                if kind == "add":
-                    live[key] = body
-    metadata = found["metaData"]
-    metadata["configuration"] = dict(metadata.get("configuration") or {})
-    return found["protocol"], metadata, list(live.values())
-
-
-def _vector_id(body: dict[str, Any]) -> str:
-    vector = body.get("deletionVector")
-    return (
-        ""
-        if not vector
-        else json.dumps([vector["storageType"], vector["pathOrInlineDv"], vector.get("offset")])
-    )
-
-
-def _checkpoint(log: Path, version: int) -> list[dict[str, Any]]:
-    files = sorted(log.glob(f"{version:020d}.checkpoint*"))
-    classic = [f for f in files if len(f.name.split(".")) == 3 and f.suffix == ".parquet"]
-    several = [f for f in files if len(f.name.split(".")) == 5]
-    unique = [f for f in files if len(f.name.split(".")) == 4]
-    chosen = classic or several or unique[:1]
-    actions = [action for file in chosen for action in _actions(file)]
-    for action in tuple(actions):
-        sidecar = action.get("sidecar")
-        if sidecar:
-            actions += _actions(log / "_sidecars" / sidecar["path"])
-    return actions
-
-
-def _actions(file: Path) -> list[dict[str, Any]]:
-    if file.suffix == ".json":
-        return [json.loads(line) for line in file.read_text("utf-8").split("\n") if line.strip()]
-    rows = pq.read_table(file).to_pylist(maps_as_pydicts="strict")
-    return [{kind: body for kind, body in row.items() if body is not None} for row in rows]
 
 
 # ----------------------------------------------------------------------------------------- files
