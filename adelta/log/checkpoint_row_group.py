@@ -270,11 +270,10 @@ class CheckpointRowGroup:
         `names` are the fields of `add` for it. Statistics may come as structs, for `_write_texts`.
         """
         end = self._end(mask)
-        live = mask
-        if mask is not None or "path" not in schema.names or not self._only_files():
+        live = mask  # which names rows of files alone
+        if mask is None and ("path" not in schema.names or not self._only_files()):
             paths = self._slices(slices, [("path",)], _LOOKED_AT, end)
             live = self._padded([pc.struct_field(actions, [0]).is_valid() for _, actions in paths])
-            live = live if mask is None else pc.and_(live, mask)
         rows = self._rows if live is None else live.true_count
         columns = []
         for column in schema:
@@ -286,13 +285,15 @@ class CheckpointRowGroup:
                 columns.append(nulls(rows, column.type))
                 continue
             size = _TYPED if _STATS_PARSED in present else _KEPT
+            size = size if mask is None else _LOOKED_AT
             chunks = []
             for start, actions in self._slices(slices, fields, size, end):
-                here = None if live is None else live.slice(start, len(actions))
-                if here is not None and here.false_count:
-                    actions = actions.filter(here)
-                if len(actions):
-                    chunks.append(_add_column(actions, column, self._file.path, arena))
+                if live is not None:
+                    here = live.slice(start, len(actions))
+                    if not here.true_count:
+                        continue
+                    actions = actions.filter(here) if here.false_count else actions
+                chunks.append(_add_column(actions, column, self._file.path, arena))
             columns.append(chunks)
         return columns
 
@@ -314,8 +315,8 @@ def _add_column(
     values = conform(fields[name], column.type, f"{path}: add.{name}")
     if column.name == "path" and values.null_count:
         raise InvalidTableError(
-            f"{path}: has rows without add.path where its footer says that there are none; the "
-            "checkpoint is damaged: delete it, and the log is read without it"
+            f"{path}: has an add without a path; the checkpoint is damaged: delete it, and the "
+            "log is read without it"
         )
     if parsed is not None and values.null_count:
         values = pc.coalesce(values, stats_text(parsed))

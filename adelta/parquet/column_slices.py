@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_ROWS", "ColumnSlices"]
 
+_LONG = 16  # bytes a row
+_MOST_LONG = 7 * 1024  # of such: were each a whole dictionary, it would be no more than fits
 MOST_ROWS = 64 * 1024
 """The most rows of a slice."""
 
@@ -62,11 +64,14 @@ class ColumnSlices:
         chosen = file.select(columns)
         leaves = list(chosen.leaves)
         file.check_memory(leaves, [group])
-        at_once = file.check_unfolding(self._source, leaves, [group])
         rows = file.metadata.row_group(group).num_rows
-        pieces = max(1, -(-file.uncompressed_bytes(chosen, group) // size), -(-rows // MOST_ROWS))
-        most = min(-(-rows // pieces), at_once or MOST_ROWS)
-        done = 0
+        estimate = file.uncompressed_bytes(chosen, group)
+        most = MOST_ROWS if estimate < rows * _LONG else _MOST_LONG
+        pieces = max(1, -(-estimate // size), -(-rows // most))
+        most = -(-rows // pieces)
+        at_once = file.check_unfolding(self._source, leaves, [group], most)
+        most = min(most, at_once or most)
+        done = total = 0
         while done < rows:
             passed = 0
             with reading(file.path):
@@ -80,6 +85,8 @@ class ColumnSlices:
                         if passed > done:
                             fresh = batch.column(0).slice(done - (passed - batch.num_rows))
                             done = passed
+                            total += fresh.nbytes
+                            file.check_decoded(total, group)
                             yield fresh
                 except pa.ArrowNotImplementedError as error:  # too much text for one array
                     if most == 1 or "chunked array" not in str(error):

@@ -400,9 +400,13 @@ class ParquetFile:
                 raise self._too_large(group)
 
     def check_unfolding(
-        self, source: pa.NativeFile, leaves: Sequence[int], groups: Sequence[int]
+        self,
+        source: pa.NativeFile,
+        leaves: Sequence[int],
+        groups: Sequence[int],
+        rows: int | None = None,
     ) -> int | None:
-        """How many rows can be decoded at once; None where all can. CPU-heavy.
+        """How many of `rows`, all by default, can be decoded at once; None for all. CPU-heavy.
 
         Raises:
             InvalidTableError: they come to more than memory holds, or than the footer says.
@@ -413,13 +417,24 @@ class ParquetFile:
             for leaf in leaves:
                 chunk = (group, leaf)
                 place = self._ranges[chunk]
-                found = unfolded(self.path, source, self.metadata, chunk, place, limit=left)
+                found = unfolded(
+                    self.path, source, self.metadata, chunk, place, limit=left, rows=rows
+                )
                 left -= found.text_bytes
                 if left < 0:
                     raise self._too_large(group)
                 if found.rows_at_once is not None:
                     at_once.append(found.rows_at_once)
         return min(at_once, default=None)
+
+    def check_decoded(self, size: int, row_group: int) -> None:
+        """Refuse a row group of which so many bytes have been decoded.
+
+        Raises:
+            InvalidTableError: they are more than memory holds.
+        """
+        if size > _LARGEST_ROW_GROUP:
+            raise self._too_large(row_group)
 
     def _too_large(self, group: int) -> InvalidTableError:
         rows = self.metadata.row_group(group).num_rows

@@ -79,11 +79,12 @@ def unfolded(
     place: ByteRange,
     *,
     limit: int,
+    rows: int | None = None,
 ) -> Unfolding:
     """What the chunk, a row group and a leaf, at `place` of the object at `path` comes to.
 
-    Texts are only counted where they may be more than `limit` bytes. CPU-heavy: call it in a worker
-    thread.
+    Texts are only counted where so many `rows` of them, all by default, may be more than `limit`
+    bytes. CPU-heavy: call it in a worker thread.
 
     Raises:
         InvalidTableError: its pages come to far more than the footer says.
@@ -93,6 +94,8 @@ def unfolded(
     if column.physical_type != "BYTE_ARRAY":
         return Unfolding()  # of numbers, one page at a time is held beside them
     told, values = column.total_uncompressed_size, column.num_values
+    if rows is not None and values == metadata.row_group(group).num_rows:  # no lists
+        values = min(values, rows)
     prefixed = "DELTA_BYTE_ARRAY" in column.encodings
     try:
         pages = _pages(source, place)

@@ -101,3 +101,17 @@ async def test_damage_is_an_error_that_names_the_object() -> None:
         pytest.raises(InvalidTableError, match=r"f\.parquet"),
     ):
         list(slices.of(["id"], 1000))
+
+
+async def test_texts_that_a_dictionary_repeats_are_refused_before_they_fill_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 30 << 20)
+    table = pa.table({"t": ["x" * 20_000] * ROWS})  # 60 MB of which the file has 20 kB
+    file = await ParquetFile.open(await stored(table), "f.parquet")
+    fetched = await file.fetch(row_groups=[0])
+    with ColumnSlices(file, fetched) as slices, pytest.raises(InvalidTableError, match="more than"):
+        list(slices.of(["t"], 1 << 20))
+    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 90 << 20)
+    with ColumnSlices(file, await file.fetch(row_groups=[0])) as slices:
+        assert sum(len(part) for part in slices.of(["t"], 1 << 20)) == ROWS
