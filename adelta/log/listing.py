@@ -35,7 +35,14 @@ from adelta.kernel.log_segment import complete_checkpoints
 from adelta.log.checkpoint_reader import open_file
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Iterable,
+        Mapping,
+    )
 
     from adelta.kernel.last_checkpoint import LastCheckpoint
     from adelta.parquet.reader import ParquetFile
@@ -78,8 +85,20 @@ async def read_hint(store: ObjectStore) -> LastCheckpoint | None:
 async def list_log(
     store: ObjectStore, start: int = 0, *, end: int | None = None
 ) -> tuple[LogPath, ...]:
-    """The log's files of the versions `start` to `end` (to the last one by default), in order."""
-    return await _collect(_pages(store, start), end)
+    """The log's files of the versions `start` to `end` (to the last one by default), in order.
+
+    Of a folder that others write to meanwhile, the operating system may leave a new file out and
+    show a newer one. So a listing in which a commit is missing is made again, until it is whole or
+    the same commit is missing twice.
+    """
+    files = await _collect(_pages(store, start), end)
+    missing = _missing_commit(files)
+    while missing is not None:
+        files = await _collect(_pages(store, start), end)
+        before, missing = missing, _missing_commit(files)
+        if missing is not None and missing <= before:
+            break
+    return files
 
 
 async def list_log_until(store: ObjectStore, time_ms: int) -> tuple[LogPath, ...]:
@@ -137,7 +156,10 @@ async def list_log_from_hint(store: ObjectStore) -> LogListing:
     await map_concurrent(_call, (fetch_hint, fetch_page), limit=2)
     found, page = hint[0], first[0]
     if found is None or not page or page[-1].path >= version_prefix(found.version):
-        return LogListing(await _collect(pages, None, page), 0, found)
+        listed = await _collect(pages, None, page)
+        if _missing_commit(listed) is not None:
+            listed = await list_log(store)
+        return LogListing(listed, 0, found)
     await pages.aclose()  # type: ignore[attr-defined]  # the adapters' listings are generators
     files: tuple[LogPath, ...] = ()
     opened: dict[str, ParquetFile] = {}
@@ -173,6 +195,17 @@ def _hinted_files(hint: LastCheckpoint) -> tuple[list[str], int | None]:
         return [checkpoint_path(hint.version)], size
     ahead = range(1, min(parts, _OPENED_AHEAD) + 1)
     return [checkpoint_part_path(hint.version, part, parts) for part in ahead], size
+
+
+def _missing_commit(files: Iterable[LogPath]) -> int | None:
+    """The first version between two commits that has none."""
+    last: int | None = None
+    for file in files:
+        if file.kind is LogFileKind.COMMIT:
+            if last is not None and file.version > last + 1:
+                return last + 1
+            last = file.version
+    return None
 
 
 async def _call(fetch: Callable[[], Awaitable[None]]) -> None:
