@@ -38,8 +38,18 @@ def named_rows(rows: BitMap64, start: int, count: int) -> pa.BooleanArray | None
     """
     if not rows.range_cardinality(start, start + count):
         return None
-    named = (rows & BitMap64(range(start, start + count))).to_array()
-    values = pa.Array.from_buffers(pa.uint64(), len(named), [None, pa.py_buffer(named)])
+    within = BitMap64(range(start, start + count))
+    named = rows & within
+    if 2 * len(named) <= count:
+        return _are_in(named, start, count)
+    # A search for the few others is cheaper.
+    found: pa.BooleanArray = pc.invert(_are_in(within - named, start, count))
+    return found
+
+
+def _are_in(rows: BitMap64, start: int, count: int) -> pa.BooleanArray:
+    places = rows.to_array()
+    values = pa.Array.from_buffers(pa.uint64(), len(places), [None, pa.py_buffer(places)])
     candidates = arrow.arange(start, start + count).cast(pa.uint64())
     found: pa.BooleanArray = pc.is_in(candidates, value_set=values)
     return found

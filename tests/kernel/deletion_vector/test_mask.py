@@ -30,3 +30,11 @@ def test_a_vector_with_another_number_of_rows_than_the_log_says_is_refused():
 def test_a_vector_that_names_rows_beyond_its_file_is_refused():
     with pytest.raises(InvalidTableError, match="row 10 of a file of 10 rows"):
         check_bounds(BitMap64([0, 10]), 10, 2, "f")
+
+
+def test_few_and_many_named_rows_are_found_alike() -> None:
+    for named in ({3}, set(range(100)) - {3}, set(range(100)), set(range(0, 100, 2)), {99, 100}):
+        mask = named_rows(BitMap64(named), 0, 100)
+        assert mask is not None
+        assert mask.to_pylist() == [row in named for row in range(100)]
+    assert named_rows(BitMap64([100]), 0, 100) is None
