@@ -1,10 +1,11 @@
 """Scans of rows: adelta against pyarrow.dataset on the same files, and against deltalake over S3.
 
-    python perf/bench_scan.py [local] [far] [--mb 1024] [--far-mb 256] [--rounds 3] [--tables DIR]
+    python perf/bench_scan.py [local] [far] [many] [--mb 1024] [--far-mb 256] [--rounds 3]
     python perf/bench_scan.py far --s3 http://127.0.0.1:7800 [--upload-by http://127.0.0.1:7480]
 
 `local` reads a local disk, whose pages are warm; `far` an S3 server 2 x 20 ms away, one of its own
-or, with `--s3`, the endpoint of another one with the keys test/testtest.
+or, with `--s3`, the endpoint of another one with the keys test/testtest; `many` the same server and
+as many bytes in a hundred small files, as streams leave them.
 
 Every measurement is a fresh process, and the engines take turns. Time is from opening the table to
 its last row, batch by batch, without imports. `cpu` is the process's own seconds of computing,
@@ -49,6 +50,7 @@ SELECTIVE = "id >= 10000 and id < 11000"
 WORK = {"all": None, "two of 16": TWO, "1,000 rows": None}
 _ROWS_A_GROUP = 250_000
 _ROWS_A_FILE = 2 * _ROWS_A_GROUP
+_ROWS_A_SMALL_FILE = 25_000  # about 2 MB
 _TICK = 0.005
 _GET = 4 << 20
 _GETS = 32
@@ -99,22 +101,22 @@ def _noise(count: int) -> list[pa.Int64Array]:
     ]
 
 
-def make(folder: Path, megabytes: int) -> Path:
-    """A table of files of two row groups each, until they have so many megabytes."""
-    folder = folder / f"scan-{megabytes}"
+def make(folder: Path, megabytes: int, rows_a_file: int = _ROWS_A_FILE) -> Path:
+    """A table of files of up to two row groups each, until they have so many megabytes."""
+    folder = folder / f"scan-{megabytes}-{rows_a_file}"
     if (folder / "_delta_log").exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     adds, size, first = [], 0, 0
     while size < megabytes << 20:
-        table = rows(first, _ROWS_A_FILE)
+        table = rows(first, rows_a_file)
         name = f"part-{len(adds):05d}.parquet"
         pq.write_table(table, folder / name, row_group_size=_ROWS_A_GROUP, compression="snappy")
         length = (folder / name).stat().st_size
         stats = {
-            "numRecords": _ROWS_A_FILE,
+            "numRecords": rows_a_file,
             "minValues": {"id": first},
-            "maxValues": {"id": first + _ROWS_A_FILE - 1},
+            "maxValues": {"id": first + rows_a_file - 1},
             "nullCount": {"id": 0},
         }
         adds.append(
@@ -130,7 +132,7 @@ def make(folder: Path, megabytes: int) -> Path:
             }
         )
         size += length
-        first += _ROWS_A_FILE
+        first += rows_a_file
     from adelta.kernel.schema.arrow import from_arrow_schema
     from adelta.kernel.schema.json import schema_to_string
 
@@ -426,8 +428,7 @@ def _upload(folder: Path, bucket: str, options: dict[str, str]) -> str:
     return f"s3://{bucket}/{folder.name}"
 
 
-def _far(asked: Any) -> None:
-    folder = make(asked.tables, asked.far_mb)
+def _far(where: str, folder: Path, asked: Any) -> None:
     with contextlib.ExitStack() as stack:
         if asked.s3:
             far = {
@@ -442,12 +443,12 @@ def _far(asked: Any) -> None:
             near, far = stack.enter_context(far_server(_ONE_WAY))
         uri = _upload(folder, "bench-scan", near)
         engines = ("adelta", "deltalake", "deltalake SQL", "GETs")
-        compare("far", uri, folder, engines, far, asked)
+        compare(where, uri, folder, engines, far, asked)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument("what", nargs="*", choices=["local", "far", []])
+    parser.add_argument("what", nargs="*", choices=["local", "far", "many", []])
     parser.add_argument("--mb", type=int, default=1024)
     parser.add_argument("--far-mb", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
@@ -461,13 +462,15 @@ def main() -> None:
         engine, uri, work, options = asked.measure
         _measure(engine, uri, work, json.loads(options))
         return
-    what = asked.what or ["local", "far"]
+    what = asked.what or ["local", "far", "many"]
     if "local" in what:
         folder = make(asked.tables, asked.mb)
         engines = ("adelta", "dataset", "deltalake", "deltalake SQL")
         compare("local", str(folder), folder, engines, {}, asked)
     if "far" in what:
-        _far(asked)
+        _far("far", make(asked.tables, asked.far_mb), asked)
+    if "many" in what:
+        _far("many", make(asked.tables, asked.far_mb, _ROWS_A_SMALL_FILE), asked)
 
 
 if __name__ == "__main__":

@@ -75,6 +75,9 @@ PEERS = (
 )
 
 
+SCANS = (*PEERS, PAUSE)
+
+
 def _snapshot_rows() -> list[Row]:
     rows = []
     for shape, title in (
@@ -119,8 +122,11 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("scan local all", "scan of 1 GB on local disk, all columns", (DATASET, PAUSE)),
     Row("scan local two of 16", "scan of 1 GB on local disk, 2 of 16 columns", (DATASET, PAUSE)),
-    Row("scan far all", "scan over S3 at 2 x 20 ms, all columns", (*PEERS, PAUSE)),
-    Row("scan far two of 16", "scan over S3 at 2 x 20 ms, 2 of 16 columns", (*PEERS, PAUSE)),
+    *(
+        Row(f"scan {where} {work}", f"scan over S3 at 2 x 20 ms, {files}, {columns}", SCANS)
+        for where, files in (("far", "files of 45 MB"), ("many", "files of 2 MB"))
+        for work, columns in (("all", "all columns"), ("two of 16", "2 of 16 columns"))
+    ),
     Row(
         "checkpoint 1m-json adelta",
         "checkpoint of 1 M adds, JSON statistics",
@@ -148,7 +154,7 @@ RUNS: tuple[tuple[str, ...], ...] = (
     ),
     ("bench_snapshot.py", "--shapes", "10k-commits", "3-commits", "--work", "open", "files"),
     ("bench_log.py", "tables", "far", "slope"),
-    ("bench_scan.py", "local", "far"),
+    ("bench_scan.py", "local", "far", "many"),
     ("bench_checkpoint.py", "--shapes", "1m-json"),
     ("bench_commit.py",),
 )
