@@ -299,19 +299,30 @@ async def test_the_time_of_a_compacted_version_is_read_from_its_commit(
 
 
 class Rounds(CountingStore):
-    """Counts the round trips: requests that were made before any of them was answered are one."""
+    """Counts the round trips: requests that were made before any of them was answered are one.
+
+    None is answered before a quarter of a second has passed without another one.
+    """
 
     def __init__(self, inner: MemoryStore) -> None:
         super().__init__(inner)
         self.rounds = 0
-        self.waiting = 0
+        self.latest = 0.0
+        self.answered: anyio.Event | None = None
 
     async def request(self, request: Any, run: Any) -> Any:
-        if self.waiting == 0:
-            self.rounds += 1
-        self.waiting += 1
-        await anyio.sleep(0.02)
-        self.waiting -= 1
+        self.latest = anyio.current_time()
+        if self.answered is not None:
+            await self.answered.wait()
+            return await super().request(request, run)
+        self.rounds += 1
+        answered = self.answered = anyio.Event()
+        try:
+            while (left := self.latest + 0.25 - anyio.current_time()) > 0:  # noqa: ASYNC110
+                await anyio.sleep(left)
+        finally:
+            self.answered = None
+            answered.set()
         return await super().request(request, run)
 
 
