@@ -234,6 +234,11 @@ def _longest(source: pa.NativeFile, page: _Page, short: int) -> int:
 
 def _any_longer(data: pa.Buffer, short: int) -> bool:
     """Whether anything in the bytes could be the length of a text that is longer than `short`."""
+    if short >= data.size:
+        return False
+    least, most = short >> 16, data.size >> 16  # the upper halves of such lengths: few are so
+    if least and not any(_any_between(data.slice(shift), least, most) for shift in range(2)):
+        return False
     for shift in range(4):
         count = (data.size - shift) // 4
         if count > 0:
@@ -242,6 +247,14 @@ def _any_longer(data: pa.Buffer, short: int) -> bool:
             if pc.any(longer).as_py():
                 return True
     return False
+
+
+def _any_between(data: pa.Buffer, least: int, most: int) -> bool:
+    """Whether any of the half-words in the bytes is of this range."""
+    words = arrow.Array.from_buffers(pa.uint16(), data.size // 2, [None, data])
+    above = pc.subtract(words, pa.scalar(least, pa.uint16()))  # what is below wraps around
+    found: bool | None = pc.any(pc.less_equal(above, pa.scalar(most - least, pa.uint16()))).as_py()
+    return bool(found)
 
 
 def _text_bytes(
