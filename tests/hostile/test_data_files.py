@@ -97,15 +97,16 @@ def _sevens(groups: int) -> bytes:
 
 
 MEASURED = """
-import resource, sys, time
+import sys, time
 import adelta.sync
+from tests.support.memory import peak_bytes
 
 rows = 0
 for batch in adelta.sync.open_table(sys.argv[1]).snapshot().scan().batches():
     if rows == 0:
         time.sleep(1)  # what is read ahead has the time to grow
     rows += batch.num_rows
-print(rows, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10)
+print(rows, peak_bytes())
 """
 
 

@@ -72,17 +72,14 @@ async def test_an_empty_commit_changes_nothing() -> None:
 
 
 MEASURED = """
-import resource, sys
-from pathlib import Path
+import sys
 import adelta.sync
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+from tests.support.memory import peak_bytes
 
 adelta.sync.open_table(sys.argv[1]).snapshot().files()
-before = peak()
+before = peak_bytes()
 files = adelta.sync.open_table(sys.argv[2]).snapshot().files()
-print(files.num_rows, peak() - before)
+print(files.num_rows, peak_bytes() - before)
 """
 
 
