@@ -63,7 +63,8 @@ class CheckpointRowGroup:
     """One row group under way. Masks are as long as the row group.
 
     What has been fetched is kept as it came, small as it is, and decoded slice by slice, again
-    where a later step needs the same columns: only what a step keeps stays in memory.
+    where a later step needs the same columns: only what a step keeps stays in memory. Of partition
+    values the first step keeps those that a predicate leaves.
     """
 
     def __init__(self, file: ParquetFile, group: int) -> None:
@@ -71,6 +72,7 @@ class CheckpointRowGroup:
         self._group = group
         self._rows = file.metadata.row_group(group).num_rows
         self._fetched: FetchedColumns | None = None
+        self._by_predicate: tuple[Values, list[Values]] | None = None
 
     async def adds(
         self, columns: Sequence[str], skipping: Skipping | None, arena: ColumnArena | None
@@ -193,7 +195,7 @@ class CheckpointRowGroup:
         self, slices: ColumnSlices, skipping: Skipping, typed: Mapping[str, tuple[str, ...]]
     ) -> tuple[Values, Columns]:
         """Which rows may match by partition values, and the values of these rows."""
-        masks, kept = [], []
+        masks, kept, whole = [], [], []
         fields = list(typed.values()) or [("partitionValues",)]
         for _, actions in self._slices(slices, fields, _LOOKED_AT, self._rows):
             (column,) = fields_of(actions).values()
@@ -207,6 +209,9 @@ class CheckpointRowGroup:
             mask = pc.and_(skipping.partition_mask(values, len(actions)), actions.is_valid())
             masks.append(mask)
             kept.append({path: values[path].filter(mask) for path in values})
+            whole.append(actions.filter(mask))
+        if not typed:
+            self._by_predicate = arrow.concat_arrays(masks), whole
         stacked = {path: arrow.concat_arrays([part[path] for part in kept]) for path in kept[0]}
         return arrow.concat_arrays(masks), stacked
 
@@ -284,6 +289,9 @@ class CheckpointRowGroup:
             if not present:
                 columns.append(nulls(rows, column.type))
                 continue
+            if fields == [(PARTITION_VALUES,)] and self._by_predicate is not None:
+                columns.append(self._partition_values(live, column, arena))
+                continue
             size = _TYPED if _STATS_PARSED in present else _KEPT
             size = size if mask is None else _LOOKED_AT
             chunks = []
@@ -296,6 +304,22 @@ class CheckpointRowGroup:
                 chunks.append(_add_column(actions, column, self._file.path, arena))
             columns.append(chunks)
         return columns
+
+    def _partition_values(
+        self, live: Values, column: pa.Field[Any], arena: ColumnArena | None
+    ) -> list[Values]:
+        """The partition values of rows that are `live`, of those that the first step has kept."""
+        assert self._by_predicate is not None
+        within, parts = self._by_predicate
+        wanted = live.filter(within)
+        chunks, start = [], 0
+        for part in parts:
+            here = wanted.slice(start, len(part))
+            start += len(part)
+            if here.true_count:
+                rows = part.filter(here) if here.false_count else part
+                chunks.append(_add_column(rows, column, self._file.path, arena))
+        return chunks
 
     def _only_files(self) -> bool:
         """Whether the footer says that every row is of a live file."""
