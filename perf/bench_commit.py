@@ -212,7 +212,7 @@ def main() -> None:
         print(json.dumps(_run(*sys.argv[2:])))
         return
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("work", nargs="*", choices=[*WORK, []], default=list(WORK))
+    parser.add_argument("work", nargs="*", choices=[*WORK, []], default=[])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tables", type=Path, help="not used: no tables are made beforehand")
     arguments = parser.parse_args()

@@ -235,7 +235,7 @@ def main() -> None:
         print(json.dumps(CHILDREN[kind](*arguments)))
         return
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("work", nargs="*", choices=[*WORK, []], default=list(WORK))
+    parser.add_argument("work", nargs="*", choices=[*WORK, []], default=[])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tables", type=Path, help="keep the tables here for the next run")
     arguments = parser.parse_args()

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = ["READ_AHEAD_BYTES", "Piece", "open_data_file", "read_files", "read_pieces"]
 
-READ_AHEAD_BYTES = 128 * 1024 * 1024
-"""Bytes that are held ahead of the consumer: half of them as files have them, half decoded."""
+READ_AHEAD_BYTES = 256 * 1024 * 1024
+"""Bytes of rows that are held ahead of the consumer, beside a quarter of that as files have it."""
 
 _OPEN_AHEAD = 32  # footers read ahead of the row groups
 _DECODED_AHEAD = 2  # row groups decoded, or being decoded, ahead of the consumer
@@ -140,7 +140,6 @@ async def read_pieces(
         SchemaMismatchError: a file's column cannot be converted to the table's type.
     """
     limit = roots.store.concurrency
-    half = max(1, read_ahead_bytes // 2)
     near = roots.store.uri.startswith(_NEAR)
     opener = await in_thread(_Opener, roots, plan)
 
@@ -166,10 +165,14 @@ async def read_pieces(
         units(),
         limit=_DECODED_AHEAD if near else limit,
         cost=lambda unit: unit.bytes,
-        budget=half,
+        budget=max(1, read_ahead_bytes // 4),
     )
     decoding = ReadAhead(
-        decode, fetching, limit=_DECODED_AHEAD, cost=lambda one: one[0].decoded_bytes, budget=half
+        decode,
+        fetching,
+        limit=_DECODED_AHEAD,
+        cost=lambda one: one[0].decoded_bytes,
+        budget=max(1, read_ahead_bytes),
     )
     async with decoding as tables:
         async for tagged in tables:
