@@ -24,7 +24,7 @@ __all__ = ["EarlierDeltalake", "earlier_deltalake"]
 
 _VERSION = "1.5.0"
 _APPEND = """
-import json, sys
+import json, os, sys
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError
@@ -40,6 +40,8 @@ for number in ids:
 table = DeltaTable(uri, storage_options=options)
 found = pa.table(table.to_pyarrow_table())["id"].to_pylist()
 json.dump({"version": table.version(), "ids": sorted(found)}, sys.stdout)
+sys.stdout.flush()
+os._exit(0)  # at the end of the interpreter, pyarrow's threads in deltalake's files may abort it
 """
 
 
