@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from adelta.errors import InvalidOptionError, InvariantViolationError, SchemaMismatchError
+from adelta.parquet.geospatial import with_shape_types
 from adelta.parquet.row_shape import conform
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Encoder:
     def __init__(self, path: str, schema: pa.Schema, options: WriterOptions) -> None:
         self._path = path
         self._schema = schema
+        self._stored = with_shape_types(schema)
         self._key_values = dict(options.key_values)
         self._arguments = options.arrow_arguments(schema)
         self._sink = _Sink()
@@ -49,7 +51,8 @@ class Encoder:
         table = conform(self._path, pa.concat_tables(tables), self._schema)
         tables.clear()
         with _writing(self._path):
-            self._open().write_table(table, row_group_size=max(1, table.num_rows))
+            stored = table if self._stored is self._schema else table.cast(self._stored)
+            self._open().write_table(stored, row_group_size=max(1, table.num_rows))
         if statistics is not None:
             statistics.update(table)
         return self._sink.take()
@@ -75,7 +78,7 @@ class Encoder:
         if self._writer is None:
             self._writer = pq.ParquetWriter(
                 pa.PythonFile(self._sink, mode="w"),  # type: ignore[arg-type]  # has the methods
-                self._schema,
+                self._stored,
                 store_schema=False,
                 use_compliant_nested_type=True,
                 coerce_timestamps="us",

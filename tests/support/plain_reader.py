@@ -27,6 +27,7 @@ _FEATURES = frozenset(
     {
         "columnMapping",
         "deletionVectors",
+        "geospatial",
         "timestampNtz",
         "typeWidening",
         "v2Checkpoint",
@@ -116,6 +117,8 @@ def _arrow(data_type: Any) -> pa.DataType:
         if data_type.startswith("decimal("):
             precision, scale = data_type[8:-1].split(",")
             return pa.decimal128(int(precision), int(scale))
+        if data_type.startswith(("geometry(", "geography(")):
+            return pa.binary()
         if data_type not in _TYPES:
             raise CannotRead(f"the type {data_type}")
         return _TYPES[data_type]

@@ -5,7 +5,8 @@ wrote the files. The other direction accepts all Arrow types whose values a Delt
 any of Arrow's layouts (large, view, dictionary, run-end), and refuses the rest by name.
 
 A `variant` is the struct of its two binary parts, told from an ordinary struct by field metadata
-under the name that Arrow's canonical extension types use.
+under the name that Arrow's canonical extension types use; and shapes are told from other binary
+values by GeoArrow's.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from adelta.errors import SchemaMismatchError, UnsupportedFeatureError
 from adelta.kernel.schema import types as t
+from adelta.kernel.schema.geospatial import marked_shape, marks_of, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,8 +74,6 @@ _INTERVALS = {
     **dict.fromkeys(_UNITS, pa.int64()),
     **{f"{a} to {b}": pa.int64() for i, a in enumerate(_UNITS) for b in _UNITS[i + 1 :]},
 }
-# Shapes on the globe or on a plane: files hold well-known binary (WKB).
-_SHAPES = ("geometry(", "geography(")
 _FROM_ARROW: Mapping[pa.DataType, t.DataType] = {
     pa.null(): t.VOID,
     pa.bool_(): t.BOOLEAN,
@@ -165,7 +165,7 @@ def to_arrow_type(data_type: t.DataType) -> pa.DataType:
     interval = _INTERVALS.get(data_type.name.removeprefix("interval "))
     if interval is not None and data_type.name.startswith("interval "):
         return interval
-    if data_type.name.startswith(_SHAPES):
+    if shape_of(data_type) is not None:
         return pa.binary()
     raise UnsupportedFeatureError(
         f"columns of the type {data_type} cannot be read or written by this adelta; leave them out "
@@ -182,6 +182,8 @@ def _field(
     marked = dict(metadata or {})
     if data_type == t.VARIANT:
         marked[_EXTENSION] = _VARIANT_EXTENSIONS[0]
+    elif (shape := shape_of(data_type)) is not None:
+        marked.update(marks_of(shape))
     return pa.field(name, to_arrow_type(data_type), nullable=nullable, metadata=marked or None)
 
 
@@ -239,7 +241,8 @@ def from_arrow_type(data_type: pa.DataType, path: str = "value") -> t.DataType:
     if stored != data_type:
         if _is_variant_extension(data_type):
             return t.VARIANT
-        return from_arrow_type(stored, path)
+        shape = marked_shape(data_type, path)
+        return from_arrow_type(stored, path) if shape is None else shape.type
     raise SchemaMismatchError(
         f"column {path!r} is of the Arrow type {data_type}, which Delta does not have; "
         "cast the column to another type"
@@ -269,7 +272,10 @@ def _is_variant_extension(data_type: pa.DataType) -> bool:
 
 
 def _from_field(field: pa.Field[Any], path: str) -> t.DataType:
-    return t.VARIANT if is_variant_field(field) else from_arrow_type(field.type, path)
+    if is_variant_field(field):
+        return t.VARIANT
+    shape = marked_shape(field, path)
+    return from_arrow_type(field.type, path) if shape is None else shape.type
 
 
 def is_list(data_type: pa.DataType) -> bool:

@@ -25,6 +25,7 @@ from adelta.kernel.schema.arrow import (
     storage_type,
     to_arrow_schema,
 )
+from adelta.kernel.schema.geospatial import check_same_system, check_wkb, is_shape_field
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.schema.variant.from_json import variants_from_json
 from adelta.kernel.schema.variant.shredding import METADATA, VALUE
@@ -55,6 +56,9 @@ def cast_to_schema(data: Rows, schema: StructType | pa.Schema) -> Rows:
     """
     target = to_arrow_schema(schema) if isinstance(schema, StructType) else schema
     places = _match(data.schema.names, target, "")
+    for field, place in zip(target, places, strict=True):
+        if place is not None and _holds_shapes(field):
+            check_same_system(data.schema.field(place), field, field.name)
     columns = [
         _missing(field, data.num_rows, "")
         if place is None
@@ -151,10 +155,16 @@ def _assign(values: _Array, field: _Field, path: str) -> _Array:
             "given for it are null"
         )
     target = field.type
+    if _holds_shapes(field):
+        return _assign_shapes(values, field, path)
     if not pa.types.is_nested(target) and values.type == target:
         return values
     if is_variant_field(field):
         return _assign_variant(values, target, path)
+    return _assign_plain(values, target, path)
+
+
+def _assign_plain(values: _Array, target: pa.DataType, path: str) -> _Array:
     try:
         values = _plain(values)
         if pa.types.is_null(values.type):
@@ -167,6 +177,18 @@ def _assign(values: _Array, field: _Field, path: str) -> _Array:
             f"column {path!r}: values of type {values.type} cannot be stored as {target}: {error}"
         ) from error
     return rebuilt
+
+
+def _holds_shapes(field: _Field) -> bool:
+    return pa.types.is_binary(field.type) and is_shape_field(field)
+
+
+def _assign_shapes(values: _Array, field: _Field, path: str) -> _Array:
+    """Shapes in their binary form, of the system that the column has."""
+    check_same_system(values.type, field, path)
+    made = _assign_plain(values, field.type, path)
+    check_wkb(made, path)
+    return made
 
 
 def _assign_variant(values: _Array, target: pa.DataType, path: str) -> _Array:
@@ -223,8 +245,10 @@ def _assign_struct(values: Any, target: pa.DataType, path: str) -> list[_Array]:
             children.append(_nulls(len(values), field.type))
             continue
         child = values.field(place)
-        if values.null_count and is_variant_field(field):
-            child = values.flatten()[place]  # where there is no struct, there is no variant
+        if _holds_shapes(field):
+            check_same_system(values.type.field(place), field, inner)
+        if values.null_count and (is_variant_field(field) or _holds_shapes(field)):
+            child = values.flatten()[place]  # where there is no struct, there is no value either
         if not field.nullable and child.null_count:
             # A null struct has null fields, whatever they are declared to be.
             nulls = pc.sum(pc.and_(child.is_null(), values.is_valid())).as_py()

@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from adelta.errors import SchemaMismatchError
+from adelta.kernel.schema.geospatial import are_alike, shape_of
 from adelta.kernel.schema.json import type_to_json
 from adelta.kernel.schema.names import check_column_names
 from adelta.kernel.schema.types import (
+    BINARY,
     BYTE,
     INTEGER,
     LONG,
@@ -142,7 +144,10 @@ def _takes(current: DataType, data: DataType) -> bool:
     if isinstance(current, DecimalType) and isinstance(data, DecimalType):
         whole = current.precision - current.scale
         return data.scale <= current.scale and data.precision - data.scale <= whole
-    return False
+    shape, other = shape_of(current), shape_of(data)
+    if shape is None:
+        return False
+    return data == BINARY or (other is not None and are_alike(other, shape))
 
 
 # ------------------------------------------------------------------------------------------- check

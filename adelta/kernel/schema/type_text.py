@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from adelta.errors import InvalidOptionError
 from adelta.kernel.schema import types as t
+from adelta.kernel.schema.geospatial import crs_of_srid, shape_of
 
 __all__ = ["parse_column", "parse_type"]
 
@@ -36,6 +37,7 @@ _PRIMITIVES = {
     "void": t.VOID,
 }
 _DECIMALS = ("decimal", "dec", "numeric")
+_SHAPES = ("geometry", "geography")
 _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s<>(),:`]+)|([<>(),:]))")
 _MAX_DEPTH = 100
 _MAX_PRECISION = 38
@@ -131,6 +133,8 @@ class _Reading:
             return _PRIMITIVES[word]
         if word in _DECIMALS:
             return self._decimal()
+        if word in _SHAPES:
+            return self._shape(word)
         if word not in ("array", "map", "struct"):
             self._refuse(f"there is no type {name!r}")
         self._expect("<")
@@ -159,6 +163,23 @@ class _Reading:
         if not (0 < precision <= _MAX_PRECISION and 0 <= scale <= precision):
             self._refuse(f"no decimal has {precision} digits, {scale} of them after the point")
         return t.DecimalType(precision, scale)
+
+    def _shape(self, word: str) -> t.DataType:
+        """``geometry(4326)`` as Spark's SQL has it, or ``geography(OGC:CRS84, KARNEY)``."""
+        inside = ""
+        if self._takes("("):
+            token, is_name = self._next()
+            while is_name or token in (":", ","):
+                inside += token
+                token, is_name = self._next()
+            if token != ")":
+                self._refuse(f"there is {token!r} where ')' belongs")
+        if inside.isdecimal() and len(inside) < 10:
+            inside = crs_of_srid(int(inside))
+        shape = shape_of(t.PrimitiveType(f"{word}({inside})" if inside else word))
+        if shape is None:
+            self._refuse(f"there is no {word} of {inside!r}")
+        return shape.type
 
     def _number(self) -> int:
         token, _ = self._next()

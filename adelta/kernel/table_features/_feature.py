@@ -32,6 +32,7 @@ __all__ = [
     "has_type",
     "never",
     "not_between",
+    "occurring_types",
 ]
 
 
@@ -135,9 +136,14 @@ def has_type(data_type: DataType) -> Callable[[TableState], bool]:
     """A hook: whether a column, or something inside one, is of a type without parts."""
 
     def hook(state: TableState) -> bool:
-        return data_type in _occurring(state.metadata.schema_string).types
+        return data_type in occurring_types(state)
 
     return hook
+
+
+def occurring_types(state: TableState) -> frozenset[DataType]:
+    """The types without parts that a table's columns, or something inside them, are of."""
+    return _occurring(state.metadata.schema_string).types
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,79 @@
-"""`geospatial`: columns of shapes, `geometry` and `geography`, read as well-known binary (WKB)."""
+"""`geospatial`: columns of shapes, `geometry` and `geography`, as well-known binary (WKB).
+
+No RFC describes it yet; Delta Spark's rules are followed (B2-31). Shapes have no order: they cannot
+partition or cluster a table and have a count of nulls as their only statistic.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from adelta.errors import SchemaMismatchError
+from adelta.kernel.schema.geospatial import check_shape, shape_of
 from adelta.kernel.schema.names import walk_fields
-from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.schema.types import ArrayType, MapType, StructType
+from adelta.kernel.table_features._feature import FeatureKind, TableFeature, occurring_types
 from adelta.kernel.table_features._removal import Removal
 
 if TYPE_CHECKING:
+    from adelta.kernel.schema.geospatial import Shape
+    from adelta.kernel.schema.types import DataType, StructField
     from adelta.kernel.table_state import TableState
 
 __all__ = ["GEOSPATIAL"]
 
-_SHAPES = ("geometry", "geography")
+_DEFAULT = "CURRENT_DEFAULT"
+
+
+def _has_shapes(state: TableState) -> bool:
+    return any(shape_of(each) is not None for each in occurring_types(state))
+
+
+def _check(before: TableState | None, after: TableState) -> None:
+    if not _has_shapes(after):
+        return
+    known = frozenset() if before is None else occurring_types(before)
+    for path, field in walk_fields(after.schema):
+        for data_type, shape in _shapes_of(field.type):
+            if data_type not in known:
+                check_shape(shape, ".".join(path))
+    for field in after.schema:
+        if _DEFAULT in field.metadata and _holds_shapes(field):
+            raise SchemaMismatchError(
+                f"column {field.name!r} holds shapes, which cannot have a default value; leave the "
+                "default out"
+            )
+
+
+def _shapes_of(data_type: DataType) -> list[tuple[DataType, Shape]]:
+    """The types of shapes that a field's own type has, but for those of fields inside it."""
+    match data_type:
+        case ArrayType(element):
+            return _shapes_of(element)
+        case MapType(key, value):
+            return [*_shapes_of(key), *_shapes_of(value)]
+    shape = shape_of(data_type)
+    return [] if shape is None else [(data_type, shape)]
+
+
+def _holds_shapes(field: StructField) -> bool:
+    inside = (each.type for _, each in walk_fields(StructType((field,))))
+    return any(_shapes_of(data_type) for data_type in inside)
 
 
 def _obstacle(state: TableState) -> str | None:
-    found = [".".join(p) for p, f in walk_fields(state.schema) if str(f.type).startswith(_SHAPES)]
+    found = [".".join(path) for path, field in walk_fields(state.schema) if _shapes_of(field.type)]
     return f"its columns of shapes ({', '.join(found)}); drop them first" if found else None
 
 
 GEOSPATIAL = TableFeature(
     name="geospatial",
     kind=FeatureKind.READER_WRITER,
-    removal=Removal(obstacle=_obstacle, protects_history=True),
+    aliases=("geospatial-dev",),
+    can_write=True,
+    wanted=_has_shapes,
+    active=_has_shapes,
+    check=_check,
+    removal=Removal(obstacle=_obstacle, protects_history=True, used=_has_shapes),
+    rebasable=True,
 )

@@ -150,5 +150,5 @@ def test_intervals_are_the_integers_that_files_hold() -> None:
 
 
 def test_an_unknown_primitive_has_no_arrow_type() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="geometry"):
-        to_arrow_type(t.PrimitiveType("geometry"))
+    with pytest.raises(UnsupportedFeatureError, match="geometrical"):
+        to_arrow_type(t.PrimitiveType("geometrical"))
