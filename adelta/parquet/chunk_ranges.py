@@ -8,15 +8,15 @@ of a row group before it looks at any, and then finds that zeros are no page.
 
 from __future__ import annotations
 
-import io
 import mmap
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from adelta.errors import InvalidTableError, InvalidUseError
+from adelta.errors import InvalidTableError
 from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.faults import reading
+from adelta.parquet.seekable_file import SeekableFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,51 +62,17 @@ def chunk_ranges(
     return found
 
 
-class _Zeros:
-    """A seekable file of `size` zeros that remembers which were read."""
+class _Zeros(SeekableFile):
+    """A file of nothing but zeros, which need no memory, that remembers what was read."""
 
     def __init__(self, path: str, size: int) -> None:
-        self._path = path
-        self._size = size
-        self._position = 0
+        super().__init__(path, size)
         self._zeros = memoryview(bytes(64 * 1024))
-        self.closed = False
         self.asked: list[ByteRange] = []
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def writable(self) -> bool:
-        return False
-
-    def tell(self) -> int:
-        return self._position
-
-    def size(self) -> int:
-        return self._size
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        if base + offset < 0:
-            raise InvalidUseError(f"{self._path}: cannot seek to {base + offset}, before its start")
-        self._position = base + offset
-        return self._position
-
-    def read(self, length: int = -1) -> bytes:
-        return self.read_buffer(length).to_pybytes()
-
-    def read_buffer(self, length: int = -1) -> pa.Buffer:
-        """Zeros that need no memory."""
-        start = self._position
-        self._position = end = self._size if length < 0 else min(self._size, start + length)
+    def _bytes(self, start: int, end: int) -> memoryview:
         self.asked.append((start, end))
-        count = max(0, end - start)
+        count = end - start
         if count > len(self._zeros):
             self._zeros = memoryview(mmap.mmap(-1, 2 * count, access=mmap.ACCESS_READ))
-        return pa.py_buffer(self._zeros[:count])
-
-    def close(self) -> None:
-        self.closed = True
+        return self._zeros[:count]
