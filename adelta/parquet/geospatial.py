@@ -39,9 +39,10 @@ def with_shape_types(schema: pa.Schema) -> pa.Schema:
 
     It is `schema` itself where no field is marked.
     """
-    fields = [_typed(field) for field in schema]
-    changed = any(new is not old for new, old in zip(fields, schema, strict=True))
-    return pa.schema(fields) if changed else schema
+    fields = list(schema)
+    typed = [_typed(field) for field in fields]
+    changed = any(new is not old for new, old in zip(typed, fields, strict=True))
+    return pa.schema(typed) if changed else schema
 
 
 def _typed(field: pa.Field[Any]) -> pa.Field[Any]:

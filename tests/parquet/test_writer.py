@@ -25,6 +25,7 @@ from adelta.parquet import (
     WriterOptions,
     write_parquet,
 )
+from adelta.parquet.geospatial import with_shape_types
 from adelta.parquet.upload import QUEUE_BYTES, STREAM_FROM_BYTES
 from tests.parquet.recording_store import RecordingStore
 
@@ -259,6 +260,14 @@ async def test_a_null_where_none_may_be_breaks_an_invariant(declared: bool):
         async with ParquetObjectWriter(store, "f", schema=schema) as writer:
             await writer.write(data)
     assert store.asked() == []
+
+
+def test_rows_without_shapes_are_not_cast_to_another_schema():
+    nested = pa.struct([pa.field("b", pa.binary(), metadata={"a": "b"})])
+    schema = pa.schema(
+        [("n", pa.int32()), ("l", pa.list_(nested)), ("m", pa.map_("string", "int8"))]
+    )
+    assert with_shape_types(schema) is schema
 
 
 async def test_other_columns_and_other_types_are_refused_by_name():
