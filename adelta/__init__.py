@@ -4,6 +4,13 @@ The blocking face, `adelta.sync`, has the same names. Spark's is `adelta.spark`.
 """
 
 from adelta.changes import Commit, Position, changes, tail
+from adelta.commit.catalog import (
+    CatalogClient,
+    CommitResponse,
+    ProposedCommit,
+    RatifiedCommit,
+    RatifiedCommits,
+)
 from adelta.operations import (
     add_columns,
     add_constraint,
@@ -37,10 +44,15 @@ from adelta.write.spec import DataFileOptions
 
 __all__ = [
     "BloomFilter",
+    "CatalogClient",
     "ColumnOptions",
     "Commit",
+    "CommitResponse",
     "DataFileOptions",
     "Position",
+    "ProposedCommit",
+    "RatifiedCommit",
+    "RatifiedCommits",
     "Scan",
     "Snapshot",
     "Table",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adelta._clock import SYSTEM_CLOCK, Clock
-from adelta.commit.choose import UNSAFE_SINGLE_WRITER, open_log_store
+from adelta.commit.choose import UNSAFE_SINGLE_WRITER, check_catalog_needed, open_log_store
 from adelta.errors import InvalidOptionError, InvalidUseError, VersionNotFoundError
 from adelta.kernel.history import parse_timestamp
 from adelta.kernel.table_configuration import TableConfiguration
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
+    from adelta.commit.catalog import CatalogClient
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
     from adelta.write.spec import DataFileOptions
@@ -32,24 +34,28 @@ def open_table(
     storage_options: Mapping[str, str] | None = None,
     *,
     unsafe_single_writer: bool = False,
+    catalog: CatalogClient | None = None,
 ) -> Table:
     """A handle on the table at `uri`, a local path or a URI. No I/O until first awaited.
 
     Use it as an async context manager, or call `aclose`. `storage_options` bear delta-rs's names;
     some of them choose how writers exclude each other. `unsafe_single_writer` lets the table be
     written to in a store that cannot exclude writers: it is for tables that have one writer alone,
-    and the commits of a second one may be lost.
+    and the commits of a second one may be lost. `catalog` is a catalog's client for this table,
+    without which a table that a catalog manages cannot be written, and not be read in full.
 
     Raises:
         InvalidOptionError: the scheme is unknown, or an option has a value that is not allowed.
     """
-    return Table(uri, with_single_writer(storage_options, allowed=unsafe_single_writer))
+    options = with_single_writer(storage_options, allowed=unsafe_single_writer)
+    return Table(uri, options, catalog=catalog)
 
 
 class Table:
     """A Delta table. Handles are cheap, belong to one event loop, and may be shared by its tasks.
 
-    A pickled handle is its address and options: it opens anew where it is unpickled.
+    A pickled handle is its address, options and catalog's client: it opens anew where it is
+    unpickled.
     """
 
     def __init__(
@@ -57,15 +63,21 @@ class Table:
         uri: str,
         storage_options: Mapping[str, str] | None = None,
         *,
+        catalog: CatalogClient | None = None,
         store: ObjectStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._given_uri = uri
         self._options = dict(storage_options or {})
-        self._roots = StoreRoots(store or open_log_store(uri, self._options), self._options)
+        self._catalog = catalog
+        self._roots = StoreRoots(
+            store or open_log_store(uri, self._options, catalog), self._options
+        )
         self._clock = clock
         self._source = LatestState(self._roots.store, clock)
-        self._queue = QueueOfTable(self._roots.store, self._options if store is None else None)
+        self._queue = QueueOfTable(
+            self._roots.store, self._options if store is None else None, catalog
+        )
         self._closed = False
 
     def __repr__(self) -> str:
@@ -73,7 +85,8 @@ class Table:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The recipe that opens the same table elsewhere."""
-        return (Table, (self._given_uri, self._options))
+        opened = partial(Table, catalog=self._catalog) if self._catalog is not None else Table
+        return (opened, (self._given_uri, self._options))
 
     @property
     def uri(self) -> str:
@@ -102,8 +115,10 @@ class Table:
             TableNotFoundError: there is no table.
             VersionNotFoundError: the version does not exist, or is no longer kept.
             TimestampOutOfRangeError: the time is outside the history that is kept.
+            InvalidOptionError: the handle has a catalog's client, and no catalog manages the table.
             UnsupportedFeatureError: reading the table needs a feature that adelta lacks.
             InvalidTableError: the log is damaged.
+            StorageError: the store, or the table's catalog, refused or failed.
         """
         if version is not None and timestamp is not None:
             raise InvalidOptionError("give a version or a timestamp, not both")
@@ -118,6 +133,8 @@ class Table:
         else:
             state = await self._source.state_at(version)
         configuration = TableConfiguration(state.protocol, state.metadata)
+        if version is None:
+            check_catalog_needed(self.store, configuration)
         configuration.check_readable(self.uri)
         return Snapshot(state, self._roots, configuration)
 

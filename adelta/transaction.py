@@ -408,8 +408,10 @@ class Transaction:
         if self._stage is not _Stage.NEW:
             raise InvalidUseError(f"this transaction {self._stage.value}")
         self._state = await self._source.known_state()
-        self._coordinator = self._coordinator or coordinator_of(self._state.store)
         self._configuration().check_writable(self._state.root)
+        self._coordinator = self._coordinator or coordinator_of(
+            self._state.store, self._configuration()
+        )
         self._stage = _Stage.OPEN
         return self
 
@@ -514,7 +516,7 @@ class Transaction:
         await in_thread(check_staged, staged, columns, counted=counted)
         state = self._based_on()
         self._submission = Submission(
-            self._coordinator or coordinator_of(state.store),
+            self._coordinator or coordinator_of(state.store, self._configuration()),
             state,
             staged,
             self._staging.read,

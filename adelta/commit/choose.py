@@ -13,6 +13,9 @@ It is put-if-absent on the table's own store, unless an option chooses something
 A store that has no conditional puts, as the option ``aws_conditional_put=disabled`` says, and for
 which nothing is chosen, can only be read. Of a table in S3 options may be environment variables, in
 capitals; `ADELTA_UNSAFE_SINGLE_WRITER` is one.
+
+Of a table that a catalog manages it is the catalog who decides, through the client that is given
+for it, whatever the options say; and no such table is ever committed to without one.
 """
 
 from __future__ import annotations
@@ -20,29 +23,46 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from adelta.commit.catalog_store import CatalogStore, catalog_store
 from adelta.commit.check_then_put import check_then_put
 from adelta.commit.coordinated_store import CoordinatedStore
 from adelta.commit.dynamodb import DynamoDbCoordinator
 from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.commit.postgresql import PostgresCoordinator
-from adelta.errors import InvalidOptionError
+from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.storage.given_options import GivenOptions
 from adelta.storage.resolve import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from adelta.commit.catalog import CatalogClient
     from adelta.commit.coordinator import CommitCoordinator
     from adelta.commit.filesystem import Create
+    from adelta.kernel.table_configuration import TableConfiguration
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["UNSAFE_SINGLE_WRITER", "coordinator_of", "open_log_store"]
+__all__ = [
+    "UNSAFE_SINGLE_WRITER",
+    "check_catalog_needed",
+    "check_maintenance",
+    "coordinator_of",
+    "open_log_store",
+    "permits_maintenance",
+    "publish",
+]
 
 UNSAFE_SINGLE_WRITER = "unsafe_single_writer"
 
 
-def open_log_store(uri: str, storage_options: Mapping[str, str] | None = None) -> ObjectStore:
+def open_log_store(
+    uri: str,
+    storage_options: Mapping[str, str] | None = None,
+    catalog: CatalogClient | None = None,
+) -> ObjectStore:
     """The store of the table at `uri`, with the coordinator that the options choose. No I/O.
+
+    With `catalog` it is the table that this client is for.
 
     Raises:
         InvalidOptionError: the scheme is unknown, or an option has a value that is not allowed.
@@ -52,6 +72,9 @@ def open_log_store(uri: str, storage_options: Mapping[str, str] | None = None) -
     in_s3 = store.uri.startswith(("s3://", "s3a://"))
     given = GivenOptions(options, None if in_s3 else {})
     conditional = not in_s3 or _has_conditional_puts(options)
+    create = store.put_if_absent if conditional else partial(check_then_put, store)
+    if catalog is not None:
+        return catalog_store(store, catalog, create, conditional_put=conditional)
     by_dynamodb = in_s3 and (given.text("s3_locking_provider") or "").lower() == "dynamodb"
     if lock := given.text("adelta_commit_lock"):
         if by_dynamodb:
@@ -61,7 +84,6 @@ def open_log_store(uri: str, storage_options: Mapping[str, str] | None = None) -
             )
         under_lock = PostgresCoordinator(store, lock, conditional_put=conditional)
         return CoordinatedStore(store, under_lock, conditional_put=conditional)
-    create = store.put_if_absent if conditional else partial(check_then_put, store)
     if by_dynamodb:
         by_entries = _by_dynamodb(store, create, given, options)
         return CoordinatedStore(store, by_entries, conditional_put=conditional)
@@ -93,12 +115,75 @@ def _by_dynamodb(
     )
 
 
-def coordinator_of(store: ObjectStore) -> CommitCoordinator:
-    """Who claims the versions of the table in `store`.
+def coordinator_of(
+    store: ObjectStore, configuration: TableConfiguration | None = None
+) -> CommitCoordinator:
+    """Who claims the versions of the table in `store`, which is as `configuration` says.
 
     Raises:
-        InvalidOptionError: the store cannot exclude writers, and no option says what does.
+        InvalidOptionError: the store cannot exclude writers, and no option says what does; or the
+            table is managed by a catalog, and the handle has no client for it, or the reverse.
     """
+    if configuration is not None:
+        _check_catalog(store, configuration)
     if isinstance(store, CoordinatedStore):
         return store.coordinator
     return FilesystemCoordinator(store)
+
+
+def _check_catalog(store: ObjectStore, configuration: TableConfiguration) -> None:
+    if configuration.catalog_managed and not isinstance(store, CatalogStore):
+        raise InvalidOptionError(
+            f"{store.uri} is managed by a catalog, which alone decides on its commits: pass the "
+            "catalog's client for this table, as open_table(uri, catalog=client)"
+        )
+    check_catalog_needed(store, configuration)
+
+
+def check_catalog_needed(store: ObjectStore, configuration: TableConfiguration) -> None:
+    """Refuse a catalog's client for a table that no catalog manages.
+
+    Raises:
+        InvalidOptionError: it is one.
+    """
+    if isinstance(store, CatalogStore) and not configuration.catalog_managed:
+        raise InvalidOptionError(
+            f"{store.uri} is not managed by a catalog: its protocol lacks catalogManaged. Leave "
+            "catalog= out"
+        )
+
+
+async def publish(store: ObjectStore, configuration: TableConfiguration) -> None:
+    """Let the log itself show every commit: what a catalog has ratified is copied there.
+
+    Checkpoints and log compactions may be written afterwards. Other tables need nothing.
+
+    Raises:
+        InvalidOptionError: the table is managed by a catalog, and the handle has no client for it.
+        StorageError: a commit could not be published.
+    """
+    if configuration.catalog_managed:
+        await coordinator_of(store, configuration).recover()
+
+
+def permits_maintenance(store: ObjectStore, configuration: TableConfiguration) -> bool:
+    """Whether expired commits may be deleted: a catalog has to permit that of its tables."""
+    if not configuration.catalog_managed:
+        return True
+    return isinstance(store, CatalogStore) and store.client.permits_maintenance
+
+
+def check_maintenance(store: ObjectStore, configuration: TableConfiguration) -> None:
+    """Refuse to delete from the log of a table whose catalog does not permit that.
+
+    Raises:
+        InvalidOptionError: the table is managed by a catalog, and the handle has no client for it.
+        InvalidUseError: the catalog does not permit it.
+    """
+    if configuration.catalog_managed:
+        _check_catalog(store, configuration)
+    if not permits_maintenance(store, configuration):
+        raise InvalidUseError(
+            f"{store.uri} is managed by a catalog that does not permit its clients to delete from "
+            "the log; let the catalog clean up"
+        )

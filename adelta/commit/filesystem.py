@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Create = Callable[[str, bytes], Awaitable[ObjectMeta]]
 
-__all__ = ["FilesystemCoordinator"]
+__all__ = ["FilesystemCoordinator", "is_by"]
 
 _PUTS = 3
 
@@ -81,7 +81,7 @@ class FilesystemCoordinator:
         path = commit_path(version)
         try:
             found = await self._store.get(path)
-            if not _is_by(found, transaction_id):
+            if not is_by(found, transaction_id):
                 return Lost(version)
             return Committed(version, (await self._store.head(path)).last_modified_ms)
         except ObjectNotFoundError:
@@ -97,7 +97,7 @@ class FilesystemCoordinator:
         """There is nothing to give back."""
 
 
-def _is_by(commit: bytes, transaction_id: str) -> bool:
+def is_by(commit: bytes, transaction_id: str) -> bool:
     """Whether `transaction_id` made this commit; its `commitInfo` may be on any line."""
     for line in commit.splitlines():
         if transaction_id.encode() not in line:

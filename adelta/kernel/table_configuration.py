@@ -15,6 +15,7 @@ from adelta.kernel.schema.names import as_nullable, physical_name, physical_sche
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_features import (
     APPEND_ONLY,
+    CATALOG_MANAGED,
     CHANGE_DATA_FEED,
     CHECKPOINT_PROTECTION,
     CHECKPOINT_PROTECTION_BEFORE,
@@ -210,6 +211,11 @@ class TableConfiguration:
         if not self.supports(CHECKPOINT_PROTECTION):
             return 0
         return CHECKPOINT_PROTECTION_BEFORE.read(self.metadata.configuration)
+
+    @property
+    def catalog_managed(self) -> bool:
+        """Whether a catalog decides on the table's commits."""
+        return self.supports(CATALOG_MANAGED)
 
     @property
     def append_only(self) -> bool:

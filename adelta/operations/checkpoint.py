@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta.commit.choose import publish
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.table import latest_state
@@ -35,11 +36,14 @@ async def checkpoint(table: Table) -> CheckpointMetrics:
     Raises:
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
+        InvalidOptionError: the table is managed by a catalog, and was opened without its client.
         InvalidTableError: the log is damaged.
         StorageError: the store refused or failed.
     """
     state = await latest_state(table)
-    TableConfiguration(state.protocol, state.metadata).check_writable(table.uri)
+    configuration = TableConfiguration(state.protocol, state.metadata)
+    configuration.check_writable(table.uri)
+    await publish(table.store, configuration)
     written = await write_checkpoint(state, table._clock)
     await after_checkpoint(state, table._clock)
     return CheckpointMetrics(

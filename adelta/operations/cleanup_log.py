@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from adelta.commit.choose import check_maintenance
 from adelta.errors import InvalidOptionError
 from adelta.kernel.history import from_ms
 from adelta.kernel.log_path import LogFileKind
@@ -65,7 +66,9 @@ async def cleanup_log(
     others did meanwhile: make it longer than any transaction takes. An hour is kept in any case.
 
     Raises:
-        InvalidOptionError: `retention` is negative.
+        InvalidOptionError: `retention` is negative; or the table is managed by a catalog, and was
+            opened without its client.
+        InvalidUseError: the table's catalog does not permit it.
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
         InvalidTableError: the log is damaged.
@@ -74,7 +77,9 @@ async def cleanup_log(
     if retention is not None and retention < timedelta(0):
         raise InvalidOptionError(f"retention is {retention}; it cannot be negative")
     state = await latest_state(table)
-    TableConfiguration(state.protocol, state.metadata).check_writable(table.uri)
+    configuration = TableConfiguration(state.protocol, state.metadata)
+    configuration.check_writable(table.uri)
+    check_maintenance(table.store, configuration)
     kept_ms = None if retention is None else retention // timedelta(milliseconds=1)
     cleaned = await clean_log(state, table._clock.now_ms(), retention_ms=kept_ms, dry_run=dry_run)
     return LogCleanupMetrics(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta.commit.choose import publish
 from adelta.errors import InvalidOptionError
 from adelta.kernel.log_path import LogFileKind
 from adelta.kernel.log_segment import complete_checkpoints
@@ -46,7 +47,8 @@ async def compact_log(
     property.
 
     Raises:
-        InvalidOptionError: the range is empty, or ends after the latest version.
+        InvalidOptionError: the range is empty, or ends after the latest version; or the table is
+            managed by a catalog, and was opened without its client.
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
         MissingCommitError: a commit of the range has been cleaned up.
@@ -54,7 +56,9 @@ async def compact_log(
         StorageError: the store refused or failed.
     """
     state = await latest_state(table)
-    TableConfiguration(state.protocol, state.metadata).check_writable(table.uri)
+    configuration = TableConfiguration(state.protocol, state.metadata)
+    configuration.check_writable(table.uri)
+    await publish(table.store, configuration)
     end = state.version if end_version is None else end_version
     start = await _first_uncovered(state) if start_version is None else start_version
     empty = start >= end and start_version is not None

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from adelta._clock import Clock
+    from adelta.commit.catalog import CatalogClient
     from adelta.table import Table
 
 __all__ = ["ArrowSchema", "create_table"]
@@ -75,6 +76,7 @@ async def create_table(
     mode: Literal["error", "ignore"] = "error",
     storage_options: Mapping[str, str] | None = None,
     unsafe_single_writer: bool = False,
+    catalog: CatalogClient | None = None,
 ) -> Table:
     """Create an empty table at `uri`, and open it.
 
@@ -82,7 +84,11 @@ async def create_table(
     number rows are made by `identity_column`. `cluster_by` names up to four columns by which
     whoever optimises the table keeps rows together; a table is partitioned or clustered, not both.
     Where there is a table already, ``error`` raises, and ``ignore`` opens that table as it is.
-    `unsafe_single_writer` is as in `open_table`.
+    `unsafe_single_writer` and `catalog` are as in `open_table`.
+
+    A table that a catalog is to manage is created at the place that the catalog has given it, with
+    its client and the property ``delta.feature.catalogManaged=supported`` (and those that the
+    catalog asks for), and registered with the catalog afterwards.
 
     Raises:
         TableAlreadyExistsError: there is a table, and the mode is ``error``.
@@ -91,7 +97,8 @@ async def create_table(
         InvalidUseError: the table asks for no statistics of a column that is to cluster it.
         UnsupportedFeatureError: the table would need a feature that adelta does not have.
         InvalidOptionError: there is no such mode, the address or an option is not allowed, or the
-            store cannot exclude other writers.
+            store cannot exclude other writers; or a catalog is to manage the table, and there is no
+            client for it, or the reverse.
         StorageError: the store refused or failed.
     """
     if mode not in ("error", "ignore"):
@@ -106,7 +113,9 @@ async def create_table(
         description=description,
         operation="CREATE TABLE",
     )
-    table = open_table(uri, storage_options, unsafe_single_writer=unsafe_single_writer)
+    table = open_table(
+        uri, storage_options, unsafe_single_writer=unsafe_single_writer, catalog=catalog
+    )
     try:
         if await exists(table):
             if mode == "error":

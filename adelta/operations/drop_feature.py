@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.compute as pc
 
 from adelta._concurrency import in_thread, map_concurrent
+from adelta.commit.choose import check_maintenance, publish
 from adelta.errors import HistoryRetainedError, InvalidOptionError, InvalidUseError
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.table_configuration import TableConfiguration
@@ -169,7 +170,7 @@ class _Dropping:
             await self._barrier()
         metrics = await self._downgrade()
         if guarded:
-            await write_checkpoint(await latest_state(self.table))
+            await self._checkpoint()
         return metrics
 
     async def _clean(self) -> bool:
@@ -218,16 +219,24 @@ class _Dropping:
     async def _barrier(self) -> None:
         async with self.table.transaction("Empty Commit") as tx:
             commit_nothing(tx)
-        await write_checkpoint(await latest_state(self.table))
+        await self._checkpoint()
+
+    async def _checkpoint(self) -> None:
+        state = await latest_state(self.table)
+        await publish(self.table.store, TableConfiguration(state.protocol, state.metadata))
+        await write_checkpoint(state)
 
     async def _truncate(self, cleaned: bool) -> None:
         """Delete the history that has expired, and see that nothing of the feature is left.
 
         Raises:
             HistoryRetainedError: it is.
+            InvalidUseError: the table's catalog does not permit to delete history.
         """
         before = await latest_state(self.table)
-        protected = TableConfiguration(before.protocol, before.metadata).protected_before
+        configuration = TableConfiguration(before.protocol, before.metadata)
+        check_maintenance(self.table.store, configuration)
+        protected = configuration.protected_before
         if self.removal.needs_truncation and not await self._reaches_back(protected):
             return
         await self._barrier()  # a clean-up goes no further than to a checkpoint

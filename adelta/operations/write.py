@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from adelta.commit.catalog import CatalogClient
     from adelta.kernel.staged import StagedChanges
     from adelta.parquet.options import WriterOptions
     from adelta.transaction import Transaction
@@ -80,6 +81,7 @@ async def write_table(
     group_commit: bool = False,
     storage_options: Mapping[str, str] | None = None,
     unsafe_single_writer: bool = False,
+    catalog: CatalogClient | None = None,
 ) -> WriteMetrics:
     """Write rows into a table, and create it with the rows' schema where there is none.
 
@@ -90,8 +92,8 @@ async def write_table(
     `partition_by` and `properties` are for a new table; naming other partition columns than an
     existing table has is an error, unless the schema is overwritten. `txn` is an application's id
     and its version: where the table shows that the application has got there before, nothing is
-    written. `storage_options` and `unsafe_single_writer`, which are as in `open_table`, are for a
-    table given by its address.
+    written. `storage_options`, `unsafe_single_writer` and `catalog`, which are as in `open_table`,
+    are for a table given by its address.
 
     With the `schema_mode` ``merge`` the table takes in columns, and fields of structs, that only
     the data has, behind its own; and where `delta.enableTypeWidening` is set, a column becomes as
@@ -136,12 +138,14 @@ async def write_table(
         group_commit,
     )
     if isinstance(table, Table):
-        if unsafe_single_writer:
+        if unsafe_single_writer or catalog is not None:
             raise InvalidOptionError(
-                "unsafe_single_writer goes to open_table, where a table is open"
+                "unsafe_single_writer and catalog go to open_table, where a table is open"
             )
         return await _write(table, data, request)
-    opening = open_table(table, storage_options, unsafe_single_writer=unsafe_single_writer)
+    opening = open_table(
+        table, storage_options, unsafe_single_writer=unsafe_single_writer, catalog=catalog
+    )
     async with opening as opened:
         return await _write(opened, data, request)
 
@@ -253,8 +257,10 @@ async def _into_new(table: Table, data: Data, request: _Request) -> WriteMetrics
             parameters=request.kind.parameters | {"partitionBy": list(request.partition_by or ())},
             user_metadata=request.user_metadata,
         )
+        configuration = table_configuration(staged)
+        coordinator_of(table.store, configuration)
         spec = WriteSpec.of(
-            table_configuration(staged), files=request.data_files, where=request.kind.replace_where
+            configuration, files=request.data_files, where=request.kind.replace_where
         )
         files = await write_data_files(table.store, spec, batches)
     if request.txn is not None:

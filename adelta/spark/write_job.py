@@ -115,7 +115,9 @@ async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: 
             spec = WriteSpec.of(
                 table_configuration(first), files=options.data_files, where=kind.replace_where
             )
+            coordinator_of(table.store, table_configuration(first))
             return replace(nothing, spec=spec, first=first)
+        coordinator_of(table.store, TableConfiguration(state.protocol, state.metadata))
         if options.if_exists == "error":
             raise TableAlreadyExistsError(
                 f"there is a Delta table at {table.uri} already; choose the mode 'append', "

@@ -5,10 +5,15 @@ from __future__ import annotations
 
 from adelta import (
     BloomFilter,
+    CatalogClient,
     ColumnOptions,
     Commit,
+    CommitResponse,
     DataFileOptions,
     Position,
+    ProposedCommit,
+    RatifiedCommit,
+    RatifiedCommits,
     WriterOptions,
     identity_column,
 )
@@ -43,10 +48,15 @@ from adelta.sync.transaction import Transaction
 
 __all__ = [
     "BloomFilter",
+    "CatalogClient",
     "ColumnOptions",
     "Commit",
+    "CommitResponse",
     "DataFileOptions",
     "Position",
+    "ProposedCommit",
+    "RatifiedCommit",
+    "RatifiedCommits",
     "Scan",
     "Snapshot",
     "Table",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from adelta.commit.catalog import CatalogClient
     from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.schema.types import DataType, StructType
     from adelta.operations.alter import AlterMetrics
@@ -236,6 +237,7 @@ def checkpoint(table: Table) -> CheckpointMetrics:
     Raises:
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
+        InvalidOptionError: the table is managed by a catalog, and was opened without its client.
         InvalidTableError: the log is damaged.
         StorageError: the store refused or failed.
     """
@@ -255,7 +257,9 @@ def cleanup_log(
     others did meanwhile: make it longer than any transaction takes. An hour is kept in any case.
 
     Raises:
-        InvalidOptionError: `retention` is negative.
+        InvalidOptionError: `retention` is negative; or the table is managed by a catalog, and was
+            opened without its client.
+        InvalidUseError: the table's catalog does not permit it.
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
         InvalidTableError: the log is damaged.
@@ -306,7 +310,8 @@ def compact_log(
     property.
 
     Raises:
-        InvalidOptionError: the range is empty, or ends after the latest version.
+        InvalidOptionError: the range is empty, or ends after the latest version; or the table is
+            managed by a catalog, and was opened without its client.
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
         MissingCommitError: a commit of the range has been cleaned up.
@@ -330,6 +335,7 @@ def create_table(
     mode: Literal["error", "ignore"] = "error",
     storage_options: Mapping[str, str] | None = None,
     unsafe_single_writer: bool = False,
+    catalog: CatalogClient | None = None,
 ) -> Table:
     """Create an empty table at `uri`, and open it.
 
@@ -337,7 +343,11 @@ def create_table(
     number rows are made by `identity_column`. `cluster_by` names up to four columns by which
     whoever optimises the table keeps rows together; a table is partitioned or clustered, not both.
     Where there is a table already, ``error`` raises, and ``ignore`` opens that table as it is.
-    `unsafe_single_writer` is as in `open_table`.
+    `unsafe_single_writer` and `catalog` are as in `open_table`.
+
+    A table that a catalog is to manage is created at the place that the catalog has given it, with
+    its client and the property ``delta.feature.catalogManaged=supported`` (and those that the
+    catalog asks for), and registered with the catalog afterwards.
 
     Raises:
         TableAlreadyExistsError: there is a table, and the mode is ``error``.
@@ -346,7 +356,8 @@ def create_table(
         InvalidUseError: the table asks for no statistics of a column that is to cluster it.
         UnsupportedFeatureError: the table would need a feature that adelta does not have.
         InvalidOptionError: there is no such mode, the address or an option is not allowed, or the
-            store cannot exclude other writers.
+            store cannot exclude other writers; or a catalog is to manage the table, and there is no
+            client for it, or the reverse.
         StorageError: the store refused or failed.
     """
     return Table._wrap(
@@ -362,6 +373,7 @@ def create_table(
             mode=mode,
             storage_options=storage_options,
             unsafe_single_writer=unsafe_single_writer,
+            catalog=catalog,
         )
     )
 
@@ -708,6 +720,7 @@ def write_table(
     group_commit: bool = False,
     storage_options: Mapping[str, str] | None = None,
     unsafe_single_writer: bool = False,
+    catalog: CatalogClient | None = None,
 ) -> WriteMetrics:
     """Write rows into a table, and create it with the rows' schema where there is none.
 
@@ -718,8 +731,8 @@ def write_table(
     `partition_by` and `properties` are for a new table; naming other partition columns than an
     existing table has is an error, unless the schema is overwritten. `txn` is an application's id
     and its version: where the table shows that the application has got there before, nothing is
-    written. `storage_options` and `unsafe_single_writer`, which are as in `open_table`, are for a
-    table given by its address.
+    written. `storage_options`, `unsafe_single_writer` and `catalog`, which are as in `open_table`,
+    are for a table given by its address.
 
     With the `schema_mode` ``merge`` the table takes in columns, and fields of structs, that only
     the data has, behind its own; and where `delta.enableTypeWidening` is set, a column becomes as
@@ -768,4 +781,5 @@ def write_table(
         group_commit=group_commit,
         storage_options=storage_options,
         unsafe_single_writer=unsafe_single_writer,
+        catalog=catalog,
     )

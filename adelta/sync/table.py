@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import ClassVar
 
+    from adelta.commit.catalog import CatalogClient
     from adelta.write.spec import DataFileOptions
 
 __all__ = ["Table", "open_table"]
@@ -27,7 +28,8 @@ __all__ = ["Table", "open_table"]
 class Table(Handle[_AsyncTable]):
     """A Delta table. Handles are cheap, belong to one process, and may be shared by its threads.
 
-    A pickled handle is its address and options: it opens anew where it is unpickled.
+    A pickled handle is its address, options and catalog's client: it opens anew where it is
+    unpickled.
     """
 
     __slots__ = ()
@@ -55,8 +57,10 @@ class Table(Handle[_AsyncTable]):
             TableNotFoundError: there is no table.
             VersionNotFoundError: the version does not exist, or is no longer kept.
             TimestampOutOfRangeError: the time is outside the history that is kept.
+            InvalidOptionError: the handle has a catalog's client, and no catalog manages the table.
             UnsupportedFeatureError: reading the table needs a feature that adelta lacks.
             InvalidTableError: the log is damaged.
+            StorageError: the store, or the table's catalog, refused or failed.
         """
         live = _portal.call(self._async().snapshot, version=version, timestamp=timestamp)
         return Snapshot._wrap(live, self, Recipe.of("snapshot", version=live.version))
@@ -124,17 +128,25 @@ def open_table(
     storage_options: Mapping[str, str] | None = None,
     *,
     unsafe_single_writer: bool = False,
+    catalog: CatalogClient | None = None,
 ) -> Table:
     """A handle on the table at `uri`, a local path or a URI. No I/O until first used.
 
     Use it as a context manager, or call `close`. `storage_options` bear delta-rs's names;
     some of them choose how writers exclude each other. `unsafe_single_writer` lets the table be
     written to in a store that cannot exclude writers: it is for tables that have one writer alone,
-    and the commits of a second one may be lost.
+    and the commits of a second one may be lost. `catalog` is a catalog's client for this table,
+    without which a table that a catalog manages cannot be written, and not be read in full.
 
     Raises:
         InvalidOptionError: the scheme is unknown, or an option has a value that is not allowed.
     """
     return Table._wrap(
-        _portal.run(_open_table, uri, storage_options, unsafe_single_writer=unsafe_single_writer)
+        _portal.run(
+            _open_table,
+            uri,
+            storage_options,
+            unsafe_single_writer=unsafe_single_writer,
+            catalog=catalog,
+        )
     )

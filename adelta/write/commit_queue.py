@@ -181,15 +181,17 @@ _queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queues] = WeakKeyDictiona
 class QueueOfTable:
     """Finds the queue of a table in the event loop that is running, and keeps it.
 
-    Handles with the same address and the same options have one queue. The queue of a store that
-    was opened elsewhere is that store's alone.
+    Handles with the same address, the same options and the same catalog's client have one queue.
+    The queue of a store that was opened elsewhere is that store's alone.
     """
 
-    def __init__(self, store: ObjectStore, options: Mapping[str, str] | None) -> None:
+    def __init__(
+        self, store: ObjectStore, options: Mapping[str, str] | None, catalog: object | None = None
+    ) -> None:
         self._store = store
         self._key: Hashable = id(store)
         if options is not None:
-            self._key = (store.uri, tuple(sorted(options.items())))
+            self._key = (store.uri, tuple(sorted(options.items())), id(catalog))
         self._queue: CommitQueue | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 

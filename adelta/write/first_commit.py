@@ -36,7 +36,8 @@ async def commit_new_table(
     Raises:
         TableAlreadyExistsError: another writer has created the table.
         CommitOutcomeUnknownError: the commit may or may not have happened.
-        InvalidOptionError: the store cannot exclude other writers.
+        InvalidOptionError: the store cannot exclude other writers, or a catalog is to manage the
+            table and the store has no client for it, or the reverse.
         StorageError: the store refused; certainly nothing was committed.
     """
     if staged.protocol is None or staged.metadata is None:
@@ -54,7 +55,7 @@ async def commit_new_table(
         in_commit_timestamp_ms=now if configuration.in_commit_timestamps_enabled else None,
     )
     data = await in_thread(lambda: encode_commit(assemble(placed, info)))
-    claim = coordinator_of(store).commit(0, data, staged.transaction_id)
+    claim = coordinator_of(store, configuration).commit(0, data, staged.transaction_id)
     outcome = await to_the_end(claim)  # torn, it would have an unknown outcome
     if isinstance(outcome, Unknown):
         raise unknown_outcome(store.uri, outcome.version, staged.transaction_id, outcome.cause)

@@ -1,8 +1,9 @@
 """What follows a commit: upkeep of the log, which never looks like a failure of the commit.
 
-In this order: the version's checksum, a checkpoint where one is due, the clean-up that belongs to
-it, and a log compaction where the table asks for them. Each is of use without the others, so a
-failure of one does not keep the next from being tried.
+In this order: the version is published, where a catalog has ratified it; its checksum, a checkpoint
+where one is due, the clean-up that belongs to it, and a log compaction where the table asks for
+them. Each is of use without the others, so a failure of one does not keep the next from being
+tried; but of a version that is not published there is neither a checkpoint nor a compaction.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
+from adelta.commit.choose import permits_maintenance, publish
+from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.checkpoint_writer import checkpoint_if_due
 from adelta.log.checksum_writer import write_checksum
 from adelta.log.cleanup import clean_expired
@@ -29,7 +32,10 @@ _log = logging.getLogger("adelta.transaction")
 
 async def after_commit(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
     """Do what is due after the commit that made `state`; failures are logged as warnings."""
+    published = await _attempt(state, "publication", lambda: _published(state))
     await _attempt(state, "checksum", lambda: write_checksum(state))
+    if not published:
+        return
     if await _attempt(state, "checkpoint", lambda: checkpoint_if_due(state, clock)):
         await after_checkpoint(state, clock)
     await _attempt(state, "log compaction", lambda: compact_if_due(state))
@@ -38,7 +44,13 @@ async def after_commit(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
 async def after_checkpoint(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
     """Do what a checkpoint of `state` makes possible; failures are logged as warnings."""
     await _attempt(state, "checksum", lambda: write_checksum(state))  # now its files are counted
-    await _attempt(state, "clean-up", lambda: clean_expired(state, clock.now_ms()))
+    if permits_maintenance(state.store, TableConfiguration(state.protocol, state.metadata)):
+        await _attempt(state, "clean-up", lambda: clean_expired(state, clock.now_ms()))
+
+
+async def _published(state: LogState) -> bool:
+    await publish(state.store, TableConfiguration(state.protocol, state.metadata))
+    return True
 
 
 async def _attempt(state: LogState, what: str, work: Callable[[], Awaitable[object]]) -> bool:

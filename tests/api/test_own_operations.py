@@ -12,6 +12,7 @@ from adelta.errors import (
     ConcurrentDeleteDeleteError,
     ConcurrentDeleteReadError,
     InvalidUseError,
+    ProtocolChangedError,
     UnsupportedFeatureError,
 )
 from adelta.kernel.actions.protocol import Protocol
@@ -138,13 +139,29 @@ async def test_a_file_that_is_placed_again_does_not_undo_its_removal() -> None:
 
 
 async def test_a_table_that_came_to_need_what_adelta_lacks_is_not_written() -> None:
-    """A feature that every commit may follow is not one that every writer may write."""
+    """A change that a commit may follow does not make a table one that adelta may write."""
     mine, other = await two_handles()
     tx = await begun(mine)
-    await tx.append(rows(4))
+    tx.set_transaction("a", 1)
     builder = TableBuilder(other.store)
     builder.version = 3
-    features = ("appendOnly", "catalogManaged", "invariants")
-    await builder.commit(Protocol(3, 7, ("catalogManaged",), features))
-    with pytest.raises(UnsupportedFeatureError, match="catalogManaged"):
+    await builder.commit(Protocol(1, 7, None, ("appendOnly", "fromTheFuture", "invariants")))
+    with pytest.raises(UnsupportedFeatureError, match="fromTheFuture"):
         await end(tx)
+
+
+async def test_a_table_that_came_to_be_managed_by_a_catalog_is_not_written_without_it() -> None:
+    """B13-08: though nothing in the commit depends on the protocol."""
+    for stage in ("append", "application"):
+        mine, other = await two_handles()
+        tx = await begun(mine)
+        if stage == "append":
+            await tx.append(rows(4))
+        else:
+            tx.set_transaction("a", 1)
+        builder = TableBuilder(other.store)
+        builder.version = 3
+        features = ("appendOnly", "catalogManaged", "invariants")
+        await builder.commit(Protocol(3, 7, ("catalogManaged",), features))
+        with pytest.raises(ProtocolChangedError, match="who decides"):
+            await end(tx)

@@ -31,6 +31,20 @@ def make(root: Path, part: str, text: str, *names: str) -> dict[Path, str]:
     return generate("one", root, ())
 
 
+def test_an_async_port_is_handed_over_as_it_is(tmp_path: Path) -> None:
+    """The user's object is the same in both faces: the engine waits for it on its own loop."""
+    text = (
+        "from typing import Protocol\n"
+        "class Port(Protocol):\n    async def g(self) -> int: ...\n"
+        "class Mine(Port):\n    async def g(self) -> int: ...\n"
+        "async def f(x: Port | None = None) -> int: ...\n"
+    )
+    files = make(tmp_path, "table", text, "f", "Port", "Mine")
+    made = next(body for path, body in files.items() if path.name == "table.py")
+    assert "def f(x: Port | None = None) -> int:" in made
+    assert "class" not in made
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

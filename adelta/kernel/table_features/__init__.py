@@ -34,6 +34,7 @@ from adelta.kernel.table_features._upgrade import (
 )
 from adelta.kernel.table_features.allow_column_defaults import ALLOW_COLUMN_DEFAULTS
 from adelta.kernel.table_features.append_only import APPEND_ONLY
+from adelta.kernel.table_features.catalog_managed import CATALOG_MANAGED
 from adelta.kernel.table_features.change_data_feed import (
     CHANGE_DATA_DIRECTORY,
     CHANGE_DATA_FEED,
@@ -97,6 +98,7 @@ from adelta.kernel.table_features.v2_checkpoint import V2_CHECKPOINT
 __all__ = [
     "ALLOW_COLUMN_DEFAULTS",
     "APPEND_ONLY",
+    "CATALOG_MANAGED",
     "CHANGE_DATA_DIRECTORY",
     "CHANGE_DATA_FEED",
     "CHANGE_TYPE",

@@ -9,6 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.kernel.table_features._registry import FEATURES, is_supported
+from adelta.kernel.table_features.catalog_managed import (
+    CATALOG_MANAGED,
+    with_catalog_properties,
+)
 from adelta.kernel.table_features.column_mapping import with_mapped_columns
 from adelta.kernel.table_features.iceberg_compat import (
     ICEBERG_COMPAT_V2,
@@ -39,6 +43,8 @@ def completed_metadata(
     """
     if before is None:
         after = with_iceberg_properties(after)
+        if is_supported(CATALOG_MANAGED, protocol):
+            after = with_catalog_properties(after)
     nested = ICEBERG_COMPAT_V2.active(TableState(protocol, after))
     after = with_mapped_columns(before, after, unique, nested=nested)
     if is_supported(ROW_TRACKING, protocol):

@@ -1,23 +1,61 @@
 """`catalogManaged`: a catalog decides on commits (PROTOCOL.md, "Catalog-managed tables").
 
-Such a table is read as far as its published log goes. A commit file in the log proves that the
-catalog has ratified the version; commits that are ratified and not published yet, be they staged
-files or kept by the catalog itself, are known to the catalog alone and not looked at. So the latest
-version here may be older than the catalog's, and is never one that does not count. Writing needs
-the catalog, and is refused.
+A commit file in the log proves that the catalog has ratified the version. Commits that are ratified
+and not published yet, be they staged files or kept by the catalog itself, are known to the catalog
+alone: a table that is opened without its catalog is read as far as its published log goes, which is
+a version that counts, though perhaps not the latest, and is never written. With the catalog's
+client (`adelta.commit.catalog`) it is read in full and written.
+
+A table is managed by a catalog from its first version on, and always has in-commit timestamps: the
+time at which a commit is published says nothing of when it was made.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from adelta.errors import InvalidPropertyError
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
-from adelta.kernel.table_features.in_commit_timestamp import IN_COMMIT_TIMESTAMP
+from adelta.kernel.table_features._removal import with_properties
+from adelta.kernel.table_features.in_commit_timestamp import (
+    IN_COMMIT_TIMESTAMP,
+    IN_COMMIT_TIMESTAMPS_ENABLED,
+)
 from adelta.kernel.table_features.vacuum_protocol_check import VACUUM_PROTOCOL_CHECK
 
-__all__ = ["CATALOG_MANAGED"]
+if TYPE_CHECKING:
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.table_state import TableState
+
+__all__ = ["CATALOG_MANAGED", "with_catalog_properties"]
+
+_NAME = "catalogManaged"
+
+
+def with_catalog_properties(metadata: Metadata) -> Metadata:
+    """The metadata of a new table that a catalog is to manage: with in-commit timestamps."""
+    if IN_COMMIT_TIMESTAMPS_ENABLED.key in metadata.configuration:
+        return metadata
+    return with_properties(metadata, {IN_COMMIT_TIMESTAMPS_ENABLED.key: "true"})
+
+
+def _check(before: TableState | None, after: TableState) -> None:
+    if before is not None and _NAME not in (before.protocol.writer_features or ()):
+        raise InvalidPropertyError(
+            f"a table that exists cannot come to be managed by a catalog: {_NAME} is for new "
+            "tables; create one with the property delta.feature.catalogManaged, and copy the rows"
+        )
+    if not IN_COMMIT_TIMESTAMPS_ENABLED.read(after.configuration):
+        raise InvalidPropertyError(
+            f"a table that a catalog manages has in-commit timestamps: "
+            f"{IN_COMMIT_TIMESTAMPS_ENABLED.key} has to be true"
+        )
+
 
 CATALOG_MANAGED = TableFeature(
-    name="catalogManaged",
+    name=_NAME,
     kind=FeatureKind.READER_WRITER,
     requires=(IN_COMMIT_TIMESTAMP, VACUUM_PROTOCOL_CHECK),
-    rebasable=True,
+    can_write=True,
+    check=_check,
 )

@@ -31,7 +31,12 @@ from adelta.errors import (
 )
 from adelta.kernel.file_set import canonical_paths
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.table_features import ROW_TRACKING_BACKFILL, ROW_TRACKING_DOMAIN
+from adelta.kernel.table_features import (
+    CATALOG_MANAGED,
+    ROW_TRACKING_BACKFILL,
+    ROW_TRACKING_DOMAIN,
+    is_supported,
+)
 from adelta.kernel.table_state import TableState
 from adelta.kernel.transaction.metadata_change import metadata_may_change, protocol_may_change
 
@@ -122,6 +127,8 @@ def _check_protocol(staged: StagedChanges, now: TableState, winner: WinningCommi
         raise _conflict(
             ProtocolChangedError, winner, "set the table's protocol, as this one wants to"
         )
+    if is_supported(CATALOG_MANAGED, changed) != is_supported(CATALOG_MANAGED, now.protocol):
+        raise _conflict(ProtocolChangedError, winner, "changed who decides on the table's commits")
     if staged.depends_on_table and not protocol_may_change(now.protocol, changed):
         raise _conflict(ProtocolChangedError, winner, "changed the table's protocol")
     return replace(now, protocol=changed)

@@ -6,7 +6,9 @@ A public async class (a *facade*) or function may offer
 * ``async def`` that returns a value, a facade, a facade or None, or a list of facades;
 * methods and functions that return ``AsyncIterator[value]``;
 * ``async with`` on a facade, giving the facade itself, and ``async for`` over one;
-* arguments that are values, facades, or (for ``async def``) async iterators of values.
+* arguments that are values, facades, or (for ``async def``) async iterators of values;
+* arguments of an async port: a `Protocol`, or a class that says it is one by its bases. The user
+  hands over an object that the engine waits for on its own loop, the same in both faces.
 
 No callbacks, tasks or futures. Anything else is refused with file and line: the blocking face may
 be late, but not wrong.
@@ -109,7 +111,9 @@ class _Reader:
             (module.name, node.name): (module, node)
             for module in self._faced.values()
             for node in module.definitions.values()
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+            if isinstance(node, ast.ClassDef)
+            and not node.name.startswith("_")
+            and not self._is_port(module, node)
         }
         known = -1
         while known < len(self._classes):
@@ -163,7 +167,9 @@ class _Reader:
     def _refuse_unfaced(self, found: Resolved) -> None:
         node = found.node
         if isinstance(node, ast.AsyncFunctionDef) or (
-            isinstance(node, ast.ClassDef) and _waits(node)
+            isinstance(node, ast.ClassDef)
+            and _waits(node)
+            and not self._is_port(found.module, node)
         ):
             where = f"{found.module.name}, which is none of the modules that are faced"
             _refuse(found.module.place(node), f"{found.name} is async, and exported from {where}")
@@ -436,8 +442,24 @@ class _Reader:
             if self._is_facade(node) or isinstance(node, Fed):
                 site.refuse(f"has {text(annotation)}: a handle or an async iterator inside a type")
             found = self._package.resolve(node.module, node.id) if isinstance(node, Bound) else None
-            if found is not None and isinstance(found.node, ast.ClassDef) and _waits(found.node):
+            if found is None or not isinstance(found.node, ast.ClassDef):
+                continue
+            if _waits(found.node) and not self._is_port(found.module, found.node):
                 site.refuse(f"names {found.name}, which is async")
+
+    def _is_port(self, module: Module, node: ast.ClassDef) -> bool:
+        """Whether a class is a `Protocol`, or has one among its bases."""
+        for base in node.bases:
+            if last(base) == "Protocol":
+                return True
+            found = self._package.resolve(module, base.id) if isinstance(base, ast.Name) else None
+            if (
+                found is not None
+                and isinstance(found.node, ast.ClassDef)
+                and self._is_port(found.module, found.node)
+            ):
+                return True
+        return False
 
 
 def _waits(node: ast.ClassDef) -> bool:

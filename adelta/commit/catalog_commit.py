@@ -1,0 +1,273 @@
+"""Commits of a catalog-managed table: staged, ratified by the catalog, and published.
+
+The steps of a commit (PROTOCOL.md, "Commit Protocol"):
+
+1. the bytes are put into `_delta_log/_staged_commits`, under a name that is nobody else's, unless
+   the catalog takes them inline;
+2. the catalog is asked to ratify them: from then on the version is committed, and every reader who
+   asks the catalog sees it;
+3. the bytes are copied to where readers of other tables look for them. `recover` does that, in the
+   order of versions, for all commits that are known not to be there: also for those of writers that
+   came no further than step 2.
+
+Whoever dies or loses before step 2 has ended leaves a staged file that nobody looks at: none is
+deleted here, for only the catalog knows which of them count. Version 0 alone is put into the log by
+the store's put-if-absent: a catalog learns of a table when there is one.
+"""
+
+from __future__ import annotations
+
+import uuid
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import anyio
+import orjson
+
+from adelta.commit.catalog import CommitResponse, ProposedCommit, RatifiedCommit
+from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown
+from adelta.commit.filesystem import FilesystemCoordinator, is_by
+from adelta.errors import (
+    AdeltaError,
+    CommitOutcomeUnknownError,
+    InvalidTableError,
+    ObjectExistsError,
+    ObjectNotFoundError,
+    StorageError,
+)
+from adelta.kernel.log_path import STAGED_DIR, commit_path
+
+if TYPE_CHECKING:
+    from adelta.commit.catalog import CatalogClient
+    from adelta.commit.catalog_log import CatalogLog
+    from adelta.commit.filesystem import Create
+    from adelta.storage.object_store import ObjectStore
+
+__all__ = ["CatalogCoordinator"]
+
+_PROPOSALS = 3
+_KEPT = 8  # commits; the bytes of others are read again to publish them
+
+
+class CatalogCoordinator:
+    """Claims versions of the table in `store` through its catalog."""
+
+    def __init__(
+        self, store: ObjectStore, client: CatalogClient, log: CatalogLog, create: Create
+    ) -> None:
+        self._store = store
+        self._client = client
+        self._log = log
+        self._create = create
+        self._first = FilesystemCoordinator(store, create)
+        self._staged: dict[int, bytes] = {}  # what we have ratified and not published yet
+        self._publishing = anyio.Lock()
+
+    def __repr__(self) -> str:
+        return f"CatalogCoordinator({self._client!r})"
+
+    async def commit(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
+        """Stage the commit of `version` and have it ratified. It is published by `recover`.
+
+        Raises:
+            InvalidTableError: the commit has no in-commit timestamp, or the catalog is behind.
+            AdeltaError: store or catalog refused; certainly nothing was committed.
+        """
+        if version == 0:
+            outcome = await self._first.commit(0, data, transaction_id)
+            if isinstance(outcome, Committed):
+                self._log.note_created()
+            return outcome
+        proposed = await self._stage(version, data, transaction_id)
+        outcome = await self._ratify(proposed)
+        if isinstance(outcome, Committed):
+            self._staged[version] = data
+            while len(self._staged) > _KEPT:
+                del self._staged[min(self._staged)]
+            kept = RatifiedCommit(
+                version,
+                staged_file=proposed.staged_file,
+                content=data if proposed.staged_file is None else None,
+                size=len(data),
+                modified_ms=proposed.modified_ms,
+            )
+            if not self._log.note_ratified(kept):
+                with suppress(AdeltaError):  # others came before, of whom whoever reads will learn
+                    await self._log.ask()
+        return outcome
+
+    async def _stage(self, version: int, data: bytes, transaction_id: str) -> ProposedCommit:
+        proposed = ProposedCommit(
+            version,
+            data,
+            _in_commit_timestamp(data, self._store.uri),
+            transaction_id,
+            size=len(data),
+            published_version=self._log.published,
+        )
+        if self._client.takes_inline_commits:
+            return proposed
+        name = f"{version:020d}.{uuid.uuid4()}.json"
+        staged = await self._store.put(STAGED_DIR + name, data)
+        return ProposedCommit(
+            version,
+            data,
+            proposed.in_commit_timestamp,
+            transaction_id,
+            staged_file=name,
+            size=len(data),
+            modified_ms=staged.last_modified_ms,
+            published_version=proposed.published_version,
+        )
+
+    # ----------------------------------------------------------------------------- ratification
+
+    async def _ratify(self, proposed: ProposedCommit) -> CommitOutcome:
+        """Have a commit ratified. To propose it again is safe: it is ratified once at most.
+
+        Raises:
+            AdeltaError: the catalog refused; certainly nothing was ratified.
+        """
+        doubt: Exception | None = None
+        for _ in range(_PROPOSALS):
+            try:
+                response = await self._client.commit(proposed)
+            except CommitOutcomeUnknownError as error:
+                doubt = error
+            except AdeltaError as error:
+                if doubt is None:
+                    raise
+                doubt = error  # this proposal failed; an earlier one may not have
+            except Exception as error:  # whatever it is, it is no answer
+                doubt = error
+            else:
+                outcome = await self._answered(proposed, response, doubtful=doubt is not None)
+                if outcome is not None:
+                    return outcome
+                continue
+            try:
+                await self._log.ask()
+                outcome = await self._whose(proposed)
+            except AdeltaError as error:
+                return Unknown(proposed.version, error)
+            if outcome is not None:
+                return outcome
+        return Unknown(proposed.version, doubt or CommitOutcomeUnknownError())
+
+    async def _answered(
+        self, proposed: ProposedCommit, response: CommitResponse, *, doubtful: bool
+    ) -> CommitOutcome | None:
+        """What an answer of the catalog says; None where the catalog has to be asked again.
+
+        Raises:
+            InvalidTableError: the catalog is behind the version that the commit builds on.
+        """
+        if response.ratified:
+            return Committed(proposed.version, proposed.modified_ms)
+        if response.latest is not None:
+            self._log.learn(response.latest)
+        elif doubtful:
+            await self._log.ask()
+        if self._log.latest is not None and self._log.latest >= proposed.version:
+            return await self._whose(proposed) if doubtful else self._is_kept(proposed)
+        if response.latest is None:
+            return Lost(proposed.version)
+        if doubtful:
+            return None
+        raise InvalidTableError(
+            f"{self._store.uri}: its catalog refuses version {proposed.version}, and has ratified "
+            f"no more than version {response.latest.latest_version}; open the table again, and "
+            "look into the catalog where that does not help"
+        )
+
+    def _is_kept(self, proposed: ProposedCommit) -> CommitOutcome:
+        """Whose the version is, by what the catalog keeps: a conflict may be with ourselves."""
+        kept = self._log.commits.get(proposed.version)
+        if kept is not None and _is_ours(kept, proposed):
+            return Committed(proposed.version, proposed.modified_ms)
+        return Lost(proposed.version)
+
+    async def _whose(self, proposed: ProposedCommit) -> CommitOutcome | None:
+        """Whose the version is, by what the catalog has said last; None where it is nobody's.
+
+        Raises:
+            StorageError: it has been published, and cannot be read.
+        """
+        latest = self._log.latest
+        if latest is None or latest < proposed.version:
+            return None
+        if proposed.version in self._log.commits:
+            return self._is_kept(proposed)
+        try:
+            published = await self._store.get(commit_path(proposed.version))
+        except ObjectNotFoundError as error:
+            return Unknown(proposed.version, error)
+        if is_by(published, proposed.transaction_id):
+            return Committed(proposed.version, proposed.modified_ms)
+        return Lost(proposed.version)
+
+    # ------------------------------------------------------------------------------ publication
+
+    async def recover(self) -> bool:
+        """Publish, in order, what the catalog has ratified; whether there was anything to publish.
+
+        Raises:
+            StorageError: a commit could not be published, nor those after it.
+        """
+        async with self._publishing:
+            if self._staged and max(self._staged) > (self._log.latest or 0):
+                await self._log.ask()  # others came before ours, and may have to be published
+            waiting = self._log.unpublished()
+            for commit in waiting:
+                await self._publish(commit)
+            self._staged = {v: data for v, data in self._staged.items() if v > self._done}
+            return bool(waiting)
+
+    @property
+    def _done(self) -> int:
+        return -1 if self._log.published is None else self._log.published
+
+    async def _publish(self, commit: RatifiedCommit) -> None:
+        data = commit.content or self._staged.get(commit.version)
+        if data is None:
+            try:
+                data = await self._store.get(f"{STAGED_DIR}{commit.staged_file}")
+            except ObjectNotFoundError:  # published by another, or lost
+                await self._store.head(commit_path(commit.version))
+                self._log.note_published(commit.version)
+                return
+        try:
+            await self._create(commit_path(commit.version), data)
+        except ObjectExistsError:
+            pass  # another writer was there first, with the same bytes
+        except CommitOutcomeUnknownError as error:
+            raise StorageError(
+                f"{self._store.uri}: version {commit.version} is committed, but perhaps not "
+                f"published: {error}"
+            ) from error
+        self._log.note_published(commit.version)
+
+    async def aclose(self) -> None:
+        """There is nothing to give back: the client is the store's to close."""
+
+
+def _is_ours(kept: RatifiedCommit, proposed: ProposedCommit) -> bool:
+    if kept.staged_file is not None:
+        return kept.staged_file == proposed.staged_file
+    return is_by(kept.content or b"", proposed.transaction_id)
+
+
+def _in_commit_timestamp(data: bytes, uri: str) -> int:
+    """The in-commit timestamp of a commit, whose provenance comes first.
+
+    Raises:
+        InvalidTableError: it has none.
+    """
+    info = orjson.loads(data[: data.find(b"\n") + 1 or None]).get("commitInfo")
+    stamp = info.get("inCommitTimestamp") if isinstance(info, dict) else None
+    if not isinstance(stamp, int):
+        raise InvalidTableError(
+            f"{uri} is managed by a catalog, and its commits carry no in-commit timestamps, as "
+            "they must; set delta.enableInCommitTimestamps to true where the catalog allows it"
+        )
+    return stamp

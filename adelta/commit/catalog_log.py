@@ -1,0 +1,130 @@
+"""CatalogLog: what is known of the commits that a catalog has ratified.
+
+It only ever grows. Who needs to know more asks the catalog; those who ask at the same time share
+one request, and never one that was sent before they asked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
+
+from adelta.errors import AdeltaError, InvalidTableError, StorageError
+
+if TYPE_CHECKING:
+    from adelta.commit.catalog import CatalogClient, RatifiedCommit, RatifiedCommits
+
+__all__ = ["CatalogLog"]
+
+
+class _Question:
+    """A question to the catalog that is being asked."""
+
+    __slots__ = ("answered", "done")
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.answered = False
+
+
+class CatalogLog:
+    """The ratified commits of the table at `uri`.
+
+    Attributes:
+        latest: the latest version, None before the catalog has been asked.
+        published: every version up to it is known to be published.
+        commits: commits that the catalog keeps, by version.
+    """
+
+    def __init__(self, client: CatalogClient, uri: str) -> None:
+        self._client = client
+        self._uri = uri
+        self._unsent: _Question | None = None
+        self.latest: int | None = None
+        self.published: int | None = None
+        self.commits: dict[int, RatifiedCommit] = {}
+
+    async def ask(self, *, anew: bool = False) -> None:
+        """Learn of what has been ratified since; with `anew` also what has been published.
+
+        Raises:
+            TableNotFoundError: the catalog has no such table.
+            InvalidTableError: it contradicts itself.
+            StorageError: it refused or failed.
+        """
+        while self._unsent is not None:
+            question = self._unsent
+            await question.done.wait()
+            if question.answered:
+                return
+        question = self._unsent = _Question()
+        try:
+            try:
+                await anyio.lowlevel.checkpoint()  # whoever asks at the same time joins
+            finally:
+                self._unsent = None
+            start = None if self.latest is None else self.latest + 1
+            if anew and start is not None:
+                start = min(self.commits, default=start)
+            self.learn(await self._told(start), start)
+            question.answered = True
+        finally:
+            question.done.set()
+
+    async def _told(self, start: int | None) -> RatifiedCommits:
+        try:
+            return await self._client.get_ratified_commits(start)
+        except AdeltaError:
+            raise
+        except Exception as error:
+            raise StorageError(f"{self._uri}: its catalog failed: {error!r}") from error
+
+    def learn(self, told: RatifiedCommits, start: int | None = None) -> None:
+        """Take in an answer about the commits from `start` on, all by default.
+
+        Raises:
+            InvalidTableError: the last commits are not told of.
+        """
+        commits = told.commits
+        if commits and commits[-1].version != told.latest_version:
+            raise InvalidTableError(
+                f"{self._uri}: its catalog tells of commits up to {commits[-1].version}, and that "
+                f"the latest version is {told.latest_version}; the commits between are missing"
+            )
+        first = commits[0].version if commits else told.latest_version + 1
+        if start is None or first > start:  # what the catalog no longer keeps is published
+            self._forget_below(first)
+        for commit in commits:
+            self.commits[commit.version] = commit
+        if self.latest is None or told.latest_version > self.latest:
+            self.latest = told.latest_version
+
+    def note_ratified(self, commit: RatifiedCommit) -> bool:
+        """Take in a commit of our own; False where others before it are not known."""
+        if self.latest is None or self.latest < commit.version - 1:
+            return False
+        self.commits[commit.version] = commit
+        self.latest = max(self.latest, commit.version)
+        return True
+
+    def note_created(self) -> None:
+        """Take in that version 0 has been published."""
+        self.latest = self.latest or 0
+        self._forget_below(1)
+
+    def note_published(self, version: int) -> None:
+        """Take in that `version` and all before it are published."""
+        self._forget_below(version + 1)
+
+    def _forget_below(self, version: int) -> None:
+        if version == 0 or (self.published is not None and version <= self.published + 1):
+            return
+        self.published = version - 1
+        self.commits = {v: commit for v, commit in self.commits.items() if v >= version}
+
+    def unpublished(self) -> list[RatifiedCommit]:
+        """The commits that are not known to be published, in order."""
+        done = -1 if self.published is None else self.published
+        return [self.commits[version] for version in sorted(self.commits) if version > done]

@@ -1,0 +1,185 @@
+"""CatalogStore: the store of a catalog-managed table, in which the log is as the catalog has it.
+
+The catalog is asked first, and the store for the rest (PROTOCOL.md, "Reading Catalog-managed
+Tables"). A commit that the catalog keeps, staged or inline, is found under the name that it will be
+published by, also where it has been published already; and of versions after the catalog's latest
+there is nothing to be found, whatever lies in the folder.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from adelta._concurrency import map_concurrent
+from adelta.commit.catalog_commit import CatalogCoordinator
+from adelta.commit.catalog_log import CatalogLog
+from adelta.commit.coordinated_store import CoordinatedStore
+from adelta.errors import ObjectNotFoundError
+from adelta.kernel.log_path import LOG_DIR, STAGED_DIR, LogFileKind, commit_path, parse_log_path
+from adelta.storage.object_store import LocalFiles, ObjectMeta
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from adelta.commit.catalog import CatalogClient, RatifiedCommit
+    from adelta.commit.filesystem import Create
+    from adelta.storage.object_store import ObjectStore
+
+__all__ = ["CatalogStore", "catalog_store"]
+
+R = TypeVar("R")
+
+
+class CatalogStore(CoordinatedStore):
+    """The store `inner` of a table that a catalog manages, seen through the catalog's `client`.
+
+    `create` is put-if-absent on `inner`, or the best that there is.
+    """
+
+    def __init__(
+        self, inner: ObjectStore, client: CatalogClient, create: Create, *, conditional_put: bool
+    ) -> None:
+        self.client = client
+        self._log = CatalogLog(client, inner.uri)
+        coordinator = CatalogCoordinator(inner, client, self._log, create)
+        super().__init__(inner, coordinator, conditional_put=conditional_put)
+
+    async def get(self, path: str) -> bytes:
+        """The whole object. Raises: ObjectNotFoundError."""
+        return await self._read(path, self.inner.get, lambda commit: commit.content or b"")
+
+    async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
+        """The whole object and what the store says of it. Raises: ObjectNotFoundError."""
+        data, meta = await self._read(path, self.inner.get_with_meta, _content_with_meta)
+        return data, replace(meta, path=path)
+
+    async def get_many(self, paths: Sequence[str]) -> list[bytes]:
+        """Whole objects, in the order asked. Raises: ObjectNotFoundError."""
+        if all(_version_of(path) is None for path in paths):
+            return await self.inner.get_many(paths)
+        return await map_concurrent(self.get, paths, limit=self.concurrency)
+
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
+        """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
+        return await self._read(
+            path,
+            lambda at: self.inner.get_range(at, start, end),
+            lambda commit: (commit.content or b"")[start:end],
+        )
+
+    async def head(self, path: str) -> ObjectMeta:
+        """What the store says of the object. Raises: ObjectNotFoundError."""
+        return replace(await self._read(path, self.inner.head, _meta), path=path)
+
+    async def _read(
+        self,
+        path: str,
+        stored: Callable[[str], Awaitable[R]],
+        inline: Callable[[RatifiedCommit], R],
+    ) -> R:
+        """What `stored` reads, given where it is; or `inline` of a commit that the catalog holds.
+
+        Raises:
+            ObjectNotFoundError: there is nothing at `path`, or it is a commit that does not count.
+        """
+        version = _version_of(path)
+        if version is None:
+            return await stored(path)
+        if self._log.latest is None or version > self._log.latest:
+            await self._log.ask()
+        if self._log.latest is None or version > self._log.latest:
+            raise ObjectNotFoundError(
+                f"{self.uri}: its catalog has ratified the versions up to {self._log.latest}"
+            )
+        kept = self._log.commits.get(version)
+        if kept is None:
+            return await stored(path)
+        if kept.staged_file is None:
+            return inline(kept)
+        try:
+            return await stored(STAGED_DIR + kept.staged_file)
+        except ObjectNotFoundError:  # somebody has published it meanwhile, and cleaned up
+            return await stored(path)
+
+    async def list(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncIterator[list[ObjectMeta]]:
+        """Pages of the objects whose path starts with `prefix`, in order."""
+        counts = prefix == LOG_DIR
+        if counts:
+            await self._log.ask(anew=True)
+        latest = -1 if self._log.latest is None else self._log.latest
+        ratified = self._ratified(start_after or "") if counts else iter(())
+        following = next(ratified, None)
+        pages = self.inner.list(prefix, start_after=start_after, recursive=recursive)
+        try:
+            async for page in pages:
+                found: list[ObjectMeta] = []
+                for meta in page:
+                    while following is not None and following.path < meta.path:
+                        found.append(following)
+                        following = next(ratified, None)
+                    if following is not None and following.path == meta.path:
+                        found.append(following)
+                        following = next(ratified, None)
+                    elif not counts or not _is_after(meta.path, latest):
+                        found.append(meta)
+                if found:
+                    yield found
+        finally:
+            await pages.aclose()  # type: ignore[attr-defined]  # adapters' listings are generators
+        if following is not None:
+            yield [following, *ratified]
+
+    def _ratified(self, start_after: str) -> Iterator[ObjectMeta]:
+        """The commits that the catalog keeps, as if they were published, in order."""
+        metas = [_meta(self._log.commits[version]) for version in sorted(self._log.commits)]
+        return iter([meta for meta in metas if meta.path > start_after])
+
+    async def aclose(self) -> None:
+        """Give back connections. Calling it again does nothing."""
+        await super().aclose()
+        await self.client.aclose()
+
+
+class _OnLocalDisk(CatalogStore):
+    """A `CatalogStore` whose objects are files of this machine."""
+
+    def file_to_read(
+        self, path: str, ranges: Sequence[tuple[int, int]] = ()
+    ) -> AbstractContextManager[bytes]:
+        """The name of the object's file, for a worker thread. Raises: ObjectNotFoundError."""
+        assert isinstance(self.inner, LocalFiles)
+        return self.inner.file_to_read(path, ranges)
+
+
+def catalog_store(
+    inner: ObjectStore, client: CatalogClient, create: Create, *, conditional_put: bool = True
+) -> CatalogStore:
+    """The store of a table that the catalog of `client` manages."""
+    kind = _OnLocalDisk if isinstance(inner, LocalFiles) else CatalogStore
+    return kind(inner, client, create, conditional_put=conditional_put)
+
+
+def _version_of(path: str) -> int | None:
+    """The version of the commit that `path` is published as; None where it is something else."""
+    parsed = parse_log_path(path)
+    if parsed is None or parsed.kind is not LogFileKind.COMMIT:
+        return None
+    return parsed.version
+
+
+def _is_after(path: str, latest: int) -> bool:
+    parsed = parse_log_path(path)
+    return parsed is not None and parsed.version > latest
+
+
+def _meta(commit: RatifiedCommit) -> ObjectMeta:
+    size = commit.size if commit.content is None else len(commit.content)
+    return ObjectMeta(commit_path(commit.version), size, commit.modified_ms)
+
+
+def _content_with_meta(commit: RatifiedCommit) -> tuple[bytes, ObjectMeta]:
+    return commit.content or b"", _meta(commit)
