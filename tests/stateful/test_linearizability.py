@@ -25,6 +25,7 @@ from adelta.storage.memory import MemoryStore
 from adelta.table import Table, open_table
 from tests.storage.faulty_proxy import Fate, FaultyProxy
 from tests.support.builders import TableBuilder
+from tests.support.catalogs import open_managed
 from tests.support.linearizability import History, violations
 from tests.support.workload import SCHEMA, Model, Operation, OverwritingStore, perform
 
@@ -61,7 +62,7 @@ async def run(uri: str, commits: int, options: Mapping[str, str], *flags: str) -
 
 
 async def check(uri: str, options: Mapping[str, str], history: History, commits: int) -> None:
-    async with open_table(uri, options) as table:
+    async with open_managed(uri, options) as table:
         assert await violations(table, history) == []
         version = (await table.snapshot()).version
     unknown = sum(each["outcome"] == "unknown" for each in history.operations)

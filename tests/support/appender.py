@@ -2,7 +2,8 @@
 
     python -m tests.support.appender URI NAME COMMITS [KEY=VALUE ...]
 
-Row i of the process NAME is ``(NAME, i)``. The storage options follow. It prints the seconds that
+Row i of the process NAME is ``(NAME, i)``. The storage options follow, among which
+``test_catalog=DATABASE`` is for a table that a catalog manages. It prints the seconds that
 each of its commits took.
 """
 
@@ -21,8 +22,8 @@ import anyio
 import pyarrow as pa
 
 from adelta._concurrency import map_concurrent
-from adelta.operations import create_table, write_table
-from adelta.table import open_table
+from adelta.operations import write_table
+from tests.support.catalogs import create_managed, open_managed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,7 +55,7 @@ async def race(
 ) -> RaceResult:
     """Let `writers` processes append `commits` commits each to a new table at `uri`."""
     options = dict(options or {})
-    await (await create_table(uri, SCHEMA, storage_options=options)).aclose()
+    await create_managed(uri, SCHEMA, options)
     names = [f"w{number}" for number in range(writers)]
     pairs = [f"{key}={value}" for key, value in options.items()]
 
@@ -71,7 +72,7 @@ async def race(
     begun = time.monotonic()
     times = sorted(each for one in await map_concurrent(run, names, limit=writers) for each in one)
     seconds = time.monotonic() - begun
-    async with open_table(uri, options) as table:
+    async with open_managed(uri, options) as table:
         snapshot = await table.snapshot()
         rows = (await snapshot.scan().to_arrow()).to_pylist()
         return RaceResult(
@@ -83,7 +84,7 @@ async def race(
 
 
 async def _append(uri: str, name: str, commits: int, options: Mapping[str, str]) -> None:
-    async with open_table(uri, options) as table:
+    async with open_managed(uri, options) as table:
         await table.snapshot()
         for number in range(commits):
             row = pa.table({"writer": [name], "number": [number]}, schema=SCHEMA)

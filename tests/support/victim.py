@@ -17,23 +17,26 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
+from adelta.commit.catalog_store import catalog_store
 from adelta.operations import checkpoint, cleanup_log, delete, write_table
 from adelta.storage.resolve import open_store
 from adelta.table import Table
+from tests.support.catalogs import CATALOG_OPTION, SqliteCatalog
 from tests.support.clock import ManualClock
-from tests.support.stores import WrappedStore
+from tests.support.stores import Request, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
+    from adelta.commit.catalog import CommitResponse, ProposedCommit, RatifiedCommits
     from adelta.storage.object_store import ObjectStore
-    from tests.support.stores import Request
 
 __all__ = ["SCHEMA", "Death", "Victims", "rows", "victims"]
 
@@ -87,6 +90,7 @@ async def _clean_up(table: Table) -> None:
 
 _OPERATIONS: Mapping[str, Callable[[Table], Awaitable[None]]] = {
     "append": _append,
+    "append inline": _append,
     "overwrite": _overwrite,
     "delete": _delete,
     "checkpoint": _checkpoint,
@@ -131,11 +135,34 @@ def _watch_calls(folder: str, number: int) -> None:
     sys.addaudithook(hook)
 
 
+class DeadlyCatalog(SqliteCatalog):
+    """A catalog at one of whose requests the process dies, counted among those of the store."""
+
+    store: DeadlyStore
+
+    async def get_ratified_commits(
+        self, start_version: int | None = None, end_version: int | None = None
+    ) -> RatifiedCommits:
+        ask = partial(super().get_ratified_commits, start_version, end_version)
+        return await self.store.request(Request("get", "catalog"), ask)
+
+    async def commit(self, proposed: ProposedCommit) -> CommitResponse:
+        ask = partial(super().commit, proposed)
+        return await self.store.request(Request("put", "catalog"), ask)
+
+
 async def _meet(death: Death) -> None:
-    store = open_store(death.uri, death.options)
+    options = dict(death.options)
+    database = options.pop(CATALOG_OPTION, None)
+    store = open_store(death.uri, options)
     if death.moment != "call":
         store = DeadlyStore(store, death)
-    async with Table(death.uri, death.options, store=store) as table:
+    if database is not None:
+        catalog = DeadlyCatalog(database, inline=death.operation == "append inline")
+        assert isinstance(store, DeadlyStore)
+        catalog.store = store
+        store = catalog_store(store, catalog, store.put_if_absent)
+    async with Table(death.uri, options, store=store) as table:
         if death.moment == "call":
             _watch_calls(death.uri, death.number)
         await _OPERATIONS[death.operation](table)

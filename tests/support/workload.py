@@ -25,6 +25,7 @@ from adelta.errors import AdeltaError, CommitConflictError, CommitOutcomeUnknown
 from adelta.operations import delete, set_properties, update, write_table
 from adelta.storage.resolve import open_store
 from adelta.table import Table
+from tests.support.catalogs import open_managed
 from tests.support.stores import WrappedStore
 
 if TYPE_CHECKING:
@@ -232,7 +233,7 @@ class _Worker:
 async def main(uri: str, name: str, seed: int, commits: int, given: list[str]) -> None:
     options = dict(pair.split("=", 1) for pair in given if "=" in pair)
     store = OverwritingStore(open_store(uri, options)) if "--overwriting" in given else None
-    async with Table(uri, options, store=store) as table:
+    async with open_managed(uri, options) if store is None else Table(uri, store=store) as table:
         worker = _Worker(table, name, seed, commits)
         await asyncio.gather(worker.work(), worker.work())
 
