@@ -7,6 +7,7 @@
   more threads of CPU work only fight for the interpreter lock.
 * `in_io_thread` runs blocking file-system calls, which wait rather than compute.
 * `to_the_end` runs what must not be torn by a cancellation.
+* `arrow_ready` keeps Arrow's first import of pandas off the loop.
 
 The first failure cancels the rest and is raised as itself, never inside an exception group.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import (
@@ -26,14 +28,25 @@ from collections.abc import (
     Iterable,
     Iterator,
 )
-from functools import partial
+from functools import cache, partial
+from importlib.util import find_spec
 from typing import Generic, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
 import anyio.to_thread
+import pyarrow as pa
 
-__all__ = ["ReadAhead", "in_io_thread", "in_thread", "map_concurrent", "map_stream", "to_the_end"]
+__all__ = [
+    "ReadAhead",
+    "arrow_is_ready",
+    "arrow_ready",
+    "in_io_thread",
+    "in_thread",
+    "map_concurrent",
+    "map_stream",
+    "to_the_end",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,6 +84,29 @@ async def in_io_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) 
     """
     job = _Job(lambda: func(*args, **kwargs))
     return await job.done(_limiter(_io_limiters, _IO_THREADS))
+
+
+def arrow_is_ready() -> bool:
+    """Whether Arrow turns Python's values into its own at once.
+
+    The first time that it does so it imports pandas, where that is installed: half a second, during
+    which other threads that ask for the same wait.
+    """
+    pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return not _is_pandas_installed()
+    return not getattr(pandas.__spec__, "_initializing", False)
+
+
+@cache
+def _is_pandas_installed() -> bool:
+    return find_spec("pandas") is not None
+
+
+async def arrow_ready() -> None:
+    """Wait until `arrow_is_ready`: for what turns values into Arrow's on the loop's thread."""
+    if not arrow_is_ready():
+        await in_thread(pa.scalar, 0)
 
 
 class _Job(Generic[R]):

@@ -6,10 +6,11 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from adelta._concurrency import in_thread
+from adelta._concurrency import arrow_is_ready, in_thread
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.expressions.dnf import Where, is_long, to_predicate
+from adelta.kernel.expressions.resolve import check_predicate
 from adelta.kernel.history import from_ms
 from adelta.kernel.scan_plan import plan_columns
 from adelta.kernel.schema.arrow import to_arrow_schema
@@ -157,7 +158,8 @@ class Snapshot:
         ``_row_id``, which a row keeps through updates and moves, and ``_row_commit_version``, the
         version that last wrote it. Variants are structs of their binary `value` and `metadata`, or
         with ``variant="json"`` their JSON text. A predicate of some hundred values is looked
-        into when rows or files are first asked for, and its errors are raised then.
+        into when rows or files are first asked for, and its errors are raised then; the values of
+        a process's first predicate are computed then, too.
 
         Raises:
             SchemaMismatchError: there is no such column.
@@ -187,7 +189,11 @@ class Snapshot:
             )
 
         if not is_long(where):
-            return Scan(self._state, self._roots, planned(where), limit=limit)
+            if where is None or arrow_is_ready():
+                return Scan(self._state, self._roots, planned(where), limit=limit)
+            predicate = to_predicate(where)
+            if predicate is not None:
+                check_predicate(predicate, self.delta_schema)
         complete = partial(planned, where)
         return Scan(self._state, self._roots, planned(None), limit=limit, complete=complete)
 

@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from adelta._clock import SYSTEM_CLOCK
-from adelta._concurrency import in_thread
+from adelta._concurrency import arrow_ready, in_thread
 from adelta.commit.choose import coordinator_of
 from adelta.errors import (
     CommitOutcomeUnknownError,
@@ -408,6 +408,7 @@ class Transaction:
         if self._stage is not _Stage.NEW:
             raise InvalidUseError(f"this transaction {self._stage.value}")
         self._state = await self._source.known_state()
+        await arrow_ready()
         self._configuration().check_writable(self._state.root)
         self._coordinator = self._coordinator or coordinator_of(
             self._state.store, self._configuration()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from adelta._concurrency import ReadAhead, in_thread
+from adelta._concurrency import ReadAhead, arrow_ready, in_thread
 from adelta.errors import (
     ChangesNotAvailableError,
     InvalidOptionError,
@@ -188,6 +188,7 @@ class _Feed:
     async def _pieces(self) -> AsyncIterator[Piece]:
         metadata, protocol = self._start.metadata, self._start.protocol
         earlier_ms = 0
+        await arrow_ready()
         async with ReadAhead(self._read, self._files, limit=_COMMITS_AHEAD) as commits:
             async for commit in commits:
                 metadata, protocol = commit.metadata or metadata, commit.protocol or protocol

@@ -112,8 +112,8 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncIterator[Commit
         if commits:
             _check_follows(store, version, commits)
             for at in range(0, len(commits), _AT_ONCE):
-                for decoded in await _read(store, commits[at : at + _AT_ONCE]):
-                    yield _commit(decoded)
+                for commit in await _read(store, commits[at : at + _AT_ONCE]):
+                    yield commit
             version, pause = commits[-1].version + 1, poll / 10
         else:
             if not looked:
@@ -153,7 +153,7 @@ async def _check_in_reach(table: Table, version: int) -> None:
         )
 
 
-async def _read(store: ObjectStore, commits: Sequence[LogPath]) -> list[DecodedCommit]:
+async def _read(store: ObjectStore, commits: Sequence[LogPath]) -> list[Commit]:
     try:
         data = await store.get_many([commit.path for commit in commits])
     except ObjectNotFoundError as error:
@@ -163,7 +163,7 @@ async def _read(store: ObjectStore, commits: Sequence[LogPath]) -> list[DecodedC
         ) from error
     return await in_thread(
         lambda: [
-            decode_commit(file.version, body, file.last_modified_ms)
+            _commit(decode_commit(file.version, body, file.last_modified_ms))
             for file, body in zip(commits, data, strict=True)
         ]
     )

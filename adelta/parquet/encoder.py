@@ -50,8 +50,10 @@ class Encoder:
         """The bytes of one more row group."""
         table = conform(self._path, pa.concat_tables(tables), self._schema)
         tables.clear()
+        stored = table
+        if self._stored is not self._schema:
+            stored = conform(self._path, table, self._stored)
         with _writing(self._path):
-            stored = table if self._stored is self._schema else table.cast(self._stored)
             self._open().write_table(stored, row_group_size=max(1, table.num_rows))
         if statistics is not None:
             statistics.update(table)

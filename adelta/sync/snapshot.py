@@ -136,7 +136,8 @@ class Snapshot(Handle[_AsyncSnapshot]):
         ``_row_id``, which a row keeps through updates and moves, and ``_row_commit_version``, the
         version that last wrote it. Variants are structs of their binary `value` and `metadata`, or
         with ``variant="json"`` their JSON text. A predicate of some hundred values is looked
-        into when rows or files are first asked for, and its errors are raised then.
+        into when rows or files are first asked for, and its errors are raised then; the values of
+        a process's first predicate are computed then, too.
 
         Raises:
             SchemaMismatchError: there is no such column.

@@ -68,7 +68,7 @@ class Staging:
         self.metrics: dict[str, int] = {}
         self.read = ReadSet()
         self.adds: list[AddFile] = []
-        self.removes: pa.Table = REMOVE_SCHEMA.empty_table()
+        self.removes: pa.Table = pa.Table.from_batches([], REMOVE_SCHEMA)
         self.cdc: list[AddCDCFile] = []
         self.set_transactions: dict[str, SetTransaction] = {}
         self.domains: dict[str, DomainMetadata] = {}

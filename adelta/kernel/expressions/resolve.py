@@ -46,13 +46,14 @@ from adelta.kernel.expressions.nodes import (
     Or,
     children_of,
     columns_of,
+    walk,
     with_children,
 )
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
 
-__all__ = ["bind", "bind_predicate", "columns_of", "type_of"]
+__all__ = ["bind", "bind_predicate", "check_predicate", "columns_of", "type_of"]
 
 _MANY = 16
 _ONE_ROW = pa.RecordBatch.from_arrays([pa.nulls(1)], ["one"])  # pa.array() loads pandas
@@ -73,7 +74,26 @@ def bind_predicate(node: Node, schema: t.StructType, *, zone: str = "UTC") -> No
     Raises:
         InvalidExpressionError: as for `bind`, or it is neither true nor false.
     """
-    bound, data_type = _Binder(schema, zone).bind(node)
+    return _bound(node, _Binder(schema, zone))
+
+
+def check_predicate(node: Node, schema: t.StructType, *, zone: str = "UTC") -> None:
+    """What of `bind_predicate` does not compute: no part that is constant gets a value.
+
+    Errors that may come of such a part lacking a value are passed over.
+
+    Raises:
+        InvalidExpressionError: as for `bind_predicate`.
+    """
+    try:
+        _bound(node, _Binder(schema, zone, folds=False))
+    except InvalidExpressionError:
+        if not any(_is_constant(part) for part in walk(node)):
+            raise
+
+
+def _bound(node: Node, binder: _Binder) -> Node:
+    bound, data_type = binder.bind(node)
     if data_type == t.VOID:
         return Literal(None, t.BOOLEAN)
     if data_type != t.BOOLEAN:
@@ -92,10 +112,17 @@ def type_of(node: Node, schema: t.StructType) -> t.DataType:
     return _Binder(schema, "UTC").bind(node)[1]
 
 
+def _is_constant(node: Node) -> bool:
+    """Whether a part has a value whatever the row, and not yet."""
+    parts = children_of(node)
+    return bool(parts) and all(isinstance(part, Literal) for part in parts)
+
+
 class _Binder:
-    def __init__(self, schema: t.StructType, zone: str) -> None:
+    def __init__(self, schema: t.StructType, zone: str, *, folds: bool = True) -> None:
         self._schema = schema
         self._zone = zone
+        self._folds = folds
 
     def bind(self, node: Node) -> tuple[Node, t.DataType]:
         match node:
@@ -287,7 +314,7 @@ class _Binder:
     ) -> dict[int, Node]:
         """The constants among many operands, cast all at once, where none of them fails."""
         made: dict[int, Node] = {}
-        for source in set(types) - {to, t.VOID} if len(parts) > _MANY else ():
+        for source in set(types) - {to, t.VOID} if self._folds and len(parts) > _MANY else ():
             places = [i for i, p in enumerate(parts) if isinstance(p, Literal) and p.type == source]
             constants = [p.value for p in parts if isinstance(p, Literal) and p.type == source]
             try:
@@ -307,8 +334,7 @@ class _Binder:
 
     def _fold(self, node: Node, data_type: t.DataType) -> Node:
         """The value of a constant part; what fails stays, and fails where a row needs it."""
-        parts = children_of(node)
-        if not parts or not all(isinstance(part, Literal) for part in parts):
+        if not (self._folds and _is_constant(node)):
             return node
         try:
             value = evaluate(node, _ONE_ROW, zone=self._zone)[0].as_py()
