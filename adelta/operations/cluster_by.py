@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from adelta._concurrency import in_thread
-from adelta.errors import InvalidOptionError, InvalidUseError
+from adelta.errors import InvalidUseError
 from adelta.kernel.schema.alteration import shown
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
@@ -16,7 +16,12 @@ from adelta.kernel.table_features import (
     physical_clustering_columns,
 )
 from adelta.operations.alter import AlterMetrics, altering
-from adelta.operations.clustering import CLUSTERED, clustered_by, clustering_paths
+from adelta.operations.clustering import (
+    CLUSTERED,
+    clustered_by,
+    clustering_names,
+    clustering_paths,
+)
 from adelta.operations.evolve import stage_metadata
 from adelta.operations.staging import live_files, read_domains, stage_domain
 from adelta.transaction import describe
@@ -54,9 +59,7 @@ async def cluster_by(
         CommitConflictError: another commit came first and the work has to be done again.
         StorageError: the store refused or failed.
     """
-    if isinstance(columns, str):
-        raise InvalidOptionError(f"columns is the text {columns!r}; give a list of names")
-    wanted = list(columns)
+    wanted = clustering_names(columns)
     async with altering(
         table,
         "CLUSTER BY",

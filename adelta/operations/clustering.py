@@ -17,19 +17,39 @@ from adelta.kernel.table_features import CLUSTERING, clustering_columns
 from adelta.kernel.table_properties import FEATURE_PREFIX
 from adelta.operations.dependents import column_path
 from adelta.operations.staging import metadata_before, read_domains
+from adelta.table import known_state
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from adelta.kernel.actions.metadata import Metadata
+    from adelta.table import Table
     from adelta.transaction import Transaction
 
-__all__ = ["CLUSTERED", "check_still_clustered", "clustered_by", "clustering_paths"]
+__all__ = [
+    "CLUSTERED",
+    "check_clustered_as",
+    "check_still_clustered",
+    "clustered_by",
+    "clustering_names",
+    "clustering_paths",
+]
 
 CLUSTERED: Final = {FEATURE_PREFIX + CLUSTERING.name: "supported"}
 """The property that asks for the table feature."""
 
 _MOST = 4
+
+
+def clustering_names(columns: Iterable[str]) -> tuple[str, ...]:
+    """The names of columns that a user gives.
+
+    Raises:
+        InvalidOptionError: it is one text.
+    """
+    if isinstance(columns, str):
+        raise InvalidOptionError(f"columns is the text {columns!r}; give a list of names")
+    return tuple(columns)
 
 
 def clustering_paths(
@@ -67,6 +87,24 @@ async def clustered_by(tx: Transaction) -> tuple[tuple[str, ...], ...]:
     if not TableConfiguration(tx.protocol, tx.metadata).supports(CLUSTERING):
         return ()
     return clustering_columns(await read_domains(tx), metadata_before(tx))
+
+
+async def check_clustered_as(table: Table, names: Sequence[str]) -> None:
+    """Refuse a table that is clustered by other columns than a user says, or in another order.
+
+    Raises:
+        SchemaMismatchError: it is, or it has no such column.
+        InvalidOptionError: a name is none.
+    """
+    state = await known_state(table)
+    domains = {name: d.configuration for name, d in (await state.domain_metadata()).items()}
+    supported = TableConfiguration(state.protocol, state.metadata).supports(CLUSTERING)
+    now = clustering_columns(domains, state.metadata) if supported else ()
+    if now != tuple(column_path(state.metadata.schema, name) for name in names):
+        raise SchemaMismatchError(
+            f"{table.uri} is clustered by ({', '.join(map(shown, now))}), not by "
+            f"({', '.join(names)}); leave cluster_by out, or call adelta.cluster_by first"
+        )
 
 
 async def check_still_clustered(tx: Transaction, after: Metadata) -> None:

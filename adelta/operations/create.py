@@ -37,7 +37,7 @@ from adelta.kernel.table_features import (
     validate_properties,
 )
 from adelta.kernel.table_state import TableState
-from adelta.operations.clustering import CLUSTERED, clustering_paths
+from adelta.operations.clustering import CLUSTERED, clustering_names, clustering_paths
 from adelta.operations.evolve import partition_names
 from adelta.operations.identity_column import with_identities
 from adelta.table import known_state, open_table, publish_state
@@ -107,7 +107,7 @@ async def create_table(
         new_table,
         schema if isinstance(schema, StructType) else delta_schema(schema),
         partition_by=tuple(partition_by),
-        cluster_by=tuple(cluster_by),
+        cluster_by=clustering_names(cluster_by),
         properties=properties or {},
         name=name,
         description=description,

@@ -20,7 +20,11 @@ from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.kernel.schema.arrow import from_arrow_schema
-from adelta.operations.clustering import check_still_clustered
+from adelta.operations.clustering import (
+    check_clustered_as,
+    check_still_clustered,
+    clustering_names,
+)
 from adelta.operations.create import commit_first, exists, new_table, table_configuration
 from adelta.operations.evolve import merge_schema, overwrite_schema
 from adelta.operations.overwrite import overwrite_partitions, overwrite_where
@@ -69,6 +73,7 @@ async def write_table(
     *,
     mode: WriteMode = "append",
     partition_by: Iterable[str] | None = None,
+    cluster_by: Iterable[str] | None = None,
     schema_mode: SchemaMode | None = None,
     replace_where: Where | None = None,
     partition_overwrite: PartitionOverwrite = "static",
@@ -89,10 +94,11 @@ async def write_table(
     frame, a DuckDB relation), or an iterator, asynchronous or not, of `pyarrow.RecordBatch`. It is
     written in bounded memory.
 
-    `partition_by` and `properties` are for a new table; naming other partition columns than an
-    existing table has is an error, unless the schema is overwritten. `txn` is an application's id
-    and its version: where the table shows that the application has got there before, nothing is
-    written. `storage_options`, `unsafe_single_writer` and `catalog`, which are as in `open_table`,
+    `partition_by`, `cluster_by`, which is as in `create_table`, and `properties` are for a new
+    table. Naming other columns than an existing table is partitioned or clustered by is an error,
+    but for `partition_by` where the schema is overwritten. `txn` is an application's id and its
+    version: where the table shows that the application has got there before, nothing is written.
+    `storage_options`, `unsafe_single_writer` and `catalog`, which are as in `open_table`,
     are for a table given by its address.
 
     With the `schema_mode` ``merge`` the table takes in columns, and fields of structs, that only
@@ -111,7 +117,8 @@ async def write_table(
 
     Raises:
         TableAlreadyExistsError: there is a table, and the mode is ``error``.
-        SchemaMismatchError: the rows do not fit the table.
+        SchemaMismatchError: the rows do not fit the table, or it is partitioned or clustered by
+            other columns.
         InvariantViolationError: a column that must not be null holds a null, a row violates a
             constraint of the table or `replace_where`, or rows would be removed from a table that
             only takes appends.
@@ -120,6 +127,7 @@ async def write_table(
         CommitOutcomeUnknownError: the commit may or may not have happened.
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         InvalidPropertyError: a property is unknown or has a value that is not allowed.
+        InvalidUseError: the table asks for no statistics of a column that is to cluster it.
         InvalidOptionError: an argument has a value that is not allowed, or the store cannot exclude
             other writers.
         StorageError: the store refused or failed.
@@ -127,6 +135,7 @@ async def write_table(
     request = _Request(
         WriteKind(mode, schema_mode, to_predicate(replace_where), partition_overwrite),
         None if partition_by is None else tuple(partition_by),
+        None if cluster_by is None else clustering_names(cluster_by),
         dict(properties or {}),
         txn,
         user_metadata,
@@ -156,11 +165,18 @@ class _Request:
 
     kind: WriteKind
     partition_by: tuple[str, ...] | None
+    cluster_by: tuple[str, ...] | None
     properties: Mapping[str, str]
     txn: tuple[str, int] | None
     user_metadata: str | None
     data_files: DataFileOptions = AS_THE_TABLE_SAYS
     group_commit: bool = False
+
+    @property
+    def layout_parameters(self) -> dict[str, object]:
+        """What the history says of a write that creates a table."""
+        said = {**self.kind.parameters, "partitionBy": list(self.partition_by or ())}
+        return {**said, "clusterBy": list(self.cluster_by)} if self.cluster_by else said
 
 
 async def _write(table: Table, data: Data, request: _Request) -> WriteMetrics:
@@ -175,6 +191,8 @@ async def _write(table: Table, data: Data, request: _Request) -> WriteMetrics:
         return WriteMetrics(None)
     if request.kind.schema_mode != "overwrite":
         await _check_partitioning(table, request)
+    if request.cluster_by is not None:
+        await check_clustered_as(table, request.cluster_by)
     if request.kind.schema_mode is not None or request.kind.partition_overwrite == "dynamic":
         await latest_state(table)  # what is written before files are read fixes the version
     tx = table.transaction(
@@ -252,9 +270,10 @@ async def _into_new(table: Table, data: Data, request: _Request) -> WriteMetrics
             new_table,
             from_arrow_schema(schema),
             partition_by=request.partition_by or (),
+            cluster_by=request.cluster_by or (),
             properties=request.properties,
             operation="WRITE",
-            parameters=request.kind.parameters | {"partitionBy": list(request.partition_by or ())},
+            parameters=request.layout_parameters,
             user_metadata=request.user_metadata,
         )
         configuration = table_configuration(staged)
@@ -306,6 +325,8 @@ async def _after_lost_creation(
             f"{table.uri}: another writer has created the table meanwhile; write again",
             winning_version=0,
         )
+    if request.cluster_by is not None:
+        await check_clustered_as(table, request.cluster_by)
     tx = table.transaction(user_metadata=request.user_metadata)
     async with tx:
         if request.txn is not None:

@@ -708,6 +708,7 @@ def write_table(
     *,
     mode: WriteMode = "append",
     partition_by: Iterable[str] | None = None,
+    cluster_by: Iterable[str] | None = None,
     schema_mode: SchemaMode | None = None,
     replace_where: Where | None = None,
     partition_overwrite: PartitionOverwrite = "static",
@@ -728,10 +729,11 @@ def write_table(
     frame, a DuckDB relation), or an iterable of `pyarrow.RecordBatch`. It is
     written in bounded memory.
 
-    `partition_by` and `properties` are for a new table; naming other partition columns than an
-    existing table has is an error, unless the schema is overwritten. `txn` is an application's id
-    and its version: where the table shows that the application has got there before, nothing is
-    written. `storage_options`, `unsafe_single_writer` and `catalog`, which are as in `open_table`,
+    `partition_by`, `cluster_by`, which is as in `create_table`, and `properties` are for a new
+    table. Naming other columns than an existing table is partitioned or clustered by is an error,
+    but for `partition_by` where the schema is overwritten. `txn` is an application's id and its
+    version: where the table shows that the application has got there before, nothing is written.
+    `storage_options`, `unsafe_single_writer` and `catalog`, which are as in `open_table`,
     are for a table given by its address.
 
     With the `schema_mode` ``merge`` the table takes in columns, and fields of structs, that only
@@ -750,7 +752,8 @@ def write_table(
 
     Raises:
         TableAlreadyExistsError: there is a table, and the mode is ``error``.
-        SchemaMismatchError: the rows do not fit the table.
+        SchemaMismatchError: the rows do not fit the table, or it is partitioned or clustered by
+            other columns.
         InvariantViolationError: a column that must not be null holds a null, a row violates a
             constraint of the table or `replace_where`, or rows would be removed from a table that
             only takes appends.
@@ -759,6 +762,7 @@ def write_table(
         CommitOutcomeUnknownError: the commit may or may not have happened.
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         InvalidPropertyError: a property is unknown or has a value that is not allowed.
+        InvalidUseError: the table asks for no statistics of a column that is to cluster it.
         InvalidOptionError: an argument has a value that is not allowed, or the store cannot exclude
             other writers.
         StorageError: the store refused or failed.
@@ -769,6 +773,7 @@ def write_table(
         fed(data),
         mode=mode,
         partition_by=partition_by,
+        cluster_by=cluster_by,
         schema_mode=schema_mode,
         replace_where=replace_where,
         partition_overwrite=partition_overwrite,

@@ -46,6 +46,57 @@ async def columns(table: Table) -> Any:
     return orjson.loads(known[DOMAIN])["clusteringColumns"]
 
 
+async def test_a_write_creates_a_table_that_is_clustered(tmp_path: Path) -> None:
+    """B12-06, B12-07: one commit has the rows and the columns, under their physical names."""
+    uri = str(tmp_path)
+    await write_table(uri, ROWS, cluster_by=["ID", "s.a"], properties={MODE: "name"})
+    async with open_table(uri) as table:
+        schema = (await table.snapshot()).delta_schema
+        names = [f.metadata["delta.columnMapping.physicalName"] for f in schema.fields]
+        (first, second) = await columns(table)
+        assert (first, second[0], len(second)) == ([names[0]], names[2], 2)
+        (entry,) = await history(table)
+        assert entry.operation == "WRITE"
+        assert orjson.loads(entry.operation_parameters["clusterBy"]) == ["ID", "s.a"]
+        assert (await table.snapshot()).version == 0
+        assert "clustering" in ((await table.snapshot()).protocol.writer_features or ())
+
+        await write_table(table, ROWS, cluster_by=["id", "S.A"])
+        await write_table(table, ROWS, mode="overwrite", schema_mode="overwrite")
+        assert len(await columns(table)) == 2
+        for wanted in (["s.a", "id"], ["id"], []):
+            with pytest.raises(SchemaMismatchError, match=r"is clustered by \(id, s\.a\), not by"):
+                await write_table(table, ROWS, cluster_by=wanted)
+        with pytest.raises(SchemaMismatchError, match="no column"):
+            await write_table(table, ROWS, cluster_by=["q"])
+
+
+async def test_a_write_into_a_table_that_is_not_clustered_cannot_cluster_it() -> None:
+    table = await new_table()
+    with pytest.raises(
+        SchemaMismatchError, match=r"is clustered by \(\), not by \(id\).*cluster_by"
+    ):
+        await write_table(table, ROWS, cluster_by=["id"])
+    await write_table(table, ROWS, cluster_by=[])
+    assert (await table.snapshot()).version == 1
+
+
+async def test_what_cannot_cluster_a_table_is_refused_before_anything_is_written(
+    tmp_path: Path,
+) -> None:
+    uri = str(tmp_path / "t")
+    for more, kind, message in (
+        ({"cluster_by": "id"}, InvalidOptionError, "is the text 'id'"),
+        ({"cluster_by": ["l"]}, SchemaMismatchError, "whose values have an order"),
+        ({"cluster_by": ["id", "id"]}, InvalidOptionError, "named once"),
+        ({"cluster_by": ["id"], "partition_by": ["p"]}, InvalidPropertyError, "partition"),
+    ):
+        arguments: dict[str, Any] = more
+        with pytest.raises(kind, match=message):
+            await write_table(uri, ROWS, **arguments)
+    assert not (tmp_path / "t").exists()
+
+
 async def test_a_table_is_clustered_from_the_start(tmp_path: Path) -> None:
     """B12-06, B12-07: Spark's shape, the parts of physical names, in one commit with the table."""
     uri = str(tmp_path)
