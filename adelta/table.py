@@ -228,6 +228,12 @@ async def latest_state(table: Table) -> LogState:
     return await table._source.latest_state()
 
 
+async def give_back_connections(table: Table) -> None:
+    """Let the handle hold none until it is used again."""
+    table._check_open()
+    await table._roots.aclose()
+
+
 def publish_state(table: Table, state: LogState) -> None:
     """Let the handle know of a newer state."""
     table._source.publish_state(state)

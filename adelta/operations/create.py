@@ -40,7 +40,7 @@ from adelta.kernel.table_state import TableState
 from adelta.operations.clustering import CLUSTERED, clustering_names, clustering_paths
 from adelta.operations.evolve import partition_names
 from adelta.operations.identity_column import with_identities
-from adelta.table import known_state, open_table, publish_state
+from adelta.table import give_back_connections, known_state, open_table, publish_state
 from adelta.write.first_commit import commit_new_table
 from adelta.write.spec import ENGINE
 from adelta.write.upkeep import after_commit
@@ -79,6 +79,9 @@ async def create_table(
     catalog: CatalogClient | None = None,
 ) -> Table:
     """Create an empty table at `uri`, and open it.
+
+    The handle holds no connections until it is used: drop it, or use it as an asynchronous context
+    manager, as one of `open_table`.
 
     `schema` is a `pyarrow.Schema` or whatever exports one, or Delta's own types; columns that
     number rows are made by `identity_column`. `cluster_by` names up to four columns by which
@@ -123,12 +126,13 @@ async def create_table(
                     f"there is a Delta table at {table.uri} already; open it, or choose the mode "
                     "'ignore'"
                 )
-            return table
-        try:
-            await commit_first(table, first)
-        except TableAlreadyExistsError:
-            if mode == "error":
-                raise
+        else:
+            try:
+                await commit_first(table, first)
+            except TableAlreadyExistsError:
+                if mode == "error":
+                    raise
+        await give_back_connections(table)
     except BaseException:
         await table.aclose()
         raise

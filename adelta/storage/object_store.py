@@ -126,7 +126,7 @@ class ObjectStore(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Give back connections. Calling it again does nothing."""
+        """Give back connections; later requests make new ones. Calling it again does nothing."""
         ...
 
 

@@ -339,6 +339,9 @@ def create_table(
 ) -> Table:
     """Create an empty table at `uri`, and open it.
 
+    The handle holds no connections until it is used: drop it, or use it as a context
+    manager, as one of `open_table`.
+
     `schema` is a `pyarrow.Schema` or whatever exports one, or Delta's own types; columns that
     number rows are made by `identity_column`. `cluster_by` names up to four columns by which
     whoever optimises the table keeps rows together; a table is partitioned or clustered, not both.
