@@ -11,6 +11,7 @@ from adelta.commit.catalog import (
     RatifiedCommit,
     RatifiedCommits,
 )
+from adelta.commit.unity_catalog import UnityCatalogClient
 from adelta.operations import (
     add_columns,
     add_constraint,
@@ -57,6 +58,7 @@ __all__ = [
     "Snapshot",
     "Table",
     "Transaction",
+    "UnityCatalogClient",
     "WriterOptions",
     "add_columns",
     "add_constraint",

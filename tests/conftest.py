@@ -30,6 +30,7 @@ pytest_plugins = [
     "tests.support.earlier_deltalake",
     "tests.support.postgres_server",
     "tests.support.s3_server",
+    "tests.support.unity_catalog",
 ]
 
 

@@ -172,6 +172,8 @@ class CatalogClient(Protocol):
 
         Raises:
             CommitOutcomeUnknownError: it may have been ratified.
+            ThrottledError: the catalog keeps as many unpublished commits as it can; adelta
+                publishes them, and asks again. Nothing was ratified.
             AdeltaError: the catalog refused for another reason than that the version is taken;
                 certainly nothing was ratified.
         """

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -34,6 +35,7 @@ from adelta.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
     StorageError,
+    ThrottledError,
 )
 from adelta.kernel.log_path import STAGED_DIR, commit_path
 
@@ -109,16 +111,7 @@ class CatalogCoordinator:
             return proposed
         name = f"{version:020d}.{uuid.uuid4()}.json"
         staged = await self._store.put(STAGED_DIR + name, data)
-        return ProposedCommit(
-            version,
-            data,
-            proposed.in_commit_timestamp,
-            transaction_id,
-            staged_file=name,
-            size=len(data),
-            modified_ms=staged.last_modified_ms,
-            published_version=proposed.published_version,
-        )
+        return replace(proposed, staged_file=name, modified_ms=staged.last_modified_ms)
 
     # ----------------------------------------------------------------------------- ratification
 
@@ -129,10 +122,19 @@ class CatalogCoordinator:
             AdeltaError: the catalog refused; certainly nothing was ratified.
         """
         doubt: Exception | None = None
-        for _ in range(_PROPOSALS):
+        for attempt in range(_PROPOSALS):
             try:
                 response = await self._client.commit(proposed)
             except CommitOutcomeUnknownError as error:
+                doubt = error
+            except ThrottledError as error:
+                if doubt is None and attempt == 0:
+                    await self._log.ask(anew=True)
+                    await self.recover()
+                    proposed = replace(proposed, published_version=self._log.published)
+                    continue
+                if doubt is None:
+                    raise
                 doubt = error
             except AdeltaError as error:
                 if doubt is None:

@@ -14,6 +14,7 @@ from adelta import (
     ProposedCommit,
     RatifiedCommit,
     RatifiedCommits,
+    UnityCatalogClient,
     WriterOptions,
     identity_column,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "Snapshot",
     "Table",
     "Transaction",
+    "UnityCatalogClient",
     "WriterOptions",
     "add_columns",
     "add_constraint",

@@ -1,0 +1,160 @@
+"""A server that is asked and answers in JSON over HTTP, with a bearer token."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import anyio
+import orjson
+from yarl import URL
+
+from adelta.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
+from adelta.storage.http import HttpOptions, HttpPool
+from adelta.storage.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["JsonAnswer", "JsonServer"]
+
+_RETRY = RetryPolicy(max_retries=6, retry_timeout=60.0, max_backoff=5.0)
+_THROTTLED = 429
+
+
+@dataclass(frozen=True, slots=True)
+class JsonAnswer:
+    """What a server said: the status of HTTP, and an object, empty where there is no body."""
+
+    status: int
+    body: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def is_fine(self) -> bool:
+        """Whether the request was granted."""
+        return 200 <= self.status < 300
+
+
+class JsonServer:
+    """The server whose addresses begin with `base`, such as ``https://host/api``."""
+
+    def __init__(
+        self,
+        base: str,
+        *,
+        token: str | None = None,
+        timeout: float = 30.0,
+        user_agent: str = "adelta",
+        concurrency: int = 16,
+    ) -> None:
+        """`timeout` bounds each request, in seconds. No I/O.
+
+        Raises:
+            InvalidOptionError: `base` is no address of HTTP.
+        """
+        url = URL(base.rstrip("/"))
+        if url.scheme not in ("http", "https") or not url.host:
+            raise InvalidOptionError(f"{base!r} is no address of a server: https://host/path")
+        self._base = url
+        self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+        options = HttpOptions(read_timeout=timeout, timeout=timeout, user_agent=user_agent)
+        self._pool = HttpPool(options, concurrency)
+        self._under_way = 0
+        self._to_close = False
+
+    def __repr__(self) -> str:
+        return f"JsonServer({str(self._base)!r})"
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> JsonAnswer:
+        """The answer to a question, which is asked again while the server fails.
+
+        Raises:
+            StorageError: the server cannot be reached, or does not answer in JSON.
+        """
+        retries, began = 0, time.monotonic()
+        while True:
+            failure: StorageError | None = None
+            try:
+                answer, pause = await self._exchange("GET", path, query=query)
+                if answer.status != _THROTTLED and answer.status < 500:
+                    return answer
+            except CommitOutcomeUnknownError as error:
+                failure, pause = StorageError(str(error)), 0.0
+            except StorageError as error:
+                failure, pause = error, 0.0
+            delay = _RETRY.delay(retries, time.monotonic() - began, random.random(), at_least=pause)
+            if delay is None and failure is not None:
+                raise failure
+            if delay is None:
+                return answer
+            retries += 1
+            await anyio.sleep(delay)
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> JsonAnswer:
+        """The answer to a request that changes something; it is sent once.
+
+        Raises:
+            StorageError: the server cannot be reached; certainly it got nothing.
+            CommitOutcomeUnknownError: it may have got the request, and did not answer.
+        """
+        return (await self._exchange("POST", path, body=body))[0]
+
+    async def _exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> tuple[JsonAnswer, float]:
+        """The answer, and how many seconds to wait before the next request."""
+        url = URL(f"{self._base}/{path}", encoded=True).with_query(query)
+        headers, data = self._headers, None
+        if body is not None:
+            headers, data = {**headers, "Content-Type": "application/json"}, orjson.dumps(body)
+        bound = self._pool.bind(str(self._base.origin()))
+        self._under_way += 1
+        try:
+            async with (
+                bound.slots,
+                bound.session.request(
+                    method, url, data=data, headers=headers, allow_redirects=False
+                ) as response,
+            ):
+                content = await response.read()
+                status, pause = response.status, _retry_after(response.headers)
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            raise StorageError(f"{self._base} cannot be reached: {error}") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise CommitOutcomeUnknownError(
+                f"{self._base} gave no answer to {method} {path}: {error!r}"
+            ) from error
+        finally:
+            self._under_way -= 1
+            if self._to_close and not self._under_way:
+                await self.aclose()
+        return JsonAnswer(status, _decoded(content)), pause
+
+    async def aclose(self) -> None:
+        """Close the connections, when the last request has ended; later ones make new ones."""
+        self._to_close = self._under_way > 0
+        if not self._to_close:
+            await self._pool.aclose()
+
+
+def _decoded(content: bytes) -> Mapping[str, Any]:
+    try:
+        body = orjson.loads(content) if content else {}
+    except orjson.JSONDecodeError:
+        body = None
+    return body if isinstance(body, dict) else {"text": content[:300].decode(errors="replace")}
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    text = headers.get("Retry-After", "")
+    return float(text) if text.isdecimal() else 0.0
