@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -144,6 +145,56 @@ def publish_by_server(catalog: SqliteCatalog, store: ObjectStore) -> None:
         return response
 
     catalog._commit = commit  # type: ignore[method-assign]
+
+
+async def test_a_version_that_another_took_while_nobody_heard_is_the_others(
+    catalog: SqliteCatalog,
+) -> None:
+    """Published and forgotten by the catalog, it can only be told by its `txnId`."""
+    store = await created(catalog)
+    mine, other = handle(store, catalog), handle(store, replace(catalog))
+    await mine.snapshot()
+    ask, catalog.unheard = catalog.get_ratified_commits, 1
+
+    async def asked(start: int | None = None, end: int | None = None) -> RatifiedCommits:
+        catalog.get_ratified_commits = ask  # type: ignore[method-assign]
+        await adelta.write_table(other, rows(1))
+        with catalog._writing() as base:
+            base.execute("delete from commits")
+        return await ask(start, end)
+
+    catalog.get_ratified_commits = asked  # type: ignore[method-assign]
+    assert (await adelta.write_table(mine, rows(2))).version == 2
+    assert await ids(handle(store, catalog)) == [1, 2]
+
+
+async def test_a_handle_publishes_what_another_one_of_its_process_has_left(
+    catalog: SqliteCatalog,
+) -> None:
+    """The second goes behind the first one's commit without asking the catalog of it."""
+    store = await created(catalog)
+    first, order = handle(NeverPublishing(store), catalog), CountingStore(store)
+    second = handle(order, catalog)
+    second._queue = first._queue  # as two have that `open_table` made
+    await second.snapshot()
+    await adelta.write_table(first, rows(1))
+    catalog.asked.clear()
+    assert (await adelta.write_table(second, rows(2))).version == 2
+    assert catalog.asked == ["commit", "get"]
+    published = [p for p in order.paths("put") if p.endswith(".json") and STAGED_DIR not in p]
+    assert published == [commit_path(1), commit_path(2)]
+
+
+async def test_the_catalog_is_told_what_is_published(catalog: SqliteCatalog) -> None:
+    """By a handle that has published itself, and by one that knows it of the catalog."""
+    store = await created(catalog)
+    table = handle(store, catalog)
+    for number in range(1, 4):
+        await adelta.write_table(table, rows(number))
+    await adelta.write_table(handle(store, catalog), rows(4))
+    assert [each.published_version for each in catalog.proposals] == [0, 1, 2, 2]
+    assert [each.version for each in catalog.proposals] == [1, 2, 3, 4]
+    assert (await catalog.get_ratified_commits()).commits[0].version == 3
 
 
 async def test_an_answer_that_cannot_be_found_out_is_unknown(catalog: SqliteCatalog) -> None:

@@ -39,10 +39,10 @@ create table if not exists commits (name text, version integer, staged text, con
 class SqliteCatalog:
     """The client of the catalog for one table.
 
-    `asked` names its requests in order. `lost` makes that many answers to `commit` get lost, the
-    next ones, after they took effect; `unheard` as many requests, before they do. With `forgets`
-    false it keeps commits that have been published. With `tells` it tells the latest commits with
-    a conflict.
+    `asked` names its requests in order, and `proposals` are the commits among them. `lost` makes
+    that many answers to `commit` get lost, the next ones, after they took effect; `unheard` as many
+    requests, before they do. With `forgets` false it keeps commits that have been published. With
+    `tells` it tells the latest commits with a conflict.
     """
 
     database: str
@@ -54,6 +54,7 @@ class SqliteCatalog:
     lost: int = 0
     unheard: int = 0
     asked: list[str] = field(default_factory=list)
+    proposals: list[ProposedCommit] = field(default_factory=list)
 
     @property
     def takes_inline_commits(self) -> bool:
@@ -112,6 +113,7 @@ class SqliteCatalog:
 
     async def commit(self, proposed: ProposedCommit) -> CommitResponse:
         self.asked.append("commit")
+        self.proposals.append(proposed)
         if self.unheard:
             self.unheard -= 1
             raise TimeoutError("nobody heard")
