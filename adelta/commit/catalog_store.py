@@ -8,6 +8,7 @@ there is nothing to be found, whatever lies in the folder.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,7 +21,7 @@ from adelta.kernel.log_path import LOG_DIR, STAGED_DIR, LogFileKind, commit_path
 from adelta.storage.object_store import LocalFiles, ObjectMeta
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from contextlib import AbstractContextManager
 
     from adelta.commit.catalog import CatalogClient, RatifiedCommit
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["CatalogStore", "catalog_store"]
 
 R = TypeVar("R")
+Page = list[ObjectMeta]
 
 
 class CatalogStore(CoordinatedStore):
@@ -57,9 +59,23 @@ class CatalogStore(CoordinatedStore):
 
     async def get_many(self, paths: Sequence[str]) -> list[bytes]:
         """Whole objects, in the order asked. Raises: ObjectNotFoundError."""
-        if all(_version_of(path) is None for path in paths):
-            return await self.inner.get_many(paths)
-        return await map_concurrent(self.get, paths, limit=self.concurrency)
+        versions = {path: _version_of(path) for path in paths}
+        kept = [path for path, version in versions.items() if version in self._log.commits]
+        latest = max((version for version in versions.values() if version is not None), default=-1)
+        if latest > self._latest:
+            return await map_concurrent(self.get, paths, limit=self.concurrency)
+        found: dict[str, bytes] = {}
+
+        async def fetch_published() -> None:
+            published = [path for path in versions if path not in {*kept}]
+            found.update(zip(published, await self.inner.get_many(published), strict=True))
+
+        async def fetch_kept() -> None:
+            bodies = await map_concurrent(self.get, kept, limit=self.concurrency)
+            found.update(zip(kept, bodies, strict=True))
+
+        await map_concurrent(_call, (fetch_published, fetch_kept), limit=2)
+        return [found[path] for path in paths]
 
     async def get_range(self, path: str, start: int, end: int) -> bytes:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
@@ -87,11 +103,11 @@ class CatalogStore(CoordinatedStore):
         version = _version_of(path)
         if version is None:
             return await stored(path)
-        if self._log.latest is None or version > self._log.latest:
+        if version > self._latest:
             await self._log.ask()
-        if self._log.latest is None or version > self._log.latest:
+        if version > self._latest:
             raise ObjectNotFoundError(
-                f"{self.uri}: its catalog has ratified the versions up to {self._log.latest}"
+                f"{self.uri}: its catalog has ratified the versions up to {self._latest}"
             )
         kept = self._log.commits.get(version)
         if kept is None:
@@ -103,40 +119,72 @@ class CatalogStore(CoordinatedStore):
         except ObjectNotFoundError:  # somebody has published it meanwhile, and cleaned up
             return await stored(path)
 
+    @property
+    def _latest(self) -> int:
+        """The latest version that is known of; -1 before the catalog has been asked."""
+        return -1 if self._log.latest is None else self._log.latest
+
     async def list(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
     ) -> AsyncIterator[list[ObjectMeta]]:
         """Pages of the objects whose path starts with `prefix`, in order."""
-        counts = prefix == LOG_DIR
-        if counts:
+        if prefix == LOG_DIR:
             await self._log.ask(anew=True)
-        latest = -1 if self._log.latest is None else self._log.latest
-        ratified = self._ratified(start_after or "") if counts else iter(())
-        following = next(ratified, None)
         pages = self.inner.list(prefix, start_after=start_after, recursive=recursive)
         try:
-            async for page in pages:
-                found: list[ObjectMeta] = []
-                for meta in page:
-                    while following is not None and following.path < meta.path:
-                        found.append(following)
-                        following = next(ratified, None)
-                    if following is not None and following.path == meta.path:
-                        found.append(following)
-                        following = next(ratified, None)
-                    elif not counts or not _is_after(meta.path, latest):
-                        found.append(meta)
-                if found:
-                    yield found
+            if prefix != LOG_DIR:
+                async for page in pages:
+                    yield page
+                return
+            async for page in self._log_pages(pages, start_after or ""):
+                yield page
         finally:
             await pages.aclose()  # type: ignore[attr-defined]  # adapters' listings are generators
-        if following is not None:
-            yield [following, *ratified]
 
-    def _ratified(self, start_after: str) -> Iterator[ObjectMeta]:
-        """The commits that the catalog keeps, as if they were published, in order."""
-        metas = [_meta(self._log.commits[version]) for version in sorted(self._log.commits)]
-        return iter([meta for meta in metas if meta.path > start_after])
+    async def _log_pages(self, pages: AsyncIterator[Page], start_after: str) -> AsyncIterator[Page]:
+        """`pages` of the log with the commits that the catalog keeps, and without later files."""
+        latest, seen = self._latest, -1
+        kept = [_meta(self._log.commits[version]) for version in sorted(self._log.commits)]
+        waiting = deque(meta for meta in kept if meta.path > start_after)
+        async for page in pages:
+            found: Page = []
+            for meta in page:
+                while waiting and waiting[0].path < meta.path:
+                    found.append(waiting.popleft())
+                if waiting and waiting[0].path == meta.path:
+                    found.append(waiting.popleft())
+                    continue
+                file = parse_log_path(meta.path)
+                if file is None or file.version <= latest:
+                    found.append(meta)
+                if file is not None and file.kind is LogFileKind.COMMIT:
+                    seen = file.version
+            if found:
+                yield found
+        last = [*waiting]
+        if not kept and seen < latest:
+            before = commit_path(seen) if seen >= 0 else ""
+            last = await self._left_out(latest, max(before, start_after))
+        if last:
+            yield last
+
+    async def _left_out(self, latest: int, after: str) -> Page:
+        """The published commits up to `latest` that a listing has left out after a path, in order.
+
+        The operating system may leave the newest files out while others write to the folder. Where
+        there is no commit of the latest version, it has been cleaned up, and nothing is missing.
+        """
+        found: Page = []
+        for version in range(latest, -1, -1):
+            path = commit_path(version)
+            if path <= after:
+                break
+            try:
+                found.append(await self.inner.head(path))
+            except ObjectNotFoundError:
+                break
+        found.reverse()
+        return found
 
     async def aclose(self) -> None:
         """Give back connections. Calling it again does nothing."""
@@ -171,11 +219,6 @@ def _version_of(path: str) -> int | None:
     return parsed.version
 
 
-def _is_after(path: str, latest: int) -> bool:
-    parsed = parse_log_path(path)
-    return parsed is not None and parsed.version > latest
-
-
 def _meta(commit: RatifiedCommit) -> ObjectMeta:
     size = commit.size if commit.content is None else len(commit.content)
     return ObjectMeta(commit_path(commit.version), size, commit.modified_ms)
@@ -183,3 +226,7 @@ def _meta(commit: RatifiedCommit) -> ObjectMeta:
 
 def _content_with_meta(commit: RatifiedCommit) -> tuple[bytes, ObjectMeta]:
     return commit.content or b"", _meta(commit)
+
+
+async def _call(fetch: Callable[[], Awaitable[None]]) -> None:
+    await fetch()

@@ -23,9 +23,10 @@ from adelta.kernel.log_path import LOG_DIR, STAGED_DIR, commit_path
 from adelta.table import Table
 from tests.support.catalogs import SqliteCatalog
 from tests.support.managed_tables import NeverPublishing, created, handle, ids, log_of, rows
-from tests.support.stores import CountingStore
+from tests.support.stores import CountingStore, WrappedStore
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from adelta.storage.object_store import ObjectStore
@@ -139,6 +140,34 @@ async def test_refresh_asks_the_catalog_and_reads_what_is_new(catalog: SqliteCat
     catalog.asked.clear()
     assert (await reader.snapshot()).version == 3
     assert (catalog.asked, counted.count) == (["get"], 0)
+
+
+class LeavesOut(WrappedStore):
+    """A store whose listings lack the newest commits, as those of a busy folder may."""
+
+    async def list(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncIterator[list[Any]]:
+        async for page in super().list(prefix, start_after=start_after, recursive=recursive):
+            yield [meta for meta in page if meta.path not in (commit_path(2), commit_path(3))]
+
+
+async def test_published_commits_that_a_listing_leaves_out_are_looked_for(
+    catalog: SqliteCatalog,
+) -> None:
+    """B13-12: the catalog says how far the log goes, and no reader sees less."""
+    store = await created(catalog)
+    writer = handle(store, catalog)
+    for number in range(1, 4):
+        await adelta.write_table(writer, rows(number))
+    with catalog._writing() as base:
+        base.execute("delete from commits")
+    counted = CountingStore(LeavesOut(store))
+    assert await ids(handle(counted, catalog)) == [1, 2, 3]
+    assert counted.paths("head") == [commit_path(3), commit_path(2)]
+    counted = CountingStore(store)
+    assert await ids(handle(counted, catalog)) == [1, 2, 3]
+    assert counted.paths("head") == []
 
 
 @pytest.mark.parametrize("inline", [False, True])
