@@ -143,7 +143,12 @@ class CatalogCoordinator:
             except Exception as error:  # whatever it is, it is no answer
                 doubt = error
             else:
-                outcome = await self._answered(proposed, response, doubtful=doubt is not None)
+                try:
+                    outcome = await self._answered(proposed, response, doubtful=doubt is not None)
+                except AdeltaError as error:
+                    if doubt is None:
+                        raise
+                    return Unknown(proposed.version, error)
                 if outcome is not None:
                     return outcome
                 continue

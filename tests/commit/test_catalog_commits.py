@@ -12,6 +12,7 @@ import pytest
 
 import adelta
 import adelta.sync
+from adelta.commit.catalog import RatifiedCommit, RatifiedCommits
 from adelta.errors import (
     CommitOutcomeUnknownError,
     ConcurrentDeleteReadError,
@@ -31,7 +32,6 @@ from tests.support.stores import CountingStore, FailingStore, Fault
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from adelta.commit.catalog import RatifiedCommits
     from adelta.storage.object_store import ObjectStore
 
 
@@ -211,6 +211,29 @@ async def test_an_answer_that_cannot_be_found_out_is_unknown(catalog: SqliteCata
         await adelta.write_table(table, rows(2))
     catalog.get_ratified_commits = works  # type: ignore[method-assign]
     assert await ids(table) == [1, 2], "and the data file was kept"
+
+
+async def test_a_refusal_after_a_doubt_is_not_believed_where_nobody_can_be_asked(
+    catalog: SqliteCatalog,
+) -> None:
+    """The first proposal may have been ratified after the question that did not find it."""
+    catalog.tells, catalog.unheard = False, 1
+    store = await created(catalog)
+    table = handle(store, catalog)
+    await table.snapshot()
+    ask = catalog.get_ratified_commits
+
+    async def asked(*given: Any) -> RatifiedCommits:
+        if catalog.asked.count("commit") < 2:
+            answer = await ask(*given)
+            catalog.ratify(RatifiedCommit(1, content=b"{}"))
+            return answer
+        raise StorageError("the catalog is gone")
+
+    catalog.get_ratified_commits = asked  # type: ignore[method-assign]
+    catalog.asked.clear()
+    with pytest.raises(CommitOutcomeUnknownError):
+        await adelta.write_table(table, rows(1))
 
 
 async def test_what_could_not_be_published_hides_no_success_and_the_next_writer_publishes_it(
