@@ -1,8 +1,10 @@
 """Shapes in Parquet: binary columns that bear the logical types GEOMETRY and GEOGRAPHY.
 
 A field that GeoArrow's metadata mark as ``geoarrow.wkb`` becomes such a column, and for a GEOMETRY
-Arrow puts the bounding box of each row group into the footer. Arrow has no name for edges that run
-other than spherically: such columns stay plain binary, which every reader of the table takes too.
+Arrow puts the bounding box of each row group into the footer. What GeoArrow leaves unsaid is an
+unknown coordinate reference system, and longitude and latitude in Parquet, so it is said there.
+Arrow has no name for edges that run other than spherically: such columns stay plain binary, which
+every reader of the table takes too.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ __all__ = ["with_shape_types"]
 
 _NAME, _METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
 _WKB: Final = "geoarrow.wkb"
+_UNKNOWN: Final = "SRID:0"
 _WRITTEN_EDGES: Final = (None, "planar", "spherical")
 
 
@@ -49,8 +52,10 @@ def _typed(field: pa.Field[Any]) -> pa.Field[Any]:
     data_type: Any = field.type
     if pa.types.is_binary(data_type):
         marks = field.metadata or {}
-        shape = marks.get(_NAME) == _WKB.encode() and _is_written(marks.get(_METADATA, b"{}"))
-        return field.with_type(_WellKnownBinary(marks.get(_METADATA, b"{}"))) if shape else field
+        told = orjson.loads(marks.get(_METADATA) or b"{}")
+        if marks.get(_NAME) != _WKB.encode() or told.get("edges") not in _WRITTEN_EDGES:
+            return field
+        return field.with_type(_WellKnownBinary(orjson.dumps({"crs": _UNKNOWN, **told})))
     if not pa.types.is_nested(data_type):
         return field
     inside = [data_type.field(index) for index in range(data_type.num_fields)]
@@ -65,7 +70,3 @@ def _typed(field: pa.Field[Any]) -> pa.Field[Any]:
     elif not pa.types.is_struct(data_type):
         made = pa.list_(typed[0])
     return field.with_type(made)
-
-
-def _is_written(metadata: bytes) -> bool:
-    return orjson.loads(metadata).get("edges") in _WRITTEN_EDGES

@@ -145,7 +145,9 @@ async def test_shapes_are_written_at_any_depth_with_the_types_that_parquet_has(
     tmp_path: Path,
 ) -> None:
     inner = t.StructType((t.StructField("g", FLAT),))
-    karney = t.PrimitiveType("geography(OGC:CRS84, KARNEY)")
+    karney, unknown = (
+        t.PrimitiveType(name) for name in ("geography(OGC:CRS84, KARNEY)", "geometry(SRID:0)")
+    )
     schema = t.StructType(
         (
             *SCHEMA.fields,
@@ -153,13 +155,14 @@ async def test_shapes_are_written_at_any_depth_with_the_types_that_parquet_has(
             t.StructField("m", t.MapType(t.STRING, GLOBE)),
             t.StructField("s", inner),
             t.StructField("k", karney),
+            t.StructField("u", unknown),
         )
     )
     rows = [
         {**row, "l": [point(1, 1), None], "m": [("a", point(2, 2))], "s": {"g": point(3, 3)}}
-        | {"k": point(4, 4)}
+        | {"k": point(4, 4), "u": point(5, 5)}
         for row in ROWS.to_pylist()
-    ] + [{"id": 4, "g": None, "w": None, "l": None, "m": None, "s": None, "k": None}]
+    ] + [{"id": 4, "g": None, "w": None, "l": None, "m": None, "s": None, "k": None, "u": None}]
     table = await new_table(str(tmp_path), schema)
     target = (await table.snapshot()).schema
     await adelta.write_table(table, pa.Table.from_pylist(rows, target))
@@ -168,7 +171,17 @@ async def test_shapes_are_written_at_any_depth_with_the_types_that_parquet_has(
     footer = pq.read_metadata(data_file(tmp_path))
     kinds = [str(footer.schema.column(i).logical_type) for i in range(footer.num_columns)]
     plane, globe = "Geometry(crs=EPSG:3857)", "Geography(crs=, algorithm=spherical)"
-    assert kinds == ["None", plane, globe, plane, "String", globe, plane, "None"]
+    assert kinds == [
+        "None",
+        plane,
+        globe,
+        plane,
+        "String",
+        globe,
+        plane,
+        "None",
+        "Geometry(crs=SRID:0)",
+    ]
     box = footer.row_group(0).column(1).geo_statistics
     assert (box.xmin, box.xmax, box.ymin, box.ymax) == (0, 3, -4, 2)
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from adelta.errors import SchemaMismatchError
-from adelta.kernel.schema.geospatial import are_alike, shape_of
+from adelta.kernel.schema.geospatial import takes_shapes
 from adelta.kernel.schema.json import type_to_json
 from adelta.kernel.schema.names import check_column_names
 from adelta.kernel.schema.types import (
-    BINARY,
     BYTE,
     INTEGER,
     LONG,
@@ -144,10 +143,7 @@ def _takes(current: DataType, data: DataType) -> bool:
     if isinstance(current, DecimalType) and isinstance(data, DecimalType):
         whole = current.precision - current.scale
         return data.scale <= current.scale and data.precision - data.scale <= whole
-    shape, other = shape_of(current), shape_of(data)
-    if shape is None:
-        return False
-    return data == BINARY or (other is not None and are_alike(other, shape))
+    return takes_shapes(current, data)
 
 
 # ------------------------------------------------------------------------------------------- check

@@ -19,14 +19,13 @@ import pyarrow as pa
 import pyarrow.compute
 
 from adelta.errors import InvariantViolationError, SchemaMismatchError
-from adelta.kernel.schema.types import PrimitiveType
+from adelta.kernel.schema.types import BINARY, PrimitiveType
 
 if TYPE_CHECKING:
     from adelta.kernel.schema.types import DataType
 
 __all__ = [
     "Shape",
-    "are_alike",
     "check_same_system",
     "check_shape",
     "check_wkb",
@@ -35,12 +34,16 @@ __all__ = [
     "marked_shape",
     "marks_of",
     "shape_of",
+    "takes_shapes",
 ]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 DEFAULT_CRS: Final = "OGC:CRS84"
 """Longitude and latitude on WGS 84, which a type that names no system has."""
+
+UNKNOWN_CRS: Final = "SRID:0"
+"""Some plane: nobody has said which."""
 
 DEFAULT_ALGORITHM: Final = "SPHERICAL"
 
@@ -98,11 +101,19 @@ def _parsed(name: str) -> Shape | None:
     return Shape(system, (DEFAULT_ALGORITHM if algorithm is None else algorithm).upper())
 
 
-def are_alike(one: Shape, other: Shape) -> bool:
-    """Whether shapes of the one type are shapes of the other.
+def takes_shapes(column: DataType, data: DataType) -> bool:
+    """Whether a column of one type takes in shapes of another one as they are.
 
-    EPSG:4326 and OGC:CRS84 are one system here, since WKB has the longitude first in either.
+    Plain binary and shapes of a system that nobody knows are taken to be the column's.
     """
+    ours, theirs = shape_of(column), shape_of(data)
+    if ours is None or theirs is None:
+        return ours is not None and data == BINARY
+    return _are_alike(ours, theirs) or theirs == Shape(UNKNOWN_CRS)
+
+
+def _are_alike(one: Shape, other: Shape) -> bool:
+    """Whether two types are one: WKB has the longitude first in EPSG:4326 as in OGC:CRS84."""
     same = one.crs == other.crs or {one.crs, other.crs} == _LONGITUDE_LATITUDE
     return same and one.algorithm == other.algorithm
 
@@ -115,7 +126,7 @@ def crs_of_srid(srid: int) -> str:
     if srid == 4326:
         return DEFAULT_CRS
     if srid == 0:
-        return "SRID:0"
+        return UNKNOWN_CRS
     return f"{'EPSG' if srid < _FIRST_ESRI else 'ESRI'}:{srid}"
 
 
@@ -153,12 +164,15 @@ class _Mark:
     algorithm: str | None
 
     def shape(self) -> Shape:
-        return Shape(self.crs or DEFAULT_CRS, self.algorithm)
+        unnamed = UNKNOWN_CRS if self.algorithm is None else DEFAULT_CRS
+        return Shape(self.crs or unnamed, self.algorithm)
 
 
 def marks_of(shape: Shape) -> dict[bytes | str, bytes | str]:
     """The field metadata by which GeoArrow tells shapes from other binary values."""
-    told: dict[str, str] = {"crs": shape.crs, "crs_type": "authority_code"}
+    told: dict[str, str] = {}
+    if shape.crs != UNKNOWN_CRS:
+        told = {"crs": shape.crs, "crs_type": "authority_code"}
     if shape.algorithm is not None:
         told["edges"] = shape.algorithm.lower()
     return {_NAME: _WKB.encode(), _METADATA: orjson.dumps(told)}
@@ -172,7 +186,7 @@ def is_shape_field(field: pa.Field[Any]) -> bool:
 def marked_shape(given: pa.Field[Any] | pa.DataType, path: str) -> Shape | None:
     """The shapes that a field, or its type, is marked as holding; None where it has no mark.
 
-    A mark without a system means the default one, as in Parquet.
+    A mark without a system means one that is unknown, and on the globe the default one.
 
     Raises:
         SchemaMismatchError: the mark names its system in a way that has no authority and code.
@@ -194,7 +208,7 @@ def check_same_system(given: pa.Field[Any] | pa.DataType, wanted: pa.Field[Any],
     if mark is None or shape is None or mark == _Mark(None, None):
         return
     theirs = Shape(mark.crs or shape.crs, mark.algorithm)
-    if not are_alike(theirs, shape):
+    if not _are_alike(theirs, shape):
         raise SchemaMismatchError(
             f"column {path!r} is of type {shape.type} in the table and {theirs.type} in the "
             "data; transform the shapes first, or give plain binary where only the mark is wrong"

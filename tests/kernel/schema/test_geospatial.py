@@ -95,7 +95,13 @@ def test_a_type_that_no_writer_may_give_is_refused(name: str, why: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["geometry(OGC:CRS84)", MERCATOR, "geometry(EPSG:4326)", "geography(OGC:CRS84, KARNEY)"],
+    [
+        "geometry(OGC:CRS84)",
+        "geometry(EPSG:4326)",
+        "geometry(SRID:0)",
+        MERCATOR,
+        "geography(OGC:CRS84, KARNEY)",
+    ],
 )
 def test_a_type_survives_its_mark_in_arrow_at_any_depth(name: str) -> None:
     shape = t.PrimitiveType(name)
@@ -111,8 +117,9 @@ def test_a_type_survives_its_mark_in_arrow_at_any_depth(name: str) -> None:
 @pytest.mark.parametrize(
     ("told", "name"),
     [
-        ({}, "geometry(OGC:CRS84)"),
-        ({"crs": None, "edges": "planar"}, "geometry(OGC:CRS84)"),
+        ({}, "geometry(SRID:0)"),
+        ({"crs": None, "edges": "planar"}, "geometry(SRID:0)"),
+        ({"crs": "OGC:CRS84"}, "geometry(OGC:CRS84)"),
         ({"crs": "EPSG:3857"}, MERCATOR),
         ({"crs": "3857", "crs_type": "srid"}, MERCATOR),
         ({"crs": PROJJSON}, MERCATOR),
@@ -189,6 +196,9 @@ def test_merging_keeps_a_columns_system_and_takes_plain_binary_for_it() -> None:
             merge_schemas(table, column(other))
     with pytest.raises(SchemaMismatchError, match="in the table and"):
         merge_schemas(column("binary"), table)
+    assert merge_schemas(column(MERCATOR), column("geometry(SRID:0)")) == column(MERCATOR)
+    with pytest.raises(SchemaMismatchError, match="in the table and"):
+        merge_schemas(column("geometry(SRID:0)"), column(MERCATOR))
 
 
 # --------------------------------------------------------------------------------------------- WKB
