@@ -14,6 +14,8 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 
+from adelta.parquet.nested_fields import change_fields
+
 __all__ = ["with_shape_types"]
 
 _NAME, _METADATA = b"ARROW:extension:name", b"ARROW:extension:metadata"
@@ -43,30 +45,16 @@ def with_shape_types(schema: pa.Schema) -> pa.Schema:
     It is `schema` itself where no field is marked.
     """
     fields = list(schema)
-    typed = [_typed(field) for field in fields]
+    typed = [change_fields(field, _shapes) for field in fields]
     changed = any(new is not old for new, old in zip(typed, fields, strict=True))
     return pa.schema(typed) if changed else schema
 
 
-def _typed(field: pa.Field[Any]) -> pa.Field[Any]:
-    data_type: Any = field.type
-    if pa.types.is_binary(data_type):
-        marks = field.metadata or {}
-        told = orjson.loads(marks.get(_METADATA) or b"{}")
-        if marks.get(_NAME) != _WKB.encode() or told.get("edges") not in _WRITTEN_EDGES:
-            return field
-        return field.with_type(_WellKnownBinary(orjson.dumps({"crs": _UNKNOWN, **told})))
-    if not pa.types.is_nested(data_type):
-        return field
-    inside = [data_type.field(index) for index in range(data_type.num_fields)]
-    if pa.types.is_map(data_type):
-        inside = [data_type.key_field, data_type.item_field]
-    typed = [_typed(each) for each in inside]
-    if all(new is old for new, old in zip(typed, inside, strict=True)):
-        return field
-    made: Any = pa.struct(typed)
-    if pa.types.is_map(data_type):
-        made = pa.map_(*typed)
-    elif not pa.types.is_struct(data_type):
-        made = pa.list_(typed[0])
-    return field.with_type(made)
+def _shapes(field: pa.Field[Any]) -> pa.Field[Any] | None:
+    marks = field.metadata or {}
+    if not pa.types.is_binary(field.type) or marks.get(_NAME) != _WKB.encode():
+        return None
+    told = orjson.loads(marks.get(_METADATA) or b"{}")
+    if told.get("edges") not in _WRITTEN_EDGES:
+        return None
+    return field.with_type(_WellKnownBinary(orjson.dumps({"crs": _UNKNOWN, **told})))

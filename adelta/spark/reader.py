@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from adelta._concurrency import in_thread
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.nodes import conjunction
@@ -21,6 +22,7 @@ from adelta.kernel.file_set import FileSet
 from adelta.scan import read_files
 from adelta.spark.filters import to_expression
 from adelta.spark.partitions import pack_files
+from adelta.spark.shapes import holds_shapes, with_systems
 from adelta.spark.types import arrow_schema, conform, fits, to_spark_schema
 from adelta.storage.resolve import open_store
 from adelta.storage.roots import StoreRoots
@@ -159,6 +161,7 @@ class FilteringDeltaReader(DeltaReader):
 async def _rows(
     uri: str, storage_options: Mapping[str, str], partition: FilePartition, schema: pa.Schema
 ) -> AsyncIterator[pa.RecordBatch]:
+    shapes = holds_shapes(schema)
     async with aclosing(StoreRoots(open_store(uri, storage_options), storage_options)) as roots:
         tables = read_files(
             roots, partition.plan, partition.files, read_ahead_bytes=_READ_AHEAD_BYTES
@@ -168,6 +171,8 @@ async def _rows(
             async for table in tables:
                 for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
                     if batch.num_rows:
+                        if shapes:
+                            batch = await in_thread(with_systems, batch, schema)
                         yield conform(batch, schema)
 
 

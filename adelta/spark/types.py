@@ -10,11 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import types as s
 from pyspark.sql.pandas.types import to_arrow_schema as _spark_arrow_schema
 
-from adelta.errors import InvalidTableError, SchemaMismatchError
+from adelta.errors import InvalidTableError, SchemaMismatchError, UnsupportedFeatureError
 from adelta.kernel.schema import types as t
+from adelta.kernel.schema.geospatial import shape_of
 from adelta.kernel.schema.json import data_type_from_json, type_to_json
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ _PLAIN = (
     s.DecimalType,
     s.DoubleType,
     s.FloatType,
+    s.GeographyType,
+    s.GeometryType,
     s.IntegerType,
     s.LongType,
     s.ShortType,
@@ -59,9 +63,19 @@ def to_delta_schema(schema: s.StructType) -> t.StructType:
 
 
 def to_spark_schema(schema: t.StructType) -> s.StructType:
-    """The Spark schema of a DataFrame over a table with a Delta schema."""
+    """The Spark schema of a DataFrame over a table with a Delta schema.
+
+    Raises:
+        UnsupportedFeatureError: a column holds shapes of a kind that Spark does not have.
+    """
     raw: Any = type_to_json(_with_fields(schema, _of_frame))
-    return s.StructType.fromJson(raw)
+    try:
+        return s.StructType.fromJson(raw)
+    except IllegalArgumentException as error:
+        raise UnsupportedFeatureError(
+            f"Spark has no type for one of the columns {', '.join(schema.names)}: "
+            f"{str(error).strip()}; leave it out of the columns asked for"
+        ) from error
 
 
 def arrow_schema(schema: s.StructType) -> pa.Schema:
@@ -177,7 +191,8 @@ def _rebuilt(data_type: t.DataType, change: Callable[[t.StructField], t.StructFi
             return t.ArrayType(_rebuilt(element, change), contains_null)
         case t.MapType(key, value, contains_null):
             return t.MapType(_rebuilt(key, change), _rebuilt(value, change), contains_null)
-    return data_type
+    shape = shape_of(data_type)
+    return data_type if shape is None else shape.type  # Spark reads one spelling of several
 
 
 def fits(have: s.StructField, want: s.StructField) -> bool:

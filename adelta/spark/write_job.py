@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
+from adelta._concurrency import in_thread
 from adelta.commit.choose import coordinator_of
 from adelta.errors import (
     AdeltaError,
@@ -34,6 +35,7 @@ from adelta.operations.clustering import check_still_clustered
 from adelta.operations.create import commit_first, new_table, table_configuration
 from adelta.operations.evolve import merge_schema, overwrite_schema
 from adelta.operations.overwrite import replace_partitions, replace_where
+from adelta.spark.shapes import holds_shapes, without_systems
 from adelta.spark.types import arrow_schema, to_delta_schema
 from adelta.storage.resolve import open_store
 from adelta.table import latest_state, open_table
@@ -161,7 +163,13 @@ async def write_files(job: WriteJob, batches: AsyncIterator[pa.RecordBatch]) -> 
         return []
     store = open_store(job.options.uri, job.options.storage_options)
     async with aclosing(store):
-        return await write_data_files(store, job.spec, batches)
+        return await write_data_files(store, job.spec, _as_stored(batches))
+
+
+async def _as_stored(batches: AsyncIterator[pa.RecordBatch]) -> AsyncIterator[pa.RecordBatch]:
+    """Batches of Spark's in which shapes are as tables have them."""
+    async for batch in batches:
+        yield await in_thread(without_systems, batch) if holds_shapes(batch.schema) else batch
 
 
 async def commit_write(job: WriteJob, files: Sequence[AddFile]) -> None:
@@ -230,7 +238,8 @@ def _check_partitioning(options: WriteOptions, uri: str, columns: Sequence[str])
 
 def _no_rows(schema: s.StructType) -> pa.RecordBatch:
     columns = arrow_schema(schema)
-    return pa.record_batch([pa.array([], field.type) for field in columns], schema=columns)
+    rows = pa.record_batch([pa.array([], field.type) for field in columns], schema=columns)
+    return without_systems(rows)
 
 
 def _paths(files: Iterable[AddFile]) -> list[str]:

@@ -33,7 +33,7 @@ from adelta.kernel.schema.variant.shredding import METADATA, VALUE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["cast_to_schema", "relabel"]
+__all__ = ["cast_to_schema", "rebuild", "relabel"]
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
@@ -87,6 +87,28 @@ def relabel(data: Rows, schema: pa.Schema) -> Rows:
         for column, field in zip(data.columns, schema, strict=True)
     ]
     return _rows(data, columns, schema)
+
+
+def rebuild(
+    values: _Array, field: _Field, part: Callable[[_Array, _Field], _Array | None]
+) -> _Array:
+    """`values` in the type of `field`, nested as they are but for the parts that `part` makes.
+
+    `part` is asked about the whole first, and about what is inside where it answers None. Values
+    that it leaves keep their type.
+    """
+
+    def inner(values: _Array, field: _Field, path: str) -> _Array:
+        made = part(values, field)
+        if made is not None or not pa.types.is_nested(field.type):
+            return values if made is None else made
+        return _rebuild(values, field.type, path, struct, inner)
+
+    def struct(values: Any, target: pa.DataType, path: str) -> list[_Array]:
+        fields: list[_Field] = list(target.fields)  # type: ignore[attr-defined]  # a struct
+        return [inner(values.field(place), field, path) for place, field in enumerate(fields)]
+
+    return inner(values, field, field.name)
 
 
 def _rows(data: Rows, columns: Sequence[Any], schema: pa.Schema) -> Rows:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from adelta.kernel.schema.types import DataType
 
 __all__ = [
+    "DEFAULT_ALGORITHM",
     "Shape",
     "check_same_system",
     "check_shape",
