@@ -52,10 +52,13 @@ async def test_processes_that_race_on_local_disk_lose_no_row_and_double_none(
     assert await published(uri, database) == list(range(17))
 
 
+@pytest.mark.parametrize("conditional_put", ["etag", "disabled"])
 async def test_processes_that_race_on_s3_lose_no_row_and_double_none(
-    s3_location: S3Location, database: dict[str, str]
+    s3_location: S3Location, database: dict[str, str], conditional_put: str
 ) -> None:
+    """The catalog excludes writers; the store need not be able to."""
     uri, options = f"{s3_location.uri}/race", {**s3_location.storage_options, **database}
+    options["aws_conditional_put"] = conditional_put
     result = await race(uri, writers=3, commits=4, options=options)
     result.check([f"w{number}" for number in range(3)], 4)
     assert await published(uri, options) == list(range(13))
