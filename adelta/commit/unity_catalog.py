@@ -4,8 +4,10 @@ A commit is ratified by the update of a table that adds it, under the condition 
 still the same one; the latest version and the commits that are not published yet come with the
 table's description. Unity Catalog keeps ten unpublished commits at most.
 
-Its schema, properties and protocol of the table are not changed from here: commits that change
-these are refused before they are proposed, as the official kernel does.
+With the commit it is told what the commit changes of its own description of the table: schema,
+partition columns, properties, comment, protocol, clustering and the highest row id. What of the
+description differs is seen by what the catalog said when it was at the version before; should it
+have changed since, so has the version, and the commit is refused.
 """
 
 from __future__ import annotations
@@ -19,6 +21,13 @@ import anyio
 import orjson
 
 from adelta.commit.catalog import CatalogClient, CommitResponse, RatifiedCommit, RatifiedCommits
+from adelta.commit.unity_updates import (
+    TOLD_DOMAINS,
+    leading_actions,
+    told_domain,
+    told_protocol,
+    updates_of_metadata,
+)
 from adelta.errors import (
     AdeltaError,
     CommitOutcomeUnknownError,
@@ -30,10 +39,9 @@ from adelta.errors import (
     ThrottledError,
     UnsupportedFeatureError,
 )
-from adelta.kernel.table_features import CLUSTERING_DOMAIN, ROW_TRACKING_DOMAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from adelta.commit.catalog import ProposedCommit
@@ -44,11 +52,9 @@ if TYPE_CHECKING:
 __all__ = ["StagedTable", "UnityCatalogClient"]
 
 _API = "/api/2.1/unity-catalog"
-_BEFORE_FILES = ("commitInfo", "protocol", "metaData", "txn", "domainMetadata")
 _BUSY = 6  # updates that are sent, of which all but the last met somebody else's
 _BUSY_KINDS = ("UpdateRequirementConflictException", "TooManyRequestsException")
 _LONGEST_PAUSE = 0.2
-_DOMAINS = (CLUSTERING_DOMAIN, ROW_TRACKING_DOMAIN)
 _CREDENTIALS = {
     "s3.access-key-id": "aws_access_key_id",
     "s3.secret-access-key": "aws_secret_access_key",
@@ -121,6 +127,8 @@ class UnityCatalogClient(CatalogClient):
         base = endpoint.rstrip("/").removesuffix(_API) + _API
         self._server = JsonServer(base, token=token, timeout=timeout)
         self._table_id: str | None = None
+        self._description: Mapping[str, Any] = {}
+        self._described_at: int | None = None  # the latest version, when the catalog was asked
 
     def __repr__(self) -> str:
         return f"UnityCatalogClient({self._recipe[0]!r}, {self._name!r})"
@@ -182,12 +190,10 @@ class UnityCatalogClient(CatalogClient):
 
         Raises:
             CommitOutcomeUnknownError: it may have been ratified.
-            UnsupportedFeatureError: it changes what the catalog knows of the table.
             ThrottledError: too many commits are waiting to be published.
             TableNotFoundError: the catalog has no such table any more.
             StorageError: the catalog refused; nothing was ratified.
         """
-        self._check_changes(proposed)
         if self._table_id is None:
             await self._load()
         added = {
@@ -205,6 +211,7 @@ class UnityCatalogClient(CatalogClient):
                     "latest-published-version": proposed.published_version,
                 }
             )
+        updates += await self._changes(proposed)
         same = {"type": "assert-table-uuid", "uuid": self._table_id}
         answer = await self._post({"requirements": [same], "updates": updates})
         if answer.is_fine:
@@ -228,15 +235,28 @@ class UnityCatalogClient(CatalogClient):
             await anyio.sleep(random.uniform(0, _LONGEST_PAUSE * attempt))
         return answer
 
-    def _check_changes(self, proposed: ProposedCommit) -> None:
-        for name, action in _leading_actions(proposed.content):
-            clusters = name == "domainMetadata" and action.get("domain") == CLUSTERING_DOMAIN
-            if name in ("protocol", "metaData") or clusters:
-                raise UnsupportedFeatureError(
-                    f"{self._name}: version {proposed.version} would change the table's protocol, "
-                    "schema, properties or clustering, of which this client cannot tell the "
-                    "catalog; change them with Spark"
-                )
+    async def _changes(self, proposed: ProposedCommit) -> list[dict[str, Any]]:
+        """The updates of the catalog's description that go with a commit."""
+        updates: list[dict[str, Any]] = []
+        domains: dict[str, Any] = {}
+        removed: list[str] = []
+        for name, action in leading_actions(proposed.content):
+            if name == "metaData":
+                if self._described_at != proposed.version - 1:
+                    await self._load()
+                updates += updates_of_metadata(self._description, action)
+            elif name == "protocol":
+                updates.append({"action": "set-protocol", "protocol": told_protocol(action)})
+            elif name == "domainMetadata" and action["domain"] in TOLD_DOMAINS:
+                if action.get("removed"):
+                    removed.append(action["domain"])
+                else:
+                    domains |= told_domain(action["domain"], action["configuration"])
+        if domains:
+            updates.append({"action": "set-domain-metadata", "updates": domains})
+        if removed:
+            updates.append({"action": "remove-domain-metadata", "domains": removed})
+        return updates
 
     # ----------------------------------------------------------------------------------- tables
 
@@ -247,7 +267,7 @@ class UnityCatalogClient(CatalogClient):
             TableNotFoundError: the catalog has no such table.
             StorageError: the catalog refused or failed.
         """
-        return str((await self._load())["metadata"]["location"])
+        return self._text((await self._load())["metadata"], "location")
 
     async def storage_options(self, *, write: bool = False) -> dict[str, str]:
         """Options that open the table's place, to read or to write, until they expire.
@@ -272,15 +292,17 @@ class UnityCatalogClient(CatalogClient):
             StorageError: the catalog refused or failed.
         """
         body = await self._created("staging-tables", {"name": self._table})
-        protocol = body.get("required-protocol") or {}
+        protocol = _object(body, "required-protocol")
         features = {
-            *(protocol.get("reader-features") or ()),
-            *(protocol.get("writer-features") or ()),
+            str(name)
+            for key in ("reader-features", "writer-features")
+            for name in _array(protocol, key)
         }
         asked = {f"delta.feature.{name}": "supported" for name in sorted(features)}
-        required = body.get("required-properties") or {}
-        asked |= {key: str(value) for key, value in required.items() if value is not None}
-        return StagedTable(str(body["table-id"]), str(body["location"]), asked, _options(body))
+        required = _object(body, "required-properties").items()
+        asked |= {key: str(value) for key, value in required if value is not None}
+        table_id, location = self._text(body, "table-id"), self._text(body, "location")
+        return StagedTable(table_id, location, asked, _options(body))
 
     async def register_table(self, staged: StagedTable, first: FirstVersion) -> None:
         """Give the table that has been created at a staged place its name.
@@ -297,21 +319,15 @@ class UnityCatalogClient(CatalogClient):
             "table-type": "MANAGED",
             "columns": orjson.loads(metadata.schema_string),
             "partition-columns": list(metadata.partition_columns),
-            "protocol": {
-                "min-reader-version": protocol.min_reader_version,
-                "min-writer-version": protocol.min_writer_version,
-                "reader-features": list(protocol.reader_features or ()),
-                "writer-features": list(protocol.writer_features or ()),
-            },
+            "protocol": told_protocol(protocol.to_json()),
             "properties": dict(metadata.configuration),
             "last-commit-timestamp-ms": round(first.timestamp.timestamp() * 1000),
         }
         if metadata.description is not None:
             body["comment"] = metadata.description
         domains = await first.domain_metadata()
-        told = {name: orjson.loads(domains[name]) for name in _DOMAINS if name in domains}
-        if told:
-            body["domain-metadata"] = told
+        for name in domains.keys() & TOLD_DOMAINS.keys():
+            body.setdefault("domain-metadata", {}).update(told_domain(name, domains[name]))
         await self._created("tables", body)
         self._table_id = staged.table_id
 
@@ -331,18 +347,20 @@ class UnityCatalogClient(CatalogClient):
         if not answer.is_fine:
             raise self._refused(answer)
         metadata = answer.body.get("metadata")
-        table_id = metadata.get("table-uuid") if isinstance(metadata, dict) else None
-        if table_id is None:
+        if not isinstance(metadata, dict) or metadata.get("table-uuid") is None:
             raise StorageError(
                 f"{self._server!r} does not describe {self._name} as Unity Catalog does; check "
                 "its address"
             )
+        _object(metadata, "properties"), _array(metadata, "partition-columns")
+        table_id = str(metadata["table-uuid"])
         if self._table_id not in (None, table_id):
             raise TableNotFoundError(
                 f"{self._name} is another table than it was: it has been dropped and created "
                 "again; open it anew"
             )
-        self._table_id = str(table_id)
+        self._table_id, self._description = table_id, metadata
+        self._described_at = answer.body.get("latest-table-version")
         return answer.body
 
     async def _created(self, what: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -353,6 +371,13 @@ class UnityCatalogClient(CatalogClient):
         if not answer.is_fine:
             raise self._refused(answer)
         return answer.body
+
+    def _text(self, body: Mapping[str, Any], key: str) -> str:
+        """One text of an answer. Raises: StorageError."""
+        text = body.get(key)
+        if not isinstance(text, str):
+            raise StorageError(f"{self._server!r} says of {self._name} no {key}")
+        return text
 
     def _refused(self, answer: JsonAnswer) -> AdeltaError:
         """The error that a refusal is raised as."""
@@ -368,18 +393,6 @@ class UnityCatalogClient(CatalogClient):
 
 def _made(endpoint: str, name: str, token: str | None, timeout: float) -> UnityCatalogClient:
     return UnityCatalogClient(endpoint, name, token=token, timeout=timeout)
-
-
-def _leading_actions(content: bytes) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The actions before those of files, as adelta writes a commit."""
-    start = 0
-    while start < len(content):
-        end = content.find(b"\n", start)
-        line = content[start : end if end >= 0 else None]
-        start = end + 1 if end >= 0 else len(content)
-        if not line.startswith(tuple(b'{"%s"' % name.encode() for name in _BEFORE_FILES)):
-            return
-        yield from orjson.loads(line).items()
 
 
 def _kind(answer: JsonAnswer) -> str:
@@ -401,8 +414,9 @@ def _options(body: Mapping[str, Any]) -> dict[str, str]:
     Raises:
         UnsupportedFeatureError: they are for storage that adelta does not have.
     """
-    found = sorted(body.get("storage-credentials") or (), key=lambda each: len(each["prefix"]))
-    config = {k: v for k, v in (found[-1]["config"] if found else {}).items() if v is not None}
+    given = [each for each in _array(body, "storage-credentials") if isinstance(each, dict)]
+    best = max(given, key=lambda each: len(str(each.get("prefix", ""))), default={})
+    config = {key: text for key, text in _object(best, "config").items() if text is not None}
     unknown = sorted(config.keys() - _CREDENTIALS.keys())
     if unknown:
         raise UnsupportedFeatureError(
@@ -410,3 +424,19 @@ def _options(body: Mapping[str, Any]) -> dict[str, str]:
             "does not have"
         )
     return {_CREDENTIALS[key]: str(value) for key, value in config.items()}
+
+
+def _object(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """An object in an answer, empty where it is left out. Raises: StorageError."""
+    found = body.get(key)
+    if found is not None and not isinstance(found, dict):
+        raise StorageError(f"the catalog answers with a {key} that is not its API's")
+    return found or {}
+
+
+def _array(body: Mapping[str, Any], key: str) -> list[Any]:
+    """A list in an answer, empty where it is left out. Raises: StorageError."""
+    found = body.get(key)
+    if found is not None and not isinstance(found, list):
+        raise StorageError(f"the catalog answers with {key} that are not its API's")
+    return found or []

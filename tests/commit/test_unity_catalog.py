@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import pickle
@@ -13,17 +14,19 @@ from typing import TYPE_CHECKING
 import anyio
 import pyarrow as pa
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 import adelta
 import adelta.sync
 from adelta import UnityCatalogClient
 from adelta._concurrency import map_concurrent
 from adelta.errors import (
+    AdeltaError,
     InvalidOptionError,
     PermissionDeniedError,
     StorageError,
     TableNotFoundError,
-    UnsupportedFeatureError,
 )
 from adelta.storage.resolve import open_store
 from tests.support.managed_tables import SCHEMA, NeverPublishing, handle, ids, rows
@@ -228,20 +231,55 @@ async def test_credentials_become_storage_options(unity_server: UnityServer) -> 
     await catalog.aclose()
 
 
-async def test_what_the_catalog_is_not_told_of_is_refused(unity_server: UnityServer) -> None:
-    """Nothing is committed where the catalog's own description would become wrong."""
+async def test_the_catalog_is_told_what_a_commit_changes_of_its_description(
+    unity_server: UnityServer,
+) -> None:
+    """Each change with the commit that makes it: the description is always that of the log."""
     catalog = await created(unity_server)
+
+    async def check(*asked: str) -> None:
+        assert [method for method, _ in unity_server.requests()] == [*asked]
+        snapshot = await table.snapshot()
+        told = unity_server.description(NAME)
+        assert told["properties"] == dict(snapshot.properties)
+        assert told["columns"] == json.loads(snapshot.metadata.schema_string)
+        assert told["partition-columns"] == list(snapshot.partition_columns)
+        assert told["protocol"]["writer-features"] == list(snapshot.protocol.writer_features or ())
+        assert told["protocol"]["reader-features"] == list(snapshot.protocol.reader_features or ())
+        known = ("delta.clustering", "delta.rowTracking")
+        domains = {k: json.loads(v) for k, v in (await snapshot.domain_metadata()).items()}
+        assert told["domain-metadata"].keys() == domains.keys() & {*known}
+        for name, value in told["domain-metadata"].items():
+            assert value.items() <= domains[name].items()
+        unity_server.requests()
+
     async with adelta.open_table(await catalog.location(), catalog=catalog) as table:
         await adelta.write_table(table, rows(1))
-        for change in (
-            adelta.set_properties(table, {"a.b": "c"}),
-            adelta.add_columns(table, pa.schema([("x", pa.int64())])),
-            adelta.add_feature(table, "domainMetadata"),
-        ):
-            with pytest.raises(UnsupportedFeatureError, match="change them with Spark"):
-                await change
-        assert (await table.snapshot()).version == 1
-        await adelta.write_table(table, rows(2))
+        await table.snapshot()
+        unity_server.requests()
+        await adelta.set_properties(table, {"owner.name": "me", "delta.appendOnly": "false"})
+        await check("GET", "POST")
+        await adelta.unset_properties(table, ["owner.name"])
+        await check("GET", "POST")
+        await adelta.add_columns(table, pa.schema([("x", pa.int64())]))
+        await check("GET", "POST")
+        await adelta.add_feature(table, "checkConstraints")
+        await check("GET", "POST")
+        await adelta.cluster_by(table, ["id"])
+        await adelta.set_properties(table, {"delta.enableRowTracking": "true"})
+        unity_server.requests()
+        await adelta.write_table(table, pa.table({"id": [1, 2], "x": [3, 4]}))
+        await check("POST")
+        assert unity_server.description(NAME)["domain-metadata"] == {
+            "delta.clustering": {"clusteringColumns": [["id"]]},
+            "delta.rowTracking": {"rowIdHighWaterMark": 2},
+        }
+        await adelta.cluster_by(table, [])
+        await adelta.write_table(
+            table, pa.table({"id": [1], "y": ["z"]}), mode="overwrite", schema_mode="overwrite"
+        )
+        unity_server.requests()
+        await check()
 
 
 async def test_refusals_say_what_is_wrong(unity_server: UnityServer) -> None:
@@ -275,3 +313,46 @@ async def test_a_table_that_was_dropped_and_made_again_is_another_one(
             with pytest.raises(TableNotFoundError, match="another table"):
                 await use
     await again.aclose()
+
+
+TABLE = {"table-uuid": "1", "location": "s3://b/t"}
+COMMIT = {"version": 1, "file-name": "x", "file-size": 1, "file-modification-timestamp": 1}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>",
+        b"[1, 2]",
+        b"{}",
+        b'{"metadata": 7}',
+        {"metadata": {}},
+        {"metadata": {"table-uuid": "1"}},
+        {"metadata": TABLE},
+        {"metadata": TABLE, "latest-table-version": "many"},
+        {"metadata": TABLE, "latest-table-version": 1, "commits": [7]},
+        {"metadata": TABLE, "latest-table-version": 1, "commits": [{"version": 1}]},
+        {"metadata": TABLE, "latest-table-version": 1, "commits": [COMMIT]},
+        {"metadata": TABLE, "latest-table-version": 1, "commits": {"a": "b"}},
+        {"metadata": TABLE, "storage-credentials": [7], "required-properties": [1]},
+        {"metadata": TABLE, "storage-credentials": 7, "table-id": "1"},
+        {"storage-credentials": [{"prefix": 1, "config": 7}], "table-id": "1", "location": 7},
+        {"storage-credentials": [{"config": {"gcs.oauth-token": "x"}}], "required-protocol": "x"},
+    ],
+)
+async def test_an_answer_that_is_not_the_apis_is_an_error_that_says_so(body: object) -> None:
+    async def answer(_: web.Request) -> web.Response:
+        text = body if isinstance(body, bytes) else json.dumps(body).encode()
+        return web.Response(body=text)
+
+    app = web.Application()
+    app.router.add_route("*", "/{rest:.*}", answer)
+    async with TestServer(app) as server:
+        catalog = UnityCatalogClient(str(server.make_url("")), NAME)
+        with pytest.raises(AdeltaError):
+            await catalog.get_ratified_commits()
+        for question in (catalog.location, catalog.storage_options, catalog.stage_table):
+            with contextlib.suppress(AdeltaError):
+                await question()
+        await catalog.aclose()

@@ -67,6 +67,13 @@ class UnityServer:
         with contextlib.closing(sqlite3.connect(self.database, timeout=30)) as base, base:
             yield base
 
+    def description(self, name: str) -> dict[str, Any]:
+        """What the catalog says of a table."""
+        with self.state() as base:
+            row = base.execute("select created from tables where name = ?", (name,)).fetchone()
+        described: dict[str, Any] = json.loads(row[0])
+        return described
+
     def requests(self) -> list[tuple[str, str]]:
         """The requests since the last time, each as its method and the end of its path."""
         with self.state() as base:
@@ -195,7 +202,7 @@ class _Server:
         self.base.execute(
             "update tables set staged = false, created = ? where name = ?", (json.dumps(body), name)
         )
-        return self._loaded(table)
+        return self._loaded(self._table(name))
 
     def _loaded(self, table: Mapping[str, Any]) -> dict[str, Any]:
         rows = self._commits(table)
@@ -210,7 +217,8 @@ class _Server:
                 "created-time": 0,
                 "updated-time": 0,
                 "columns": created.get("columns"),
-                "properties": created.get("properties"),
+                "partition-columns": created.get("partition-columns"),
+                "properties": {**created["properties"], **_derived(created)},
             },
             "commits": waiting[::-1],
             "latest-table-version": rows[-1][0] if rows else 0,
@@ -226,7 +234,6 @@ class _Server:
         if body["requirements"] != [{"type": "assert-table-uuid", "uuid": table["id"]}]:
             raise _Refusal(409, "UpdateRequirementConflictException", "it is another table")
         updates = {update["action"]: update for update in body["updates"]}
-        assert updates.keys() <= {"add-commit", "set-latest-backfilled-version"}
         commit = updates["add-commit"]["commit"]
         assert all(type(commit[key]) is int for key in commit if key != "file-name")
         published = updates.get("set-latest-backfilled-version", {}).get("latest-published-version")
@@ -245,10 +252,41 @@ class _Server:
             "insert into commits values (?, ?, ?, false)",
             (table["id"], version, json.dumps(commit)),
         )
+        self._describe(table, updates)
         if published is not None:
             self.base.execute(
                 "delete from commits where id = ? and version <= ?", (table["id"], published)
             )
+
+    def _describe(self, table: Mapping[str, Any], updates: dict[str, dict[str, Any]]) -> None:
+        """Apply the other actions to the description of the table."""
+        told = table["created"]
+        properties, domains = told["properties"], told.setdefault("domain-metadata", {})
+        for action, update in updates.items():
+            match action:
+                case "set-columns":
+                    told["columns"] = update["columns"]
+                case "set-partition-columns":
+                    told["partition-columns"] = update["partition-columns"]
+                case "set-table-comment":
+                    told["comment"] = update["comment"]
+                case "set-properties":
+                    properties |= update["updates"]
+                case "remove-properties":
+                    for key in update["removals"]:
+                        del properties[key]
+                case "set-protocol":
+                    told["protocol"] = update["protocol"]
+                case "set-domain-metadata":
+                    assert update["updates"].keys() <= {"delta.clustering", "delta.rowTracking"}
+                    domains |= update["updates"]
+                case "remove-domain-metadata":
+                    for domain in update["domains"]:
+                        del domains[domain]
+                case _:
+                    assert action in ("add-commit", "set-latest-backfilled-version")
+        text = json.dumps(told)
+        self.base.execute("update tables set created = ? where id = ?", (text, table["id"]))
 
     def _taken(
         self, table: Mapping[str, Any], commit: dict[str, Any], kept: dict[int, dict[str, Any]]
@@ -262,6 +300,18 @@ class _Server:
             same = staged.read_bytes() == (log / f"{version:020d}.json").read_bytes()
         if not same:
             raise _Refusal(409, "CommitVersionConflictException", f"{version} is taken")
+
+
+def _derived(told: dict[str, Any]) -> dict[str, str]:
+    """The properties that the server makes up."""
+    features = told["protocol"]["writer-features"]
+    return {
+        "delta.minReaderVersion": str(told["protocol"]["min-reader-version"]),
+        "delta.minWriterVersion": str(told["protocol"]["min-writer-version"]),
+        "delta.lastUpdateVersion": "0",
+        "delta.lastCommitTimestamp": str(told["last-commit-timestamp-ms"]),
+        **{f"delta.feature.{name}": "supported" for name in features},
+    }
 
 
 def _credential(prefix: str, operation: str, config: dict[str, Any]) -> dict[str, Any]:
