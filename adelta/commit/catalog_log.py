@@ -115,14 +115,21 @@ class CatalogLog:
         self._forget_below(1)
 
     def note_published(self, version: int) -> None:
-        """Take in that `version` and all before it are published."""
+        """Take in that `version` and all before it are published, by us."""
         self._forget_below(version + 1)
 
+    def note_listed(self, version: int) -> None:
+        """Take in that the published commit of `version` was seen, so that all before it are too.
+
+        What the catalog keeps of them is kept: its copies are the ones to read.
+        """
+        if self.published is None or version > self.published:
+            self.published = version
+
     def _forget_below(self, version: int) -> None:
-        if version == 0 or (self.published is not None and version <= self.published + 1):
-            return
-        self.published = version - 1
-        self.commits = {v: commit for v, commit in self.commits.items() if v >= version}
+        if version > 0:
+            self.note_listed(version - 1)
+            self.commits = {v: commit for v, commit in self.commits.items() if v >= version}
 
     def unpublished(self) -> list[RatifiedCommit]:
         """The commits that are not known to be published, in order."""

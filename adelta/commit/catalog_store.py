@@ -142,31 +142,38 @@ class CatalogStore(CoordinatedStore):
             await pages.aclose()  # type: ignore[attr-defined]  # adapters' listings are generators
 
     async def _log_pages(self, pages: AsyncIterator[Page], start_after: str) -> AsyncIterator[Page]:
-        """`pages` of the log with the commits that the catalog keeps, and without later files."""
+        """`pages` of the log with the commits that the catalog keeps, and without later files.
+
+        Commits are published in order. So one that the catalog keeps and that is not there, though
+        a later one is, has been cleaned up.
+        """
         latest, seen = self._latest, -1
         kept = [_meta(self._log.commits[version]) for version in sorted(self._log.commits)]
         waiting = deque(meta for meta in kept if meta.path > start_after)
+        held: Page = []  # other files after the last commit
         async for page in pages:
             found: Page = []
             for meta in page:
-                while waiting and waiting[0].path < meta.path:
-                    found.append(waiting.popleft())
-                if waiting and waiting[0].path == meta.path:
-                    found.append(waiting.popleft())
-                    continue
                 file = parse_log_path(meta.path)
-                if file is None or file.version <= latest:
-                    found.append(meta)
-                if file is not None and file.kind is LogFileKind.COMMIT:
-                    seen = file.version
+                if file is not None and file.version > latest:
+                    continue
+                if file is None or file.kind is not LogFileKind.COMMIT:
+                    held.append(meta)
+                    continue
+                while waiting and waiting[0].path < meta.path:
+                    waiting.popleft()  # published before this one, and cleaned up since
+                own = waiting.popleft() if waiting and waiting[0].path == meta.path else meta
+                found += (*held, own)
+                held, seen = [], file.version
+            if seen >= 0:
+                self._log.note_listed(seen)
             if found:
                 yield found
-        last = [*waiting]
         if not kept and seen < latest:
             before = commit_path(seen) if seen >= 0 else ""
-            last = await self._left_out(latest, max(before, start_after))
-        if last:
-            yield last
+            waiting.extend(await self._left_out(latest, max(before, start_after)))
+        if held or waiting:
+            yield sorted((*held, *waiting), key=_path)
 
     async def _left_out(self, latest: int, after: str) -> Page:
         """The published commits up to `latest` that a listing has left out after a path, in order.
@@ -217,6 +224,10 @@ def _version_of(path: str) -> int | None:
     if parsed is None or parsed.kind is not LogFileKind.COMMIT:
         return None
     return parsed.version
+
+
+def _path(meta: ObjectMeta) -> str:
+    return meta.path
 
 
 def _meta(commit: RatifiedCommit) -> ObjectMeta:

@@ -12,7 +12,9 @@ import pytest
 
 import adelta
 import adelta.sync
+from adelta._clock import SYSTEM_CLOCK
 from adelta.commit.catalog import RatifiedCommit, RatifiedCommits
+from adelta.commit.catalog_store import catalog_store
 from adelta.errors import (
     CommitOutcomeUnknownError,
     ConcurrentDeleteReadError,
@@ -21,11 +23,14 @@ from adelta.errors import (
     InvalidUseError,
     StorageError,
     TableAlreadyExistsError,
+    VersionNotFoundError,
 )
 from adelta.kernel.log_path import LOG_DIR, STAGED_DIR, commit_path
 from adelta.log.commit_reader import read_commit
 from adelta.storage.memory import MemoryStore
+from adelta.table import Table
 from tests.support.catalogs import MANAGED, SqliteCatalog
+from tests.support.clock import ManualClock
 from tests.support.managed_tables import SCHEMA, NeverPublishing, created, handle, ids, log_of, rows
 from tests.support.stores import CountingStore, FailingStore, Fault
 
@@ -186,15 +191,15 @@ async def test_a_handle_publishes_what_another_one_of_its_process_has_left(
 
 
 async def test_the_catalog_is_told_what_is_published(catalog: SqliteCatalog) -> None:
-    """By a handle that has published itself, and by one that knows it of the catalog."""
+    """By a handle that has published itself, and by one that has seen it."""
     store = await created(catalog)
     table = handle(store, catalog)
     for number in range(1, 4):
         await adelta.write_table(table, rows(number))
     await adelta.write_table(handle(store, catalog), rows(4))
-    assert [each.published_version for each in catalog.proposals] == [0, 1, 2, 2]
+    assert [each.published_version for each in catalog.proposals] == [0, 1, 2, 3]
     assert [each.version for each in catalog.proposals] == [1, 2, 3, 4]
-    assert (await catalog.get_ratified_commits()).commits[0].version == 3
+    assert (await catalog.get_ratified_commits()).commits[0].version == 4
 
 
 async def test_an_answer_that_cannot_be_found_out_is_unknown(catalog: SqliteCatalog) -> None:
@@ -290,6 +295,40 @@ async def test_the_log_is_cleaned_up_where_the_catalog_permits_it(
             await adelta.cleanup_log(table, retention=timedelta(0))
     assert f"{0:020d}.json" in await log_of(store), "younger than an hour"
     assert await ids(handle(store, catalog)) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+async def test_what_is_cleaned_up_later_is_nothing_that_the_table_needs(
+    catalog: SqliteCatalog, forgets: bool
+) -> None:
+    """B13-07: a year later, with commits that nobody has published."""
+    catalog.permits, catalog.forgets = True, forgets
+    store = await created(catalog)
+    table = handle(store, catalog)
+    for number in range(1, 4):
+        await adelta.write_table(table, rows(number))
+    await adelta.checkpoint(table)
+    lazy = handle(NeverPublishing(store), catalog)
+    for number in range(4, 6):
+        await adelta.write_table(lazy, rows(number))
+    clock = ManualClock(SYSTEM_CLOCK.now_ms() + 400 * 24 * 3600 * 1000)
+    managed = catalog_store(store, catalog, store.put_if_absent)
+    cleaned = await adelta.cleanup_log(Table(store.uri, store=managed, clock=clock))
+    assert cleaned.first_version == 3
+    assert f"{LOG_DIR}{2:020d}.json" in cleaned.paths
+    assert [n for n in await log_of(store) if n.endswith(".json") and n < "_"] == [commit(3)]
+    assert await ids(handle(store, catalog)) == [1, 2, 3, 4, 5]
+    with pytest.raises(VersionNotFoundError):
+        await handle(store, catalog).snapshot(version=1)
+    await adelta.write_table(handle(store, catalog), rows(6))
+    assert [n for n in await log_of(store) if n.endswith(".json") and n < "_"] == [
+        commit(version) for version in range(3, 7)
+    ]
+    assert await ids(handle(store, catalog)) == [1, 2, 3, 4, 5, 6]
+
+
+def commit(version: int) -> str:
+    return f"{version:020d}.json"
 
 
 async def test_a_client_for_a_table_that_no_catalog_manages_is_refused(
