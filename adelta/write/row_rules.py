@@ -24,9 +24,11 @@ from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind, bind_predicate, type_of
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.cast import cast_to_schema
+from adelta.kernel.schema.geospatial import holds_shapes
 from adelta.kernel.schema.names import walk_fields
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
+from adelta.parquet.geospatial import first_damaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -104,12 +106,14 @@ class RowRules:
 
     `generated` are the columns with a generation expression, and that expression bound. Defaults
     are bound when they are needed: one that adelta cannot evaluate harms no row that has a value.
+    `shapes` are the columns that hold some, at any depth.
     """
 
     schema: StructType
     defaults: tuple[_Computed, ...] = ()
     generated: tuple[tuple[StructField, Node], ...] = ()
     checks: tuple[Check, ...] = ()
+    shapes: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -145,7 +149,8 @@ class RowRules:
             what = f"the condition {to_sql(where)} of this write"
             checks.append(Check(what, bind_predicate(where, schema)))
         generated = tuple((each.field, each.bound(schema)) for each in computed)
-        return cls(schema, tuple(defaults), generated, tuple(checks))
+        shapes = tuple(f.name for f in schema if holds_shapes(f.type))
+        return cls(schema, tuple(defaults), generated, tuple(checks), shapes)
 
     def apply(self, rows: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
         """`rows` in the table's schema, `target` in Arrow's types, complete and checked.
@@ -170,12 +175,24 @@ class RowRules:
             rows = _with_computed(cast_to_schema(rows, loose), absent, target)
         else:
             rows = cast_to_schema(rows, target)
+        for name in self.shapes:
+            _check_shapes(rows.column(name), target.field(name))
         for field, node in self.generated:
             if field.name.lower() in given:
                 _agreement(field, node).apply(rows)
         for check in self.checks:
             check.apply(rows)
         return rows
+
+
+def _check_shapes(values: pa.Array[Any], field: pa.Field[Any]) -> None:
+    row = first_damaged(values, field)
+    if row is not None:
+        shown = str(values[row].as_py())[:_SHOWN]
+        raise InvariantViolationError(
+            f"column {field.name!r} holds shapes as well-known binary (WKB), and one of them is "
+            f"damaged behind its header, too short or too long for what it says: {shown}"
+        )
 
 
 def check_constraints(schema: StructType, properties: Mapping[str, str]) -> Iterator[Check]:

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-__all__ = ["WkbType", "line", "marked", "point"]
+__all__ = ["WkbType", "collection", "line", "marked", "point", "polygon"]
 
 
 def point(*coordinates: float, kind: int = 1, order: str = "<") -> bytes:
@@ -21,6 +21,16 @@ def line(*points: tuple[float, float]) -> bytes:
     """A line string on a plane."""
     ends = b"".join(struct.pack("<2d", *each) for each in points)
     return struct.pack("<BII", 1, 2, len(points)) + ends
+
+
+def polygon(*points: tuple[float, float]) -> bytes:
+    """A polygon on a plane with one ring."""
+    return struct.pack("<BII", 1, 3, 1) + line(*points)[5:]
+
+
+def collection(*parts: bytes) -> bytes:
+    """A collection of other shapes."""
+    return struct.pack("<BII", 1, 7, len(parts)) + b"".join(parts)
 
 
 def marked(name: str, **told: Any) -> pa.Field[Any]:

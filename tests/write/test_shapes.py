@@ -16,10 +16,12 @@ import adelta
 from adelta.errors import InvalidUseError, InvariantViolationError, SchemaMismatchError
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.schema import types as t
+from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.type_text import parse_column
 from adelta.kernel.table_features import check_writable
+from adelta.write.row_rules import RowRules
 from tests.operations.altered import files_of
-from tests.support.shapes import WkbType, line, marked, point
+from tests.support.shapes import WkbType, collection, line, marked, point, polygon
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -229,6 +231,30 @@ async def test_what_is_no_well_known_binary_is_refused_and_leaves_nothing(tmp_pa
     assert (await table.snapshot()).version == 0
 
 
+@pytest.mark.parametrize("name", ["g", "w", "l", "m", "s"])
+async def test_a_shape_that_ends_too_early_is_refused_wherever_it_is(
+    name: str, tmp_path: Path
+) -> None:
+    columns = ("g geometry", "w geography", "l array<geometry>", "m map<int, geography>")
+    schema = tuple(map(parse_column, (*columns, "s struct<g: geometry>")))
+    table = await new_table(str(tmp_path), t.StructType(schema))
+    before = everything(tmp_path)
+    whole = polygon((0, 0), (1, 0), (1, 1), (0, 0))
+
+    def row(shape: bytes) -> dict[str, Any]:
+        nested = {"g": shape, "w": shape, "l": [whole, shape], "m": [(1, shape)], "s": {"g": shape}}
+        return {name: nested[name]}
+
+    target = (await table.snapshot()).schema.field(name)
+    for bad in (whole[:-1], whole + b"x", collection(whole, whole[:-8]), line((1, 1))[:-3]):
+        rows = pa.Table.from_pylist([row(whole)] * 9 + [row(bad), row(whole)], pa.schema([target]))
+        with pytest.raises(InvariantViolationError, match=f"'{name}' .* damaged behind its header"):
+            await adelta.write_table(table, rows)
+    assert everything(tmp_path) == before
+    await adelta.write_table(table, pa.Table.from_pylist([row(whole)] * 9, pa.schema([target])))
+    assert await (await table.snapshot()).scan(where=f"{name} IS NOT NULL").count() == 9
+
+
 @pytest.mark.parametrize("vectors", ["true", "false"])
 async def test_rows_with_shapes_are_deleted_updated_and_replaced(vectors: str) -> None:
     table = await new_table(properties={"delta.enableDeletionVectors": vectors})
@@ -291,8 +317,11 @@ async def test_columns_of_shapes_come_with_rows_where_schemas_are_merged() -> No
 
 COORDINATES = st.floats(width=64)
 POINTS = st.builds(point, COORDINATES, COORDINATES, order=st.sampled_from("<>"))
-LINES = st.lists(st.tuples(COORDINATES, COORDINATES), max_size=5).map(lambda ends: line(*ends))
-SHAPES = st.none() | POINTS | LINES
+ENDS = st.lists(st.tuples(COORDINATES, COORDINATES), max_size=5)
+FLAT_SHAPES = POINTS | ENDS.map(lambda e: line(*e)) | ENDS.map(lambda e: polygon(*e))
+SHAPES = st.none() | st.recursive(
+    FLAT_SHAPES, lambda s: st.lists(s, max_size=3).map(lambda parts: collection(*parts))
+)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -312,3 +341,23 @@ async def test_every_shape_comes_back_as_it_was_written(
     )
     nulls = await (await table.snapshot()).scan(where="g is null").count()
     assert nulls == sum(one is None for one, _ in written)
+
+
+@settings(deadline=None)
+@given(SHAPES.filter(lambda shape: shape is not None), st.data())
+def test_a_shape_is_refused_if_and_only_if_its_length_is_wrong(
+    shape: bytes, data: st.DataObject
+) -> None:
+    rules = RowRules.of(SCHEMA, {}, generates=False, has_defaults=False)
+    target = to_arrow_schema(SCHEMA)
+    name = data.draw(st.sampled_from(["g", "w"]))
+
+    def apply(value: bytes) -> None:
+        rules.apply(pa.record_batch([pa.array([None, value], pa.binary())], names=[name]), target)
+
+    apply(shape)
+    wrong = shape[: data.draw(st.integers(0, len(shape) - 1))]
+    if data.draw(st.booleans()):
+        wrong = shape + data.draw(st.binary(min_size=1, max_size=9))
+    with pytest.raises(InvariantViolationError, match="well-known binary"):
+        apply(wrong)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from adelta.errors import InvariantViolationError, SchemaMismatchError
-from adelta.kernel.schema.types import BINARY, PrimitiveType
+from adelta.kernel.schema.types import BINARY, ArrayType, MapType, PrimitiveType, StructType
 
 if TYPE_CHECKING:
     from adelta.kernel.schema.types import DataType
@@ -31,6 +31,7 @@ __all__ = [
     "check_shape",
     "check_wkb",
     "crs_of_srid",
+    "holds_shapes",
     "is_shape_field",
     "marked_shape",
     "marks_of",
@@ -86,6 +87,18 @@ def shape_of(data_type: DataType) -> Shape | None:
     Example: ``geography(karney)`` is on the globe, in the default system.
     """
     return _parsed(data_type.name) if isinstance(data_type, PrimitiveType) else None
+
+
+def holds_shapes(data_type: DataType) -> bool:
+    """Whether a type is one of shapes, or has such a type inside it."""
+    match data_type:
+        case StructType(fields):
+            return any(holds_shapes(field.type) for field in fields)
+        case ArrayType(element):
+            return holds_shapes(element)
+        case MapType(key, value):
+            return holds_shapes(key) or holds_shapes(value)
+    return shape_of(data_type) is not None
 
 
 @lru_cache(maxsize=256)
@@ -296,8 +309,8 @@ def _headers() -> _Headers:
 def check_wkb(values: pa.Array[Any], path: str) -> None:
     """Refuse binary values that do not begin as WKB does, or are too short for how they begin.
 
-    A point is checked in its length too. What stands behind the first header of other shapes is not
-    looked at.
+    A point is checked in its length too. What stands behind the first header of other shapes is for
+    the writer of the file to look at.
 
     Raises:
         InvariantViolationError: there is such a value; the message shows the first one.

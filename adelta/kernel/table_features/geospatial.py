@@ -9,15 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.errors import SchemaMismatchError
-from adelta.kernel.schema.geospatial import check_shape, shape_of
+from adelta.kernel.schema.geospatial import check_shape, holds_shapes, shape_of
 from adelta.kernel.schema.names import walk_fields
-from adelta.kernel.schema.types import ArrayType, MapType, StructType
+from adelta.kernel.schema.types import ArrayType, MapType
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature, occurring_types
 from adelta.kernel.table_features._removal import Removal
 
 if TYPE_CHECKING:
     from adelta.kernel.schema.geospatial import Shape
-    from adelta.kernel.schema.types import DataType, StructField
+    from adelta.kernel.schema.types import DataType
     from adelta.kernel.table_state import TableState
 
 __all__ = ["GEOSPATIAL"]
@@ -38,7 +38,7 @@ def _check(before: TableState | None, after: TableState) -> None:
             if data_type not in known:
                 check_shape(shape, ".".join(path))
     for field in after.schema:
-        if _DEFAULT in field.metadata and _holds_shapes(field):
+        if _DEFAULT in field.metadata and holds_shapes(field.type):
             raise SchemaMismatchError(
                 f"column {field.name!r} holds shapes, which cannot have a default value; leave the "
                 "default out"
@@ -54,11 +54,6 @@ def _shapes_of(data_type: DataType) -> list[tuple[DataType, Shape]]:
             return [*_shapes_of(key), *_shapes_of(value)]
     shape = shape_of(data_type)
     return [] if shape is None else [(data_type, shape)]
-
-
-def _holds_shapes(field: StructField) -> bool:
-    inside = (each.type for _, each in walk_fields(StructType((field,))))
-    return any(_shapes_of(data_type) for data_type in inside)
 
 
 def _obstacle(state: TableState) -> str | None:
