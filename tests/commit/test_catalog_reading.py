@@ -19,7 +19,14 @@ from adelta.errors import (
 )
 from adelta.kernel.actions.commit_info import CommitInfo
 from adelta.kernel.actions.json import encode_commit
-from adelta.kernel.log_path import LOG_DIR, STAGED_DIR, commit_path
+from adelta.kernel.log_path import (
+    LAST_CHECKPOINT_PATH,
+    LOG_DIR,
+    STAGED_DIR,
+    checkpoint_path,
+    commit_path,
+    compaction_path,
+)
 from adelta.table import Table
 from tests.support.catalogs import SqliteCatalog
 from tests.support.managed_tables import NeverPublishing, created, handle, ids, log_of, rows
@@ -100,6 +107,9 @@ async def test_the_catalogs_copy_wins_and_what_lies_above_its_latest_is_ignored(
         await store.delete([commit_path(version)])
         await store.put(commit_path(version), other)
     await store.put(f"{LOG_DIR}{11:020d}.json", other)
+    await store.put(checkpoint_path(10), b"of a version that does not count")
+    await store.put(compaction_path(8, 10), other)
+    await store.put(LAST_CHECKPOINT_PATH, b'{"version": 10, "size": 1}')
     table = handle(store, catalog)
     assert (await table.snapshot()).version == 9
     assert await ids(table) == list(range(1, 10))
