@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adelta._clock import SYSTEM_CLOCK, Clock
+from adelta.commit.catalog_store import catalog_store
 from adelta.commit.choose import UNSAFE_SINGLE_WRITER, check_catalog_needed, open_log_store
 from adelta.errors import InvalidOptionError, InvalidUseError, VersionNotFoundError
 from adelta.kernel.history import parse_timestamp
@@ -71,7 +72,7 @@ class Table:
         self._options = dict(storage_options or {})
         self._catalog = catalog
         self._roots = StoreRoots(
-            store or open_log_store(uri, self._options, catalog), self._options
+            _managed(store, catalog) or open_log_store(uri, self._options, catalog), self._options
         )
         self._clock = clock
         self._source = LatestState(self._roots.store, clock)
@@ -194,6 +195,13 @@ class Table:
     async def __aexit__(self, *_: object) -> None:
         """Close the handle."""
         await self.aclose()
+
+
+def _managed(store: ObjectStore | None, catalog: CatalogClient | None) -> ObjectStore | None:
+    """A store that is open already, as the catalog's client has it."""
+    if store is None or catalog is None:
+        return store
+    return catalog_store(store, catalog, store.put_if_absent)
 
 
 # What adelta's own operations need of a handle, beyond what it shows its users.

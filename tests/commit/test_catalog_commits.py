@@ -14,7 +14,6 @@ import adelta
 import adelta.sync
 from adelta._clock import SYSTEM_CLOCK
 from adelta.commit.catalog import RatifiedCommit, RatifiedCommits
-from adelta.commit.catalog_store import catalog_store
 from adelta.errors import (
     CommitOutcomeUnknownError,
     ConcurrentDeleteReadError,
@@ -312,8 +311,8 @@ async def test_what_is_cleaned_up_later_is_nothing_that_the_table_needs(
     for number in range(4, 6):
         await adelta.write_table(lazy, rows(number))
     clock = ManualClock(SYSTEM_CLOCK.now_ms() + 400 * 24 * 3600 * 1000)
-    managed = catalog_store(store, catalog, store.put_if_absent)
-    cleaned = await adelta.cleanup_log(Table(store.uri, store=managed, clock=clock))
+    later = Table(store.uri, store=store, catalog=catalog, clock=clock)
+    cleaned = await adelta.cleanup_log(later)
     assert cleaned.first_version == 3
     assert f"{LOG_DIR}{2:020d}.json" in cleaned.paths
     assert [n for n in await log_of(store) if n.endswith(".json") and n < "_"] == [commit(3)]

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from adelta.commit.catalog_store import catalog_store
 from adelta.errors import StorageError
 from adelta.kernel.log_path import LOG_DIR
 from adelta.operations.create import commit_first, delta_schema, new_table
@@ -33,7 +32,7 @@ def rows(*ids: int) -> pa.Table:
 
 def handle(store: ObjectStore, catalog: CatalogClient) -> Table:
     """A handle on the table in `store`, as `open_table` makes one."""
-    return Table(store.uri, store=catalog_store(store, catalog, store.put_if_absent))
+    return Table(store.uri, store=store, catalog=catalog)
 
 
 async def created(

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
-from adelta.commit.catalog_store import catalog_store
 from adelta.operations import checkpoint, cleanup_log, delete, write_table
 from adelta.storage.resolve import open_store
 from adelta.table import Table
@@ -157,12 +156,12 @@ async def _meet(death: Death) -> None:
     store = open_store(death.uri, options)
     if death.moment != "call":
         store = DeadlyStore(store, death)
+    catalog = None
     if database is not None:
         catalog = DeadlyCatalog(database, inline=death.operation == "append inline")
         assert isinstance(store, DeadlyStore)
         catalog.store = store
-        store = catalog_store(store, catalog, store.put_if_absent)
-    async with Table(death.uri, options, store=store) as table:
+    async with Table(death.uri, options, store=store, catalog=catalog) as table:
         if death.moment == "call":
             _watch_calls(death.uri, death.number)
         await _OPERATIONS[death.operation](table)
