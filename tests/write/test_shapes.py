@@ -18,9 +18,10 @@ from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.type_text import parse_column
-from adelta.kernel.table_features import check_writable
+from adelta.storage.memory import MemoryStore
 from adelta.write.row_rules import RowRules
 from tests.operations.altered import files_of
+from tests.support.data_tables import described, opened
 from tests.support.shapes import WkbType, collection, line, marked, point, polygon
 
 if TYPE_CHECKING:
@@ -93,13 +94,15 @@ async def test_rows_that_are_marked_make_a_table_of_shapes() -> None:
 
 
 async def test_a_table_under_the_previews_name_keeps_it() -> None:
-    table = await new_table(
-        schema=t.StructType((t.StructField("id", t.LONG),)),
-        properties={"delta.feature.geospatial": "supported"},
-    )
-    assert (await table.snapshot()).protocol == PROTOCOL
-    preview = Protocol(3, 7, ("geospatial-dev",), ("geospatial-dev",))
-    check_writable(preview, (await table.snapshot()).metadata)
+    plain = t.StructType((t.StructField("id", t.LONG),))
+    commit = described(plain, features=("geospatial-dev",))
+    async with await opened(MemoryStore(), commit) as table:
+        before = (await table.snapshot()).protocol
+        assert before.reader_features == ("geospatial-dev",)
+        await adelta.add_columns(table, t.StructType(SCHEMA.fields[1:]))
+        await adelta.write_table(table, ROWS)
+        assert await rows_of(table) == ROWS.to_pylist()
+        assert (await table.snapshot()).protocol == before
 
 
 async def test_the_feature_can_be_dropped_once_no_column_holds_shapes() -> None:
