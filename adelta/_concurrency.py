@@ -28,14 +28,17 @@ from collections.abc import (
     Iterable,
     Iterator,
 )
+from contextlib import suppress
+from contextvars import copy_context
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import Generic, ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
-import anyio.to_thread
 import pyarrow as pa
+
+from adelta._workers import Workers
 
 __all__ = [
     "ReadAhead",
@@ -54,17 +57,9 @@ R = TypeVar("R")
 
 _CPU_THREADS = max(2, os.cpu_count() or 2)
 _IO_THREADS = 16
-_Limiters = WeakKeyDictionary[asyncio.AbstractEventLoop, anyio.CapacityLimiter]
-_cpu_limiters: _Limiters = WeakKeyDictionary()
-_io_limiters: _Limiters = WeakKeyDictionary()
-
-
-def _limiter(limiters: _Limiters, tokens: int) -> anyio.CapacityLimiter:
-    loop = asyncio.get_running_loop()
-    limiter = limiters.get(loop)
-    if limiter is None:
-        limiter = limiters[loop] = anyio.CapacityLimiter(tokens)
-    return limiter
+_ByLoop: TypeAlias = "WeakKeyDictionary[asyncio.AbstractEventLoop, Workers]"
+_cpu_workers: _ByLoop = WeakKeyDictionary()
+_io_workers: _ByLoop = WeakKeyDictionary()
 
 
 async def in_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -73,8 +68,7 @@ async def in_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
     Where the caller is cancelled, `func` is over, or never begins, when that is raised: what it
     works on may be closed then.
     """
-    job = _Job(lambda: func(*args, **kwargs))
-    return await job.done(_limiter(_cpu_limiters, _CPU_THREADS))
+    return await _Job(lambda: func(*args, **kwargs)).done(_cpu_workers, _CPU_THREADS)
 
 
 async def in_io_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -82,8 +76,7 @@ async def in_io_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) 
 
     Where the caller is cancelled, `func` is over, or never begins, when that is raised.
     """
-    job = _Job(lambda: func(*args, **kwargs))
-    return await job.done(_limiter(_io_limiters, _IO_THREADS))
+    return await _Job(lambda: func(*args, **kwargs)).done(_io_workers, _IO_THREADS)
 
 
 def arrow_is_ready() -> bool:
@@ -110,49 +103,90 @@ async def arrow_ready() -> None:
 
 
 class _Job(Generic[R]):
-    """A call in a worker thread that is waited for.
+    """A call in a worker thread that is waited for, in the context of its caller."""
 
-    A cancelled scope of anyio waits by itself; a task that is cancelled by asyncio does not.
-    """
-
-    __slots__ = ("_begun", "_call", "_ended", "_given_up", "_lock", "_over")
+    __slots__ = (
+        "_begun",
+        "_call",
+        "_context",
+        "_ended",
+        "_future",
+        "_given_up",
+        "_lock",
+        "_loop",
+        "_over",
+    )
 
     def __init__(self, call: Callable[[], R]) -> None:
         self._call = call
+        self._context = copy_context()
         self._lock = threading.Lock()
         self._begun = self._over = self._given_up = False
-        self._ended: Callable[[], object] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._future: asyncio.Future[R] | None = None
+        self._ended: asyncio.Event | None = None
 
-    async def done(self, limiter: anyio.CapacityLimiter) -> R:
+    async def done(self, by_loop: _ByLoop, threads: int) -> R:
         """The result."""
+        workers = by_loop.get(self._loop)
+        if workers is None:
+            workers = by_loop[self._loop] = Workers(self._loop, threads)
+        future: asyncio.Future[R] = self._loop.create_future()
+        self._future = future
+        workers.submit(self._run)
         try:
-            return await anyio.to_thread.run_sync(self._run, limiter=limiter)
+            return await future
         except asyncio.CancelledError:
-            ended = asyncio.Event()
-            if self._give_up(ended):
-                await to_the_end(ended.wait())
+            if self._give_up():
+                assert self._ended is not None
+                await to_the_end(self._ended.wait())
             raise
 
-    def _run(self) -> R:
+    def _run(self) -> Callable[[], None] | None:
         with self._lock:
-            if self._given_up:
-                raise asyncio.CancelledError
+            if self._given_up or self._future is None or self._future.cancelled():
+                return None
             self._begun = True
         try:
-            return self._call()
-        finally:
-            with self._lock:
-                self._over = True
-                if self._ended is not None:
-                    self._ended()
+            answer = partial(self._answer, self._context.run(self._call))
+        except BaseException as error:
+            answer = partial(self._fail, error)
+        with self._lock:
+            self._over = True
+        return partial(self._post, answer)
 
-    def _give_up(self, ended: asyncio.Event) -> bool:
-        """Whether the call is running, so that `ended` will be set."""
+    def _post(self, answer: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(answer)
+
+    def _answer(self, result: R) -> None:
+        future = self._told()
+        if not future.done():
+            future.set_result(result)
+
+    def _fail(self, error: BaseException) -> None:
+        future = self._told()
+        if isinstance(error, StopIteration):  # which no future takes
+            cause, error = error, RuntimeError("a call in a thread raised StopIteration")
+            error.__cause__ = cause
+        if not future.done():
+            future.set_exception(error)
+
+    def _told(self) -> asyncio.Future[R]:
+        """The future, which an error's traceback is not to refer to."""
+        assert self._future is not None
+        future, self._future = self._future, None
+        if self._ended is not None:
+            self._ended.set()
+        return future
+
+    def _give_up(self) -> bool:
+        """Whether the call is running, so that `_ended` will be set."""
         with self._lock:
             self._given_up = True
             if not self._begun or self._over:
                 return False
-            self._ended = partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)
+            self._ended = asyncio.Event()
             return True
 
 
@@ -325,15 +359,16 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
         """Cancel what is under way, wait for it to end, and close the items."""
         self._exhausted = True
         self._next = None
-        if isinstance(self._items, ReadAhead | AsyncGenerator):
-            await self._items.aclose()
         tasks = [task for task, _ in self._under_way]
         self._under_way.clear()
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            with anyio.CancelScope(shield=True):  # a half-cancelled fetch must not outlive us
-                await asyncio.wait(tasks)
+        try:
+            if isinstance(self._items, ReadAhead | AsyncGenerator):
+                await self._items.aclose()
+        finally:
+            for task in tasks:
+                task.cancel()
+            if tasks:
+                await to_the_end(asyncio.wait(tasks))  # a half-cancelled fetch must not outlive us
             for task in tasks:
                 if not task.cancelled():
                     task.exception()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -50,17 +51,18 @@ async def test_a_call_that_runs_is_over_before_its_task_is(
 
 
 async def test_a_call_that_waits_for_a_thread_never_begins() -> None:
-    first, go_on = threading.Event(), threading.Event()
+    all_threads = threading.Barrier(max(2, os.cpu_count() or 2) + 1)
+    go_on = threading.Event()
     begun: list[int] = []
 
     def work(number: int) -> None:
         begun.append(number)
-        first.set()
-        go_on.wait(10)
+        if not go_on.is_set():
+            all_threads.wait(10)
+            go_on.wait(10)
 
     tasks = [asyncio.ensure_future(in_thread(work, number)) for number in range(64)]
-    await anyio.to_thread.run_sync(first.wait)
-    await asyncio.sleep(0.02)
+    await anyio.to_thread.run_sync(all_threads.wait, 10)
     running = set(begun)
     for number, task in enumerate(tasks):
         if number not in running:

@@ -1,0 +1,86 @@
+"""The threads that do what would hold an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import threading
+import time
+from contextvars import ContextVar
+
+import pytest
+
+from adelta._concurrency import in_io_thread, in_thread, map_concurrent
+
+_WORKER = "adelta-worker"
+_asked: ContextVar[str] = ContextVar("asked")
+
+
+def _threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name == _WORKER}
+
+
+def test_one_call_after_the_other_is_done_by_one_thread_and_many_at_once_by_few() -> None:
+    async def one_by_one() -> set[int]:
+        return {await in_thread(threading.get_ident) for _ in range(50)}
+
+    async def at_once() -> set[int]:
+        async def one(_: int) -> int:
+            return await in_thread(lambda: time.sleep(0.001) or threading.get_ident())
+
+        return set(await map_concurrent(one, range(64), limit=64))
+
+    assert len(asyncio.run(one_by_one())) == 1
+    assert len(asyncio.run(at_once())) <= 16
+
+
+def test_threads_end_with_their_loop() -> None:
+    before = _threads()
+
+    async def work() -> None:
+        await in_thread(int)
+        await in_io_thread(int)
+        assert len(_threads() - before) == 2
+
+    asyncio.run(work())
+    gc.collect()
+    for thread in _threads() - before:
+        thread.join(10)
+    assert _threads() <= before
+
+
+async def test_a_call_has_the_context_of_its_caller() -> None:
+    _asked.set("here")
+    assert await in_thread(_asked.get) == "here"
+
+
+async def test_errors_arrive_as_they_are() -> None:
+    def fail() -> None:
+        raise LookupError("no such thing")
+
+    with pytest.raises(LookupError, match="no such thing"):
+        await in_thread(fail)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await in_thread(next, iter(()))
+
+
+def test_a_program_ends_after_what_its_threads_are_doing() -> None:
+    """A loop that was stopped in the middle leaves a thread at work."""
+    program = """
+import asyncio, time
+from adelta._concurrency import in_thread
+
+def work():
+    time.sleep(0.5)
+    print("done", flush=True)
+
+loop = asyncio.new_event_loop()
+task = loop.create_task(in_thread(work))
+loop.run_until_complete(asyncio.sleep(0.1))
+task._log_destroy_pending = False
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
