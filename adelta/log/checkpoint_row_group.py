@@ -7,13 +7,13 @@ group without rows left is read no further.
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute
 
-from adelta._concurrency import in_thread, map_concurrent
+from adelta._concurrency import in_thread, map_concurrent, map_stream
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.actions.json import ADD_JSON_NAMES
@@ -26,7 +26,7 @@ from adelta.log.action_columns import conform, fields_of, kept_maps, nulls
 from adelta.parquet.column_slices import ColumnSlices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 
     from adelta.kernel.data_skipping.prune import Columns, Skipping
     from adelta.log.column_arena import ColumnArena
@@ -46,7 +46,7 @@ _PARTITION_VALUES_PARSED = ("add", "partitionValues_parsed")
 _PATH = ("add", "path")
 _LOOKED_AT = 4 << 20  # bytes of a column that are decoded at once, and let go
 _KEPT = 1 << 19  # likewise where they are kept: what decoding takes is added to what is kept
-_TYPED = 1 << 19  # likewise of what becomes text
+_TYPED = 1 << 20  # likewise of what becomes text
 _TEXTS_AT_ONCE = 2
 _FEW_ROWS = 4096  # as one chunk rather than several
 _TYPED_PARTITIONS = (  # of others the typed value may say less
@@ -91,17 +91,11 @@ class CheckpointRowGroup:
             names[_STATS_PARSED[1]] = None
         fetched = await self._fetch([(name,) for name in names])
         assert fetched is not None  # there is a path
-
-        def answer() -> list[list[Values]]:
-            return self._sliced(self._answer, fetched, list(names), schema, mask, arena)
-
         if arena is None:
-            found = await in_thread(answer)
-            await _write_texts(found, schema, arena)
+            found = await self._columns(fetched, list(names), schema, mask, arena)
         else:
             async with arena.one_decodes:
-                found = await in_thread(answer)
-                await _write_texts(found, schema, arena)
+                found = await self._columns(fetched, list(names), schema, mask, arena)
                 await in_thread(pa.default_memory_pool().release_unused)
         made: Any = [arrow.chunked_array(c, f.type) for c, f in zip(found, schema, strict=True)]
         table = pa.Table.from_arrays(made, schema=schema)
@@ -141,11 +135,14 @@ class CheckpointRowGroup:
     ) -> R:
         """Result of a step that decodes what was fetched."""
         with ColumnSlices(self._file, fetched) as slices:
-            return step(slices, *args, **kwargs)
+            try:
+                return step(slices, *args, **kwargs)
+            finally:
+                pa.default_memory_pool().release_unused()
 
     def _slices(
         self, slices: ColumnSlices, fields: Sequence[tuple[str, ...]], size: int, end: int
-    ) -> Iterator[tuple[int, Values]]:
+    ) -> Generator[tuple[int, Values], None, None]:
         """`add` structs of these fields of the rows up to `end`, each with its first row."""
         start = 0
         with closing(slices.of(self._present(fields), size)) as found:
@@ -262,23 +259,59 @@ class CheckpointRowGroup:
 
     # --------------------------------------------------------------------------------- the rows
 
-    def _answer(
+    async def _columns(
         self,
-        slices: ColumnSlices,
+        fetched: FetchedColumns,
         names: Sequence[str],
         schema: pa.Schema,
         mask: Values | None,
         arena: ColumnArena | None,
     ) -> list[list[Values]]:
-        """The columns of live files where `mask` is true, in chunks.
+        """The columns of live files where `mask` is true, in chunks; `names` were fetched for them.
 
-        `names` are the fields of `add` for it. Statistics may come as structs, for `_write_texts`.
+        Statistics that are just typed become text while the other columns are decoded.
         """
-        end = self._end(mask)
+        size = _KEPT if mask is None else _LOOKED_AT
         live = mask  # which names rows of files alone
         if mask is None and ("path" not in schema.names or not self._only_files()):
-            paths = self._slices(slices, [("path",)], _LOOKED_AT, end)
-            live = self._padded([pc.struct_field(actions, [0]).is_valid() for _, actions in paths])
+            live = await in_thread(self._sliced, self._live, fetched)
+        typed = "stats" in schema.names and self._only_typed(names)
+        decoded = [column for column in schema if not (typed and column.name == "stats")]
+        columns: dict[str, list[Values]] = {}
+
+        async def others() -> None:
+            found = await in_thread(
+                self._sliced, self._decoded, fetched, decoded, names, live, size, arena
+            )
+            columns.update({c.name: chunks for c, chunks in zip(decoded, found, strict=True)})
+
+        async def texts() -> None:
+            columns["stats"] = await self._texts(fetched, live, arena)
+
+        await map_concurrent(lambda part: part(), [texts, others] if typed else [others], limit=2)
+        return [columns[name] for name in schema.names]
+
+    def _live(self, slices: ColumnSlices) -> Values:
+        """Which rows are of live files."""
+        paths = self._slices(slices, [("path",)], _LOOKED_AT, self._rows)
+        return self._padded([pc.struct_field(actions, [0]).is_valid() for _, actions in paths])
+
+    def _only_typed(self, names: Sequence[str]) -> bool:
+        """Whether typed statistics are the only ones that the file has."""
+        if _STATS_PARSED[1] not in names or not self._present([_STATS_PARSED[1:]]):
+            return False
+        return not self._present([("stats",)])
+
+    def _decoded(
+        self,
+        slices: ColumnSlices,
+        schema: Sequence[pa.Field[Any]],
+        names: Sequence[str],
+        live: Values | None,
+        size: int,
+        arena: ColumnArena | None,
+    ) -> list[list[Values]]:
+        """These columns of the rows that are `live`, in chunks."""
         rows = self._rows if live is None else live.true_count
         columns = []
         for column in schema:
@@ -292,18 +325,58 @@ class CheckpointRowGroup:
             if fields == [(PARTITION_VALUES,)] and self._by_predicate is not None:
                 columns.append(self._partition_values(live, column, arena))
                 continue
-            size = _TYPED if _STATS_PARSED in present else _KEPT
-            size = size if mask is None else _LOOKED_AT
-            chunks = []
-            for start, actions in self._slices(slices, fields, size, end):
-                if live is not None:
-                    here = live.slice(start, len(actions))
-                    if not here.true_count:
-                        continue
-                    actions = actions.filter(here) if here.false_count else actions
-                chunks.append(_add_column(actions, column, self._file.path, arena))
-            columns.append(chunks)
+            columns.append(
+                [
+                    _add_column(actions, column, self._file.path, arena)
+                    for actions in self._of_live(slices, fields, size, live)
+                ]
+            )
         return columns
+
+    def _of_live(
+        self,
+        slices: ColumnSlices,
+        fields: Sequence[tuple[str, ...]],
+        size: int,
+        live: Values | None,
+    ) -> Generator[Values, None, None]:
+        """`add` structs of these fields of the rows that are `live`."""
+        end = self._end(live)
+        for start, actions in self._slices(slices, fields, size, end):
+            if live is None:
+                yield actions
+                continue
+            here = live.slice(start, len(actions))
+            if here.true_count:
+                yield actions.filter(here) if here.false_count else actions
+
+    async def _texts(
+        self, fetched: FetchedColumns, live: Values | None, arena: ColumnArena | None
+    ) -> list[Values]:
+        """The text of statistics that are just typed: one slice's, while the next is decoded."""
+
+        def parsed() -> Generator[Values, None, None]:
+            with ColumnSlices(self._file, fetched) as slices:
+                for actions in self._of_live(slices, [_STATS_PARSED[1:]], _TYPED, live):
+                    yield pc.struct_field(actions, [0])
+            pa.default_memory_pool().release_unused()
+
+        async def decoded() -> AsyncGenerator[Values, None]:
+            with closing(parsed()) as found:
+                while (structs := await in_thread(next, found, None)) is not None:
+                    yield structs
+
+        def write(structs: Values) -> Values:
+            text = stats_text(structs)
+            kept = text if arena is None else arena.keep(text)
+            del text
+            pa.default_memory_pool().release_unused()
+            return kept
+
+        async with aclosing(decoded()) as slices:
+            return await map_stream(
+                lambda structs: in_thread(write, structs), slices, limit=_TEXTS_AT_ONCE
+            )
 
     def _partition_values(
         self, live: Values, column: pa.Field[Any], arena: ColumnArena | None
@@ -330,12 +403,10 @@ class CheckpointRowGroup:
 def _add_column(
     actions: Values, column: pa.Field[Any], path: str, arena: ColumnArena | None
 ) -> Values:
-    """One column of `ADD_SCHEMA` out of `add` structs; the structs of statistics without text."""
+    """One column of `ADD_SCHEMA` out of `add` structs."""
     fields = fields_of(actions)
     name = ADD_JSON_NAMES[column.name]
     parsed = fields.get(_STATS_PARSED[1])
-    if parsed is not None and name not in fields:
-        return parsed
     values = conform(fields[name], column.type, f"{path}: add.{name}")
     if column.name == "path" and values.null_count:
         raise InvalidTableError(
@@ -347,22 +418,6 @@ def _add_column(
     if arena is None:
         return values
     return kept_maps(values, arena) if pa.types.is_map(values.type) else arena.keep(values)
-
-
-async def _write_texts(
-    columns: list[list[Values]], schema: pa.Schema, arena: ColumnArena | None
-) -> None:
-    """Make the text of statistics that are just typed, on all cores."""
-    index = schema.get_field_index("stats")
-    chunks = columns[index] if index >= 0 else []
-    if not any(pa.types.is_struct(chunk.type) for chunk in chunks):
-        return
-
-    def write(at: int) -> None:
-        text = stats_text(chunks[at])
-        chunks[at] = text if arena is None else arena.keep(text)
-
-    await map_concurrent(lambda at: in_thread(write, at), range(len(chunks)), limit=_TEXTS_AT_ONCE)
 
 
 def _type_of(schema: pa.Schema, path: tuple[str, ...]) -> pa.DataType | None:

@@ -104,7 +104,9 @@ def _value(values: Any) -> _Pieces | None:
     if pa.types.is_date(kind):
         return ['"', values.cast(pa.string()), '"']
     if pa.types.is_timestamp(kind):
-        return ['"', _time(values), '"' if kind.tz is None else 'Z"']
+        values = values.dictionary_encode()  # to write one takes long, and many are the same
+        texts = _time(values.dictionary).take(values.indices)
+        return ['"', texts, '"' if kind.tz is None else 'Z"']
     return None
 
 
