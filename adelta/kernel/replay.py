@@ -7,6 +7,7 @@ independently and in any order.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +19,14 @@ from adelta.kernel.actions.json import VERSION_COLUMN, ActionBatch
 from adelta.kernel.file_set import SEPARATOR, file_keys, not_canonical
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
 __all__ = ["ReconciledTail", "reconcile", "standing", "survivors"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # and know neither ranges nor tables of chunked arrays
 
+_ROWS_A_SPLIT = 256  # fewer on average, and a copy is the better
 _BEFORE = -1  # the version that stands for all those before the first one of some batches
 
 
@@ -145,14 +147,25 @@ def survivors(
 def standing(files: pa.Table, tail: ReconciledTail, root: str | None = None) -> pa.Table:
     """The rows of `files` that the commits after it leave standing.
 
-    Only chunks that lose a row are copied: the answer shares the memory of the others.
+    Chunks that lose few rows are split there, and share their memory with the answer as do those
+    that lose none; what loses more is copied.
     """
     mask = survivors(files, tail, root)
     if mask is None:
         return files
     kept, start = [], 0
     for batch in files.to_batches():
-        here = mask.slice(start, batch.num_rows)
+        here: Any = mask.slice(start, batch.num_rows).combine_chunks()
         start += batch.num_rows
-        kept.append(batch if pc.all(here).as_py() else batch.filter(here.combine_chunks()))
+        if here.false_count * _ROWS_A_SPLIT > batch.num_rows:
+            kept.append(batch.filter(here))
+        else:
+            kept += _without(batch, pc.indices_nonzero(pc.invert(here)).to_pylist())
     return pa.Table.from_batches(kept, files.schema)
+
+
+def _without(batch: pa.RecordBatch, rows: list[int]) -> Iterator[pa.RecordBatch]:
+    """The batch in the pieces between these rows."""
+    for before, row in itertools.pairwise([-1, *rows, batch.num_rows]):
+        if row - before > 1:
+            yield batch.slice(before + 1, row - before - 1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -142,7 +143,7 @@ def test_reconciling_onto_what_was_reconciled_equals_reconciling_all(
     assert set(whole.keys.to_pylist()) == set(stepwise.keys.to_pylist())
 
 
-def test_only_chunks_that_lose_a_file_are_copied() -> None:
+def test_only_chunks_that_lose_many_files_are_copied() -> None:
     first, second = (reconcile([batch([add(n) for n in names])]).adds for names in ("ab", "cd"))
     files = pa.concat_tables([first, second])
     kept = standing(files, reconcile([batch([remove("c")], start=1)]))
@@ -150,3 +151,14 @@ def test_only_chunks_that_lose_a_file_are_copied() -> None:
     shared, copied = kept.column("path").chunks
     assert shared.buffers()[2].address == first.column("path").chunk(0).buffers()[2].address
     assert len(copied) == 1
+
+
+@pytest.mark.parametrize("lost", [[0], [1023], [511, 512], [7, 300, 1000]])
+def test_chunks_that_lose_few_files_are_shared(lost: list[int]) -> None:
+    names = [f"f{i}" for i in range(1024)]
+    files = reconcile([batch([add(name) for name in names])]).adds
+    kept = standing(files, reconcile([batch([remove(names[i]) for i in lost], start=1)]))
+    assert kept.column("path").to_pylist() == [n for i, n in enumerate(names) if i not in lost]
+    (whole,) = files.column("path").chunks
+    for piece in kept.column("path").chunks:
+        assert piece.buffers()[2].address == whole.buffers()[2].address
