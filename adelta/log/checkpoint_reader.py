@@ -8,7 +8,7 @@ files that hold file actions, to be read row group by row group.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointReader", "open_file"]
 
+_Singletons: TypeAlias = dict[str, list[dict[str, Any]]]  # rows by action
 _LEAST_TAIL = 64 * 1024
 _LARGEST_TAIL = 512 * 1024
 _SIDECARS_AHEAD = 8
@@ -187,7 +188,7 @@ class CheckpointReader:
 
 async def _singletons(
     store: ObjectStore, files: list[ParquetFile], required: Mapping[str, str]
-) -> dict[str, list[dict[str, Any]]]:
+) -> _Singletons:
     """Rows of the named actions over all files, by action; each has a leaf that is never null."""
 
     def plan(file: ParquetFile) -> tuple[dict[str, str], list[int]]:
@@ -200,8 +201,8 @@ async def _singletons(
         ]
         return present, groups
 
-    async def read(file: ParquetFile) -> dict[str, list[dict[str, Any]]]:
-        present, groups = await in_thread(plan, file)
+    async def read(planned: tuple[ParquetFile, dict[str, str], list[int]]) -> _Singletons:
+        file, present, groups = planned
         if not present or not groups:
             return {}
         table = await file.read(list(present), row_groups=groups)
@@ -213,8 +214,10 @@ async def _singletons(
                 "delete the checkpoint, and the log is read without it"
             ) from error
 
-    found: dict[str, list[dict[str, Any]]] = {action: [] for action in required}
-    for one in await map_concurrent(read, files, limit=store.concurrency):
+    found: _Singletons = {action: [] for action in required}
+    # By one thread: Arrow gives every thread that reads statistics megabytes of its own.
+    planned = await in_thread(lambda: [(file, *plan(file)) for file in files])
+    for one in await map_concurrent(read, planned, limit=store.concurrency):
         for action, rows in one.items():
             found[action] += rows
     return found
@@ -226,8 +229,8 @@ def _all_null(file: ParquetFile, group: int, leaf: tuple[str, ...]) -> bool:
     return rows == 0 or (found is not None and found.null_count == rows)
 
 
-def _rows(table: pa.Table, required: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
+def _rows(table: pa.Table, required: Mapping[str, str]) -> _Singletons:
+    found: _Singletons = {}
     for action, leaf in required.items():
         column: Any = table.column(action)
         found[action] = column.filter(pc.struct_field(column, leaf).is_valid()).to_pylist()
