@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sized
 
-__all__ = ["ByteRange", "join_adjacent", "subtract"]
+__all__ = ["ByteRange", "extents", "join_adjacent", "subtract"]
 
 ByteRange = tuple[int, int]
 
@@ -53,3 +53,12 @@ def subtract(ranges: Iterable[ByteRange], held: Iterable[ByteRange]) -> list[Byt
         if at < end:
             left.append((at, end))
     return left
+
+
+def extents(pieces: Iterable[tuple[int, Sized]]) -> list[ByteRange]:
+    """The ranges of pieces, each given by its start and its bytes.
+
+    >>> extents([(4, b"abc")])
+    [(4, 7)]
+    """
+    return [(start, start + len(data)) for start, data in pieces]

@@ -3,7 +3,7 @@
 Arrow's reader judges the metadata of a chunk before it reads the chunk; its Python access to that
 metadata ends the process where the metadata is damaged or encrypted. So a reader over a file of
 nothing but zeros goes first, and what it asks for is where the chunks are. It asks for all chunks
-of a row group before it looks at any, and then finds that zeros are no page.
+of a row group before it looks at any, and gives up when the last one is cut short.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def chunk_ranges(
     ordered = sorted(leaves)
 
     def asked_for(group: int, columns: list[int]) -> list[ByteRange]:
-        zeros.asked.clear()
+        zeros.expect(len(columns))
         try:
             with reading(path):
                 reader.read_row_groups([group], column_indices=columns, use_threads=False)
@@ -69,9 +69,17 @@ class _Zeros(SeekableFile):
         super().__init__(path, size)
         self._zeros = memoryview(bytes(64 * 1024))
         self.asked: list[ByteRange] = []
+        self._expected = 0
+
+    def expect(self, reads: int) -> None:
+        """Forget what was read, and let the last one of so many reads find nothing."""
+        self.asked.clear()
+        self._expected = reads
 
     def _bytes(self, start: int, end: int) -> memoryview:
         self.asked.append((start, end))
+        if len(self.asked) == self._expected:
+            return self._zeros[:0]
         count = end - start
         if count > len(self._zeros):
             self._zeros = memoryview(mmap.mmap(-1, 2 * count, access=mmap.ACCESS_READ))

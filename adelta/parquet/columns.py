@@ -12,6 +12,7 @@ same holds again at every level below.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["ColumnName", "ColumnNode", "ColumnTree"]
+__all__ = ["ColumnName", "ColumnNode", "ColumnTree", "column_tree", "top_level_order"]
 
 ColumnName: TypeAlias = str | tuple[str, ...]
 
@@ -96,6 +97,21 @@ class ColumnTree:
         return sorted(wanted)
 
 
+_recent: list[tuple[pa.Schema, ColumnTree]] = []
+_RECENT = 8
+
+
+def column_tree(schema: pa.Schema) -> ColumnTree:
+    """The tree of a schema; files of one table mostly have the same, and share it."""
+    for known, tree in _recent[:]:
+        if known.equals(schema):
+            return tree
+    tree = ColumnTree(schema)
+    _recent.insert(0, (schema, tree))
+    del _recent[_RECENT:]
+    return tree
+
+
 def _children(data_type: pa.DataType) -> tuple[tuple[pa.Field[Any], ...], tuple[str, ...]]:
     """Fields one step below a type, and what Parquet puts between the type and them."""
     if isinstance(data_type, pa.BaseExtensionType):
@@ -138,3 +154,12 @@ def _by_text(nodes: tuple[ColumnNode, ...], text: str) -> tuple[ColumnNode, ...]
         if below:
             return (node, *below)
     return ()
+
+
+def top_level_order(selection: Sequence[tuple[ColumnNode, ...]]) -> list[int] | None:
+    """Where in Arrow's answer, which is in the file's order, each column asked for is."""
+    asked = list(dict.fromkeys(chain[0].first_leaf for chain in selection))
+    if all(left < right for left, right in pairwise(asked)):
+        return None
+    place = {leaf: index for index, leaf in enumerate(sorted(asked))}
+    return [place[leaf] for leaf in asked]

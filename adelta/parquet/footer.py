@@ -20,13 +20,21 @@ from adelta.parquet.arrow_reader import open_arrow_reader
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-    from adelta.storage.object_store import ObjectStore
+    from adelta.storage.object_store import ObjectStore, SuffixRead
 
-__all__ = ["DEFAULT_TAIL", "FetchedFooter", "fetch_footer", "read_metadata"]
+__all__ = [
+    "DEFAULT_TAIL",
+    "TRAILER",
+    "FetchedFooter",
+    "fetch_footer",
+    "footer_within",
+    "read_metadata",
+]
 
 DEFAULT_TAIL = 64 * 1024
 
-_TRAILER = 8  # four bytes of length, four of magic
+TRAILER = 8
+"""Bytes at the end of every file: four of length, four of magic."""
 _MAGIC = b"PAR1"
 _ENCRYPTED_MAGIC = b"PARE"
 
@@ -61,22 +69,37 @@ async def fetch_footer(store: ObjectStore, path: str, *, tail: int = DEFAULT_TAI
         InvalidTableError: the object is no Parquet, is cut short, or is encrypted.
         ObjectNotFoundError: there is no such object.
     """
-    suffix = await store.get_suffix(path, max(tail, _TRAILER))
+    suffix = await store.get_suffix(path, max(tail, TRAILER))
+    found = footer_within(path, suffix)
+    if found is not None:
+        return found
     size = suffix.object_size
     held = memoryview(suffix.data)
     held_start = size - len(held)
-    length = _footer_length(path, size, held)
-    footer_start = size - _TRAILER - length
+    footer_start = size - TRAILER - _footer_length(path, size, held)
+    front = await store.get_range(path, footer_start, held_start)
+    if len(front) != held_start - footer_start:
+        raise InvalidTableError(
+            f"{path}: changed while its footer was read: {held_start - footer_start:,} bytes "
+            f"were asked for at {footer_start:,}, {len(front):,} came. Data files are never "
+            "overwritten in a Delta table: find out what wrote this one again."
+        )
+    footer = memoryview(b"".join((front, held)))
+    return FetchedFooter(path, size, footer, footer_start, memoryview(b""))
+
+
+def footer_within(path: str, suffix: SuffixRead) -> FetchedFooter | None:
+    """The footer in the last bytes of the object at `path`; None where it does not fit into them.
+
+    Raises:
+        InvalidTableError: the object is no Parquet, is cut short, or is encrypted.
+    """
+    size = suffix.object_size
+    held = memoryview(suffix.data)
+    held_start = size - len(held)
+    footer_start = size - TRAILER - _footer_length(path, size, held)
     if footer_start < held_start:
-        front = await store.get_range(path, footer_start, held_start)
-        if len(front) != held_start - footer_start:
-            raise InvalidTableError(
-                f"{path}: changed while its footer was read: {held_start - footer_start:,} bytes "
-                f"were asked for at {footer_start:,}, {len(front):,} came. Data files are never "
-                "overwritten in a Delta table: find out what wrote this one again."
-            )
-        footer = memoryview(b"".join((front, held)))
-        return FetchedFooter(path, size, footer, footer_start, memoryview(b""))
+        return None
     split = footer_start - held_start
     if split == 0:
         return FetchedFooter(path, size, held, footer_start, memoryview(b""))
@@ -103,7 +126,7 @@ def _footer_length(path: str, size: int, held: memoryview) -> int:
             f"{path}: is empty, so it is no Parquet file. The write that made it did not finish: "
             "restore the object, or remove it from the table."
         )
-    if size < len(_MAGIC) + _TRAILER or len(held) < _TRAILER:
+    if size < len(_MAGIC) + TRAILER or len(held) < TRAILER:
         raise InvalidTableError(
             f"{path}: has {size:,} bytes, too few for a Parquet file. Restore the object, or "
             "remove it from the table."
@@ -120,8 +143,8 @@ def _footer_length(path: str, size: int, held: memoryview) -> int:
             f"{path}: is no Parquet file, or is cut short: it ends in {magic!r} where a Parquet "
             "file ends in b'PAR1'. Restore the object, or remove it from the table."
         )
-    length = int.from_bytes(held[-_TRAILER:-4], "little")
-    if length == 0 or length > size - _TRAILER - len(_MAGIC):
+    length = int.from_bytes(held[-TRAILER:-4], "little")
+    if length == 0 or length > size - TRAILER - len(_MAGIC):
         raise InvalidTableError(
             f"{path}: its last bytes announce a footer of {length:,} bytes in an object of "
             f"{size:,}. The object is damaged: restore it, or remove it from the table."

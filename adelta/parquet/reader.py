@@ -16,20 +16,19 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from adelta._concurrency import in_thread, map_concurrent
+from adelta._concurrency import in_io_thread, in_thread, map_concurrent
 from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchError
 from adelta.parquet.arrow_reader import open_arrow_reader
-from adelta.parquet.byte_ranges import ByteRange, join_adjacent, subtract
+from adelta.parquet.byte_ranges import ByteRange, extents, join_adjacent, subtract
 from adelta.parquet.chunk_ranges import chunk_ranges
-from adelta.parquet.columns import ColumnName, ColumnNode, ColumnTree
+from adelta.parquet.columns import ColumnName, ColumnNode, column_tree, top_level_order
 from adelta.parquet.faults import reading, rows_missing
-from adelta.parquet.footer import DEFAULT_TAIL, fetch_footer
+from adelta.parquet.footer import DEFAULT_TAIL, TRAILER, FetchedFooter, fetch_footer, footer_within
 from adelta.parquet.repeated_texts import laid_out, repeated_texts
 from adelta.parquet.row_group_decoder import read_row_groups
 from adelta.parquet.sparse_file import SparseFile
@@ -124,7 +123,7 @@ class ParquetFile:
         self._held = held
         self.footer = footer
         self._ranges: dict[tuple[int, int], ByteRange] = {}
-        self._tree = ColumnTree(schema)
+        self._tree = column_tree(schema)
         self._texts = {
             node.first_leaf: node.name
             for node in self._tree.columns
@@ -179,11 +178,13 @@ class ParquetFile:
             nothing = pa.BufferReader(b"")
             held = (size, memoryview(b""))
             return await in_thread(_describe, store, path, size, nothing, metadata, held, then)
-        fetched = await fetch_footer(store, path, tail=tail if size is None else min(tail, size))
-        held = (fetched.data_start, fetched.data)
-        return await in_thread(
-            _describe, store, path, fetched.object_size, fetched.footer, None, held, then
-        )
+        tail = tail if size is None else min(tail, size)
+        if isinstance(store, LocalFiles):
+            found = await in_io_thread(_open_here, store, path, tail, then)
+            if found is not None:
+                return found
+        fetched = await fetch_footer(store, path, tail=tail)
+        return await in_thread(_describe_fetched, store, path, fetched, then)
 
     @property
     def num_rows(self) -> int:
@@ -229,7 +230,7 @@ class ParquetFile:
             SchemaMismatchError: the file has no such column.
         """
         selection = self._select(columns)
-        order = _top_level_order(selection)
+        order = top_level_order(selection)
         leaves = self._tree.leaf_indices(selection)
         return SelectedColumns(tuple(leaves), None if order is None else tuple(order))
 
@@ -262,7 +263,7 @@ class ParquetFile:
         if having is not None and having.pieces:
             held = list(having.pieces)
         wanted = join_adjacent(found, limit=_JOINED)
-        missing = subtract(wanted, _extents(held))
+        missing = subtract(wanted, extents(held))
         if missing and isinstance(self._store, LocalFiles):
             return FetchedColumns(groups, chosen, (), in_file=True)
         return FetchedColumns(groups, chosen, (*held, *await self.fetch_bytes(missing)))
@@ -554,6 +555,25 @@ class ParquetFile:
         ]
 
 
+def _open_here(
+    store: ObjectStore, path: str, tail: int, then: Callable[[ParquetFile], None] | None
+) -> ParquetFile | None:
+    """A file of this machine, opened on one way; None where its footer does not fit into `tail`."""
+    assert isinstance(store, LocalFiles)
+    fetched = footer_within(path, store.read_suffix(path, max(tail, TRAILER)))
+    return None if fetched is None else _describe_fetched(store, path, fetched, then)
+
+
+def _describe_fetched(
+    store: ObjectStore,
+    path: str,
+    fetched: FetchedFooter,
+    then: Callable[[ParquetFile], None] | None,
+) -> ParquetFile:
+    held = (fetched.data_start, fetched.data)
+    return _describe(store, path, fetched.object_size, fetched.footer, None, held, then)
+
+
 def _describe(
     store: ObjectStore,
     path: str,
@@ -571,19 +591,6 @@ def _describe(
     if then is not None:
         then(file)
     return file
-
-
-def _extents(pieces: Sequence[tuple[int, memoryview]]) -> list[ByteRange]:
-    return [(start, start + len(data)) for start, data in pieces]
-
-
-def _top_level_order(selection: Sequence[tuple[ColumnNode, ...]]) -> list[int] | None:
-    """Where in Arrow's answer, which is in the file's order, each column asked for is."""
-    asked = list(dict.fromkeys(chain[0].first_leaf for chain in selection))
-    if all(left < right for left, right in pairwise(asked)):
-        return None
-    place = {leaf: index for index, leaf in enumerate(sorted(asked))}
-    return [place[leaf] for leaf in asked]
 
 
 def _text(column: ColumnName) -> str:

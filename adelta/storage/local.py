@@ -114,9 +114,13 @@ class LocalStore:
 
     async def get_suffix(self, path: str, length: int) -> SuffixRead:
         """The last `length` bytes. Raises: ObjectNotFoundError."""
+        return await in_io_thread(self.read_suffix, path, length)
+
+    def read_suffix(self, path: str, length: int) -> SuffixRead:
+        """As `get_suffix`, for a worker thread that goes on with what it reads."""
         if length < 1:
             raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
-        return await in_io_thread(_read_suffix, self._file(path), length)
+        return _read_suffix(self._file(path), length)
 
     @contextlib.contextmanager
     def file_to_read(self, path: str, ranges: Sequence[tuple[int, int]] = ()) -> Iterator[bytes]:

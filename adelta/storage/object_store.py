@@ -142,3 +142,10 @@ class LocalFiles(Protocol):
         Raises: ObjectNotFoundError.
         """
         ...
+
+    def read_suffix(self, path: str, length: int) -> SuffixRead:
+        """The last `length` bytes, for a worker thread that goes on with them.
+
+        Raises: ObjectNotFoundError.
+        """
+        ...

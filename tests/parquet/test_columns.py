@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from adelta.parquet.byte_ranges import join_adjacent, subtract
-from adelta.parquet.columns import ColumnTree
+from adelta.parquet.columns import ColumnTree, column_tree
 
 SCHEMA = pa.schema(
     [
@@ -70,3 +70,14 @@ def test_ranges_that_touch_are_joined_up_to_the_limit_and_overlaps_always():
 def test_what_is_held_is_not_asked_for_again():
     assert subtract([(0, 10), (20, 30)], [(5, 22), (28, 40)]) == [(0, 5), (22, 28)]
     assert subtract([(5, 6)], [(0, 10)]) == []
+
+
+def test_files_of_one_schema_share_its_tree_and_others_have_their_own():
+    fields = {"a": pa.int64(), "b": pa.struct({"c": pa.string()})}
+    tree = column_tree(pa.schema(fields))
+    assert column_tree(pa.schema(fields)) is tree
+    for number in range(20):
+        other = pa.schema({**fields, f"more {number}": pa.int32()})
+        assert column_tree(other).num_leaves == 3
+    assert column_tree(pa.schema({"a": pa.int64()})).num_leaves == 1
+    assert column_tree(pa.schema(fields)).num_leaves == 2
