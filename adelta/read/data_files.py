@@ -42,7 +42,8 @@ READ_AHEAD_BYTES = 256 * 1024 * 1024
 """Bytes of rows that are held ahead of the consumer, beside a quarter of that as files have it."""
 
 _OPEN_AHEAD = 32  # footers read ahead of the row groups
-_DECODED_AHEAD = 2  # row groups decoded, or being decoded, ahead of the consumer
+_OPEN_AHEAD_NEAR = 4  # likewise where that takes the time of decoding, and no other
+_DECODED_AHEAD = 3  # row groups decoded, or being decoded, ahead of the consumer
 _SMALL = 16 * 1024 * 1024  # adjacent row groups are read at once up to this size, decoded
 _NEAR = ("file:", "memory:")  # stores that answer at once
 
@@ -144,7 +145,9 @@ async def read_pieces(
     opener = await in_thread(_Opener, roots, plan)
 
     async def units() -> AsyncIterator[_Unit]:
-        ahead = ReadAhead(opener.open, pieces, limit=min(_OPEN_AHEAD, limit))
+        ahead = ReadAhead(
+            opener.open, pieces, limit=_OPEN_AHEAD_NEAR if near else min(_OPEN_AHEAD, limit)
+        )
         async with ahead as opened:
             async for one in opened:
                 for unit in _units(one):
