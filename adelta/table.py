@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -186,6 +187,8 @@ class Table:
         """Give back connections. Calling it again does nothing."""
         if not self._closed:
             self._closed = True
+            for _ in range(2):  # A stream that was left in the middle begins to close by then: a
+                await asyncio.sleep(0)  # loop that ends before that would break its closing off.
             await self._roots.aclose()
 
     async def __aenter__(self) -> Table:
