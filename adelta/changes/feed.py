@@ -218,27 +218,18 @@ class _Feed:
 
     async def _of(self, commit: DecodedCommit, time_ms: int) -> list[Piece]:
         said = _Change(commit.version, time_ms, None)
-        if commit.cdc.num_rows:
-            return [Piece(file, tag=said) for file in _cdc_files(commit.cdc)]
-        inserted, deleted = replace(said, kind=_INSERT), replace(said, kind=_DELETE)
-        root = self._roots.store.uri
-        removes = {canonical_path(r.path, root): r for r in remove_files(commit.removes)}
-        removes = {path: r for path, r in removes.items() if r.data_change}
-        pieces = []
-        for add in add_files(commit.adds):
-            if not add.data_change:
-                continue
-            remove = removes.pop(canonical_path(add.path, root), None)
-            if remove is None:
-                pieces.append(Piece(add, tag=inserted))
-                continue
+        found = await in_thread(_found, commit, said, self._roots.store.uri)
+        pieces = found.pieces
+        for add, remove in found.replaced:
             before = await self._vector(remove.deletion_vector, add.path)
             after = await self._vector(add.deletion_vector, add.path)
-            for rows, tag in ((after - before, deleted), (before - after, inserted)):
+            for rows, kind in ((after - before, _DELETE), (before - after, _INSERT)):
                 if rows:
-                    pieces.append(Piece(add, only=rows, tag=tag))
-        gone = await self._gone(commit, list(removes.values()))
-        return [Piece(file, tag=deleted) for file in gone] + pieces
+                    pieces.append(Piece(add, only=rows, tag=replace(said, kind=kind)))
+        if not found.removed:
+            return pieces
+        deleted = replace(said, kind=_DELETE)
+        return [Piece(f, tag=deleted) for f in await self._gone(commit, found.removed)] + pieces
 
     async def _vector(self, descriptor: DeletionVectorDescriptor | None, path: str) -> BitMap64:
         if descriptor is None:
@@ -247,7 +238,7 @@ class _Feed:
             self._roots, descriptor, f"{self._roots.store.uri}: {path}"
         )
 
-    async def _gone(self, commit: DecodedCommit, removes: list[RemoveFile]) -> list[AddFile]:
+    async def _gone(self, commit: DecodedCommit, removes: Sequence[RemoveFile]) -> list[AddFile]:
         """Removed files as they were, from the version before where removes say too little."""
         if not self._plan.partition_columns:
             return [_as_add(remove, {}) for remove in removes]
@@ -281,6 +272,35 @@ def _plan(configuration: TableConfiguration, columns: Sequence[str] | None) -> S
         partition_columns=configuration.partition_columns,
         mapping_mode=configuration.column_mapping_mode,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a commit changes: rows of whole files, files under another vector, files removed."""
+
+    pieces: list[Piece]
+    replaced: Sequence[tuple[AddFile, RemoveFile]] = ()
+    removed: Sequence[RemoveFile] = ()
+
+
+def _found(commit: DecodedCommit, said: _Change, root: str) -> _Found:
+    """The changes of a commit. CPU-heavy: there may be very many files."""
+    if commit.cdc.num_rows:
+        return _Found([Piece(file, tag=said) for file in _cdc_files(commit.cdc)])
+    inserted = replace(said, kind=_INSERT)
+    removes = {canonical_path(r.path, root): r for r in remove_files(commit.removes)}
+    removes = {path: r for path, r in removes.items() if r.data_change}
+    pieces: list[Piece] = []
+    replaced: list[tuple[AddFile, RemoveFile]] = []
+    for add in add_files(commit.adds):
+        if not add.data_change:
+            continue
+        remove = removes.pop(canonical_path(add.path, root), None)
+        if remove is None:
+            pieces.append(Piece(add, tag=inserted))
+        else:
+            replaced.append((add, remove))
+    return _Found(pieces, replaced, tuple(removes.values()))
 
 
 def _cdc_files(table: pa.Table) -> list[AddFile]:

@@ -39,6 +39,7 @@ __all__ = [
 _pa: Any = pa  # the stubs know these functions for fewer types than Arrow does
 _pc: Any = pc
 _IDENTITY = ["path", "deletion_vector"]
+_ROWS_AT_ONCE = 1_000
 SEPARATOR = "\x00"
 """What stands between the path and the deletion vector of a key, and cannot stand in a path."""
 
@@ -179,9 +180,11 @@ def remove_files(table: pa.Table) -> Iterator[RemoveFile]:
         yield RemoveFile(**row)
 
 
-def _rows(table: pa.Table) -> list[dict[str, Any]]:
+def _rows(table: pa.Table) -> Iterator[dict[str, Any]]:
+    """The rows, a few at a time: Arrow keeps the interpreter to itself while it makes them."""
     try:
-        return table.to_pylist()
+        for start in range(0, table.num_rows, _ROWS_AT_ONCE):
+            yield from table.slice(start, _ROWS_AT_ONCE).to_pylist()
     except UnicodeDecodeError as error:
         raise InvalidTableError(
             f"the log names files by bytes that are not UTF-8 ({error}); a checkpoint is damaged: "
