@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
@@ -11,8 +12,6 @@ from pyroaring import BitMap64
 from adelta.errors import InvalidTableError
 
 __all__ = ["check_bounds", "kept_rows", "named_rows"]
-
-arrow: Any = pa  # the stubs do not know `arange`
 
 
 def check_bounds(rows: BitMap64, num_rows: int, cardinality: int, source: str) -> None:
@@ -41,18 +40,15 @@ def named_rows(rows: BitMap64, start: int, count: int) -> pa.BooleanArray | None
     within = BitMap64(range(start, start + count))
     named = rows & within
     if 2 * len(named) <= count:
-        return _are_in(named, start, count)
-    # A search for the few others is cheaper.
-    found: pa.BooleanArray = pc.invert(_are_in(within - named, start, count))
-    return found
+        return _mask(named, start, count, named=True)
+    return _mask(within - named, start, count, named=False)  # the few others
 
 
-def _are_in(rows: BitMap64, start: int, count: int) -> pa.BooleanArray:
-    places = rows.to_array()
-    values = pa.Array.from_buffers(pa.uint64(), len(places), [None, pa.py_buffer(places)])
-    candidates = arrow.arange(start, start + count).cast(pa.uint64())
-    found: pa.BooleanArray = pc.is_in(candidates, value_set=values)
-    return found
+def _mask(rows: BitMap64, start: int, count: int, *, named: bool) -> pa.BooleanArray:
+    mask = np.full(count, not named)
+    mask[np.frombuffer(rows.to_array(), np.uint64) - np.uint64(start)] = named
+    bits = pa.py_buffer(np.packbits(mask, bitorder="little").tobytes())
+    return cast("pa.BooleanArray", pa.Array.from_buffers(pa.bool_(), count, [None, bits]))
 
 
 def kept_rows(rows: BitMap64, start: int, count: int) -> pa.BooleanArray | None:
