@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from adelta.errors import InvalidOptionError, InvariantViolationError, SchemaMismatchError
+from adelta.parquet.columns import ColumnTree
+from adelta.parquet.distinct_columns import distinct_columns
 from adelta.parquet.geospatial import with_shape_types
 from adelta.parquet.row_shape import conform
 
@@ -54,7 +56,7 @@ class Encoder:
         if self._stored is not self._schema:
             stored = conform(self._path, table, self._stored)
         with _writing(self._path):
-            self._open().write_table(stored, row_group_size=max(1, table.num_rows))
+            self._open(stored).write_table(stored, row_group_size=max(1, table.num_rows))
         if statistics is not None:
             statistics.update(table)
         return self._sink.take()
@@ -76,8 +78,10 @@ class Encoder:
                 self._writer.close()
             self._writer = None
 
-    def _open(self) -> pq.ParquetWriter:
+    def _open(self, first: pa.Table | None = None) -> pq.ParquetWriter:
         if self._writer is None:
+            if first is not None:
+                self._choose_dictionaries(first)
             self._writer = pq.ParquetWriter(
                 pa.PythonFile(self._sink, mode="w"),  # type: ignore[arg-type]  # has the methods
                 self._stored,
@@ -88,6 +92,16 @@ class Encoder:
                 **self._arguments,
             )
         return self._writer
+
+    def _choose_dictionaries(self, first: pa.Table) -> None:
+        """Where the options leave it open, do without those that would be given up anyway."""
+        if self._arguments["use_dictionary"] is not True:
+            return
+        distinct = distinct_columns(first)
+        if distinct:
+            kept = [node for node in ColumnTree(first.schema).columns if node.name not in distinct]
+            leaves = [".".join(leaf.physical_path) for node in kept for leaf in node.leaves()]
+            self._arguments["use_dictionary"] = leaves or False
 
 
 class _Sink:

@@ -94,7 +94,8 @@ class WriterOptions:
         row_group_bytes: about how many bytes of Arrow data make a row group. One row group is held
             in memory while it fills.
         data_page_bytes: about how many bytes make a data page.
-        dictionary: whether columns are dictionary-encoded, or which are.
+        dictionary: whether columns are dictionary-encoded, or which are. True is those of which the
+            first row group of a file has repeated values.
         statistics: whether the footer has statistics of columns, or which it has.
         bloom_filters: Bloom filters to write.
         columns: what differs for single columns.
