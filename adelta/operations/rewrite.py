@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow.compute
+from pyroaring import BitMap64
 
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.kernel.actions.file_actions import decode_path
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
 
     import pyarrow as pa
-    from pyroaring import BitMap64
 
     from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
     from adelta.kernel.table_configuration import TableConfiguration
@@ -43,6 +43,7 @@ _MIB = 1024 * 1024
 _READ_AHEAD = 64 * _MIB
 _MEMORY = 128 * _MIB
 _TASKS_AT_ONCE = 2
+_LEAST_SHARE = 8 * _MIB
 
 
 class RowUpdate(Protocol):
@@ -107,8 +108,14 @@ class RewriteResult:
 def plan_rewrites(task: RewriteTask, target_bytes: int) -> list[RewriteTask]:
     """`task` as several, of files that have about `target_bytes` together each, where it writes.
 
+    Files that would fit one task, and are large together, are shared among as many as run at once,
+    where their rows are copied.
+
     Example: with a target of 128 MiB, three files of 60 MiB become a task of two and one of one.
     """
+    total = sum(matched.file.size for matched in task.files)
+    if task.copies and total <= target_bytes:
+        target_bytes = min(target_bytes, max(-(-total // _TASKS_AT_ONCE), _LEAST_SHARE))
     groups: list[list[MatchedFile]] = []
     size = 0
     for matched in task.files:
@@ -192,8 +199,13 @@ async def _pieces(roots: StoreRoots, task: RewriteTask) -> AsyncIterator[Piece]:
             yield Piece(matched.file, only=matched.rows, tag=_Sorter(matched.rows, matched.rows))
         elif copies:
             live = await live_rows(roots, matched.file, matched.num_rows)
-            read = live if looks else live - matched.rows
-            yield Piece(matched.file, only=read, tag=_Sorter(read, matched.rows))
+            if not looks:
+                staying = live - matched.rows
+                yield Piece(matched.file, only=staying, tag=_Sorter(staying, BitMap64()))
+            else:
+                whole = len(live) == matched.num_rows
+                only = None if whole else live
+                yield Piece(matched.file, only=only, tag=_Sorter(live, matched.rows))
 
 
 class _Sorter:
@@ -209,8 +221,8 @@ class _Sorter:
 
     def take(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """The rows that stay, and those that match."""
-        if not rows.num_rows:
-            return rows, rows
+        if not rows.num_rows or not self._matching:
+            return rows, rows.slice(0, 0)
         first, last = (self._read[self._taken + at] for at in (0, rows.num_rows - 1))
         self._taken += rows.num_rows
         span = last + 1 - first
@@ -220,6 +232,8 @@ class _Sorter:
         if span != rows.num_rows:
             was_read: Any = named_rows(self._read, first, span)
             matching = matching.filter(was_read)
+        if not matching.true_count:
+            return rows, rows.slice(0, 0)
         if matching.true_count == rows.num_rows:
             return rows.slice(0, 0), rows
         return rows.filter(pc.invert(matching)), rows.filter(matching)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pickle
 import uuid
 from collections import Counter
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import deltalake
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap64
 
 import adelta
 from adelta.changes import changes
@@ -26,7 +28,7 @@ from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema.types import LONG, STRING, StructField, StructType
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.operations import add_constraint, create_table, history, update, write_table
-from adelta.operations.matching import find_matches
+from adelta.operations.matching import MatchedFile, find_matches
 from adelta.operations.rewrite import RewriteTask, plan_rewrites, run_rewrites
 from adelta.operations.update import Assignments, _stage
 from adelta.table import Table, latest_state, open_table
@@ -248,6 +250,29 @@ async def test_tasks_can_be_sent_elsewhere_and_are_independent() -> None:
     sent = [pickle.loads(pickle.dumps(each)) for each in tasks]
     done = await run_rewrites(table._roots, sent)
     assert (len(done.adds), len(done.cdc), done.num_copied_rows) == (3, 3, 3)
+
+
+async def test_files_that_would_fit_one_task_are_shared_among_those_that_run_at_once() -> None:
+    table = await new_table()
+    await write_table(table, rows(1, 11))
+    snapshot = await table.snapshot()
+    configuration = TableConfiguration(snapshot.protocol, snapshot.metadata)
+    (file,) = (await (await latest_state(table)).files()).rows()
+    mib = 1024 * 1024
+
+    def shares(*sizes: int, copies: bool = True) -> list[int]:
+        files = (replace(file, path=f"{n}", size=size * mib) for n, size in enumerate(sizes))
+        matched = tuple(MatchedFile(each, BitMap64([0]), 2, 2) for each in files)
+        tasks = plan_rewrites(
+            RewriteTask(configuration, matched, tells=True, copies=copies), 128 * mib
+        )
+        return [len(each.files) for each in tasks]
+
+    assert shares(3, 3) == [2]
+    assert shares(*[3] * 8) == [4, 4]
+    assert shares(*[3] * 8, copies=False) == [8]
+    assert shares(100) == [1]
+    assert shares(*[60] * 5) == [2, 2, 1]
 
 
 async def test_a_file_is_read_once_to_find_its_rows_and_once_to_write_them_anew() -> None:
