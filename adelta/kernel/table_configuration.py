@@ -21,8 +21,6 @@ from adelta.kernel.table_features import (
     CHECKPOINT_PROTECTION_BEFORE,
     COLUMN_MAPPING,
     COLUMN_MAPPING_MODE,
-    ICEBERG_COMPAT_V1,
-    ICEBERG_COMPAT_V2,
     IN_COMMIT_TIMESTAMP,
     MATERIALIZE_PARTITION_COLUMNS,
     PARTITION_COLUMNS_TO_PARQUET,
@@ -30,6 +28,7 @@ from adelta.kernel.table_features import (
     V2_CHECKPOINT,
     check_readable,
     check_writable,
+    iceberg_compat_version,
     in_commit_timestamp_enablement,
     is_active,
     is_supported,
@@ -246,7 +245,12 @@ class TableConfiguration:
     @property
     def counts_rows(self) -> bool:
         """Whether every file that is added has to say how many rows it holds."""
-        return self.uses(ICEBERG_COMPAT_V1) or self.uses(ICEBERG_COMPAT_V2)
+        return self.iceberg_compat > 0
+
+    @property
+    def iceberg_compat(self) -> int:
+        """The version of its compatibility with Iceberg, 0 where it keeps none."""
+        return iceberg_compat_version(TableState(self.protocol, self.metadata))
 
     @property
     def in_commit_timestamps_enabled(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
@@ -9,15 +10,20 @@ from adelta.errors import InvalidPropertyError
 from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
-    ROW_TRACKING_ENABLED,
+    check_change,
+    completed_metadata,
     stored_properties,
+    switches_row_tracking_on,
+    upgraded_protocol,
     validate_properties,
 )
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX, PROTOCOL_KEYS, TableProperties
-from adelta.operations.alter import AlterMetrics, altering
+from adelta.kernel.table_state import TableState
+from adelta.operations.alter import AlterMetrics, altering, opened
 from adelta.operations.clustering import check_still_clustered
 from adelta.operations.evolve import stage_metadata
 from adelta.operations.row_tracking import backfill_row_ids
+from adelta.table import latest_state
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -44,7 +50,8 @@ async def set_properties(
 
     Where a property needs a table feature, the protocol comes to support it. A feature alone is
     asked for by ``{"delta.feature.<name>": "supported"}``. Before `delta.enableRowTracking` is set,
-    rows that are there are given ids, in commits of their own.
+    or `delta.enableIcebergCompatV3`, which takes it along, rows that are there are given ids, in
+    commits of their own.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -56,7 +63,8 @@ async def set_properties(
     """
     asked = validate_properties(properties)
     _refuse_others(asked)
-    if ROW_TRACKING_ENABLED.read(asked):
+    if switches_row_tracking_on(asked):
+        await _check_beforehand(table, asked, storage_options)
         await backfill_row_ids(table, storage_options=storage_options)
     async with altering(
         table,
@@ -67,10 +75,7 @@ async def set_properties(
     ) as (tx, _):
         before = tx.metadata.configuration
         _check_together(before, asked)
-        stored = stored_properties(asked)
-        folded = {key.lower() for key in stored}
-        kept = {key: value for key, value in before.items() if key.lower() not in folded}
-        await _stage(tx, {**kept, **stored}, asked)
+        await _stage(tx, _joined(before, asked), asked)
     return AlterMetrics(tx.version)
 
 
@@ -101,13 +106,13 @@ async def unset_properties(
         {"properties": wanted, "ifExists": if_exists},
         user_metadata=user_metadata,
         storage_options=storage_options,
-    ) as (tx, opened):
+    ) as (tx, handle):
         before = tx.metadata.configuration
         present = {key.lower(): key for key in before}
         missing = [name for name in wanted if name.lower() not in present]
         if missing and not if_exists:
             raise InvalidPropertyError(
-                f"{opened.uri} has no property {missing[0]!r} to unset; leave it out, or say "
+                f"{handle.uri} has no property {missing[0]!r} to unset; leave it out, or say "
                 "if_exists=True"
             )
         gone = {present[name.lower()] for name in wanted if name.lower() in present}
@@ -142,6 +147,32 @@ def _check_together(before: Mapping[str, str], asked: Mapping[str, str]) -> None
         if key.lower() in _RETENTIONS and key.lower() not in folded
     }
     validate_properties({**beside, **asked})
+
+
+def _joined(before: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, str]:
+    stored = stored_properties(asked)
+    folded = {key.lower() for key in stored}
+    return {**{k: v for k, v in before.items() if k.lower() not in folded}, **stored}
+
+
+async def _check_beforehand(
+    table: Table | str, asked: Mapping[str, str], storage_options: Mapping[str, str] | None
+) -> None:
+    """Refuse what the table does not allow before anything is committed on the way to it."""
+    async with opened(table, storage_options) as handle:
+        state = await latest_state(handle)
+        before = TableState(state.protocol, state.metadata)
+
+        def check() -> None:
+            after = before.metadata.with_configuration(_joined(before.configuration, asked))
+            upgraded = upgraded_protocol(before.protocol, before.metadata, after, asked)
+            protocol = upgraded or before.protocol
+            after = completed_metadata(before.metadata, after, protocol, lambda: str(uuid.uuid4()))
+            TableConfiguration(protocol, after).check_writable(handle.uri)
+            backfilled = TableState(protocol, before.metadata)
+            check_change(backfilled, TableState(protocol, after))
+
+        await in_thread(check)
 
 
 async def _stage(

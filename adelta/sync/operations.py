@@ -609,7 +609,8 @@ def set_properties(
 
     Where a property needs a table feature, the protocol comes to support it. A feature alone is
     asked for by ``{"delta.feature.<name>": "supported"}``. Before `delta.enableRowTracking` is set,
-    rows that are there are given ids, in commits of their own.
+    or `delta.enableIcebergCompatV3`, which takes it along, rows that are there are given ids, in
+    commits of their own.
 
     Raises:
         TableNotFoundError: there is no table.

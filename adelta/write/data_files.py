@@ -60,6 +60,10 @@ async def discard_data_files(store: ObjectStore, paths: Iterable[str]) -> None:
             _log.warning("%s: uncommitted data files were left behind: %s", store.uri, error)
 
 
+_ICEBERG_TAG = "ICEBERG_COMPAT_VERSION"  # by which Delta Spark knows files that need no rewriting
+_MARKED_FROM = 2
+
+
 @dataclass(slots=True)
 class OpenFile:
     """A file that takes rows, and the statistics of those it has taken."""
@@ -91,6 +95,8 @@ class DataFileWriter(Abortable):
         self._files = 0
         self._done: list[AddFile] = []
         self._paths: list[str] = []
+        marked = spec.iceberg_compat >= _MARKED_FROM
+        self._tags = {_ICEBERG_TAG: str(spec.iceberg_compat)} if marked else None
 
     async def write(self, batch: pa.RecordBatch) -> None:
         """Take in rows.
@@ -186,6 +192,7 @@ class DataFileWriter(Abortable):
                 modification_time=self._clock.now_ms(),
                 data_change=True,
                 stats=await in_thread(self._layout.stats_json, file.statistics.result()),
+                tags=self._tags,
             )
         )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.schema import types as t
-from adelta.kernel.schema.arrow import to_arrow_schema
+from adelta.kernel.schema.arrow import FIELD_ID_KEY, to_arrow_schema
 from adelta.kernel.schema.cast import relabel
 from adelta.kernel.schema.json import schema_from_string
 from adelta.kernel.schema.names import as_nullable, physical_schema
@@ -39,6 +39,9 @@ _SUFFIXES: Final = {
     "none": ".parquet",
 }
 _ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
+_ROW_LINEAGE_IDS: Final = (2147483540, 2147483539)
+"""The field ids that Iceberg reserves for row ids and the versions of last changes (B12-10)."""
+_ROW_LINEAGE_FROM: Final = 3  # version of IcebergCompat
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +172,13 @@ def _rules(spec: WriteSpec, schema: t.StructType) -> RowRules:
 def _hidden(spec: WriteSpec) -> tuple[t.StructField, ...]:
     if spec.content == "changes":
         return (t.StructField(CHANGE_TYPE, t.STRING),)
-    return tuple(t.StructField(name, t.LONG) for name in spec.row_id_columns or ())
+    names = spec.row_id_columns or ()
+    if spec.iceberg_compat < _ROW_LINEAGE_FROM:
+        return tuple(t.StructField(name, t.LONG) for name in names)
+    return tuple(
+        t.StructField(name, t.LONG, metadata={FIELD_ID_KEY: field_id})
+        for name, field_id in zip(names, _ROW_LINEAGE_IDS, strict=False)
+    )
 
 
 def _writer_options(spec: WriteSpec, properties: TableProperties) -> WriterOptions:

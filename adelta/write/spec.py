@@ -100,7 +100,8 @@ class WriteSpec:
     held to the rules before; they come with the hidden `row_id_columns` where the table has these.
     Where it is ``changes``, they are complete too, and come with the type of their change.
 
-    Files hold partition columns only where `partition_columns_in_files` says so.
+    Files hold partition columns only where `partition_columns_in_files` says so. `iceberg_compat`
+    is the version of the table's compatibility with Iceberg, 0 where it keeps none.
     """
 
     schema_string: str
@@ -117,6 +118,7 @@ class WriteSpec:
     writer_options: WriterOptions | None = None
     optimize_write: bool = False
     partition_columns_in_files: bool = False
+    iceberg_compat: int = 0
 
     def __post_init__(self) -> None:
         _check_sizes(self)
@@ -152,4 +154,5 @@ class WriteSpec:
             files.writer_options,
             optimize,
             configuration.partition_columns_in_files,
+            configuration.iceberg_compat,
         )

@@ -59,7 +59,10 @@ from adelta.kernel.table_features.column_mapping import (
 from adelta.kernel.table_features.deletion_vectors import DELETION_VECTORS
 from adelta.kernel.table_features.domain_metadata import DOMAIN_METADATA
 from adelta.kernel.table_features.generated_columns import GENERATED_COLUMNS
-from adelta.kernel.table_features.iceberg_compat import ICEBERG_COMPAT_V1, ICEBERG_COMPAT_V2
+from adelta.kernel.table_features.iceberg_compat import (
+    iceberg_compat_version,
+    switches_row_tracking_on,
+)
 from adelta.kernel.table_features.identity_columns import (
     IDENTITY_ADVANCED,
     IDENTITY_COLUMNS,
@@ -113,8 +116,6 @@ __all__ = [
     "DOMAIN_METADATA",
     "FEATURES",
     "GENERATED_COLUMNS",
-    "ICEBERG_COMPAT_V1",
-    "ICEBERG_COMPAT_V2",
     "IDENTITY_ADVANCED",
     "IDENTITY_COLUMNS",
     "IDENTITY_KEYS",
@@ -146,6 +147,7 @@ __all__ = [
     "find_feature",
     "high_water_mark",
     "high_water_mark_domain",
+    "iceberg_compat_version",
     "identities_of",
     "implied_features",
     "in_commit_timestamp_enablement",
@@ -160,6 +162,7 @@ __all__ = [
     "row_id_columns",
     "stored_properties",
     "supported_names",
+    "switches_row_tracking_on",
     "unset",
     "upgraded_protocol",
     "validate_properties",

@@ -1,6 +1,7 @@
 """`icebergCompatV1` to `V3`: data that Iceberg clients can read (PROTOCOL.md, "IcebergCompat").
 
-Versions 1 and 2 are kept; the later ones are known by name.
+Versions 1 to 3 are kept; version 3 is an RFC (protocol_rfcs/iceberg-compat-v3.md) that Delta Spark
+and Delta Kernel follow. `icebergWriterCompatV1` is known by name.
 """
 
 from __future__ import annotations
@@ -8,19 +9,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from adelta.errors import InvalidPropertyError, SchemaMismatchError
+from adelta.kernel.partition import can_partition
 from adelta.kernel.schema import types as t
+from adelta.kernel.schema.geospatial import shape_of
 from adelta.kernel.schema.json import data_type_from_json
-from adelta.kernel.schema.names import walk_fields
+from adelta.kernel.schema.names import NESTED_IDS_KEY, physical_name, walk_fields
 from adelta.kernel.schema.widening import TYPE_CHANGES_KEY
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature, allows_anything
 from adelta.kernel.table_features._removal import with_properties
+from adelta.kernel.table_features.allow_column_defaults import DEFAULT_KEY, has_literal_default
 from adelta.kernel.table_features.column_mapping import COLUMN_MAPPING, COLUMN_MAPPING_MODE
 from adelta.kernel.table_features.deletion_vectors import DELETION_VECTORS
-from adelta.kernel.table_features.row_tracking import ROW_TRACKING
+from adelta.kernel.table_features.row_tracking import (
+    ROW_TRACKING,
+    ROW_TRACKING_ENABLED,
+    may_hold_row_ids,
+    row_id_columns,
+)
 from adelta.kernel.table_properties import Property, parse_boolean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.table_state import TableState
@@ -30,6 +39,9 @@ __all__ = [
     "ICEBERG_COMPAT_V2",
     "ICEBERG_COMPAT_V3",
     "ICEBERG_WRITER_COMPAT_V1",
+    "has_nested_ids",
+    "iceberg_compat_version",
+    "switches_row_tracking_on",
     "with_iceberg_properties",
 ]
 
@@ -59,12 +71,43 @@ def _switch(enabled: Property[bool]) -> Callable[[TableState], bool]:
     return lambda state: enabled.read(state.configuration)
 
 
-def with_iceberg_properties(after: Metadata) -> Metadata:
-    """The metadata of a new table, which maps its columns where Iceberg clients are to read it."""
-    asked = any(each.read(after.configuration) for each in (_V1, _V2))
-    if not asked or COLUMN_MAPPING_MODE.text(after.configuration) is not None:
-        return after
-    return with_properties(after, {COLUMN_MAPPING_MODE.key: "name"})
+def iceberg_compat_version(state: TableState) -> int:
+    """The version of compatibility that a table keeps: 1, 2 or 3; 0 where it keeps none."""
+    names = state.protocol.writer_features or ()
+    kept = (
+        number
+        for number, feature in enumerate(
+            (ICEBERG_COMPAT_V1, ICEBERG_COMPAT_V2, ICEBERG_COMPAT_V3), start=1
+        )
+        if feature.name in names and feature.active(state)
+    )
+    return max(kept, default=0)
+
+
+def has_nested_ids(state: TableState) -> bool:
+    """Whether elements of arrays, and keys and values of maps, have ids too (B12-09, B12-10)."""
+    return iceberg_compat_version(state) >= 2
+
+
+def switches_row_tracking_on(configuration: Mapping[str, str]) -> bool:
+    """Whether a table that gets these properties has to track its rows from then on."""
+    return ROW_TRACKING_ENABLED.read(configuration) or _V3.read(configuration)
+
+
+def with_iceberg_properties(before: Metadata | None, after: Metadata) -> Metadata:
+    """The metadata with the properties that its compatibility with Iceberg takes, where unsaid.
+
+    A new table maps its columns; where version 3 begins to be kept, rows are tracked.
+    """
+    wanted = {}
+    asked = any(each.read(after.configuration) for each in (_V1, _V2, _V3))
+    if before is None and asked and COLUMN_MAPPING_MODE.text(after.configuration) is None:
+        wanted[COLUMN_MAPPING_MODE.key] = "name"
+    begins = before is None or not _V3.read(before.configuration)
+    unsaid = ROW_TRACKING_ENABLED.text(after.configuration) is None
+    if begins and unsaid and _V3.read(after.configuration):
+        wanted[ROW_TRACKING_ENABLED.key] = "true"
+    return with_properties(after, wanted) if wanted else after
 
 
 # ------------------------------------------------------------------------------------------ checks
@@ -73,7 +116,7 @@ def with_iceberg_properties(after: Metadata) -> Metadata:
 def _check_v1(before: TableState | None, after: TableState) -> None:
     if not _V1.read(after.configuration):
         return
-    _check_both(_V1, before, after)
+    _check_common(_V1, before, after)
     if DELETION_VECTORS.name in (after.protocol.writer_features or ()):
         raise InvalidPropertyError(
             f"{_V1.key} does not go together with deletion vectors; drop the feature "
@@ -93,7 +136,7 @@ def _check_v1(before: TableState | None, after: TableState) -> None:
 def _check_v2(before: TableState | None, after: TableState) -> None:
     if not _V2.read(after.configuration):
         return
-    _check_both(_V2, before, after)
+    _check_common(_V2, before, after)
     if DELETION_VECTORS.active(after):
         raise InvalidPropertyError(
             f"{_V2.key} does not go together with deletion vectors; set "
@@ -101,8 +144,76 @@ def _check_v2(before: TableState | None, after: TableState) -> None:
         )
 
 
-def _check_both(version: Property[bool], before: TableState | None, after: TableState) -> None:
-    """What versions 1 and 2 have in common."""
+def _check_v3(before: TableState | None, after: TableState) -> None:
+    was = before is not None and _V3.read(before.configuration)
+    if not _V3.read(after.configuration):
+        if was:
+            raise InvalidPropertyError(
+                f"{_V3.key} cannot be unset: Iceberg clients may follow the table, and no Delta "
+                "client ends that; write the rows into a new table instead"
+            )
+        return
+    _check_common(_V3, before, after)
+    if before is not None and not was and may_hold_row_ids(before):
+        raise InvalidPropertyError(
+            f"{_V3.key} cannot be set where rows have been tracked before: files may hold row ids "
+            f"without Iceberg's field ids; drop the feature {ROW_TRACKING.name} first "
+            "(drop_feature), then set the property, which gives all rows new ids"
+        )
+    # rows that are there get their ids before the table begins to keep this version
+    states = (after,) if before is None else (before, after)
+    supported = all(ROW_TRACKING.name in (s.protocol.writer_features or ()) for s in states)
+    hidden = row_id_columns(after)
+    if not supported or hidden is None or not all(hidden):
+        raise InvalidPropertyError(
+            f"{_V3.key} needs tracked rows; set {ROW_TRACKING_ENABLED.key} to true as well, by "
+            "set_properties or when the table is created"
+        )
+    for name in after.metadata.partition_columns:
+        field = after.schema.field(name)
+        if field is not None and not can_partition(field.type):
+            raise SchemaMismatchError(
+                f"the table is partitioned by {name!r} of type {field.type}, which {_V3.key} does "
+                "not allow; partition it by another column"
+            )
+    for path, nested in _without_nested_id(after):
+        raise SchemaMismatchError(
+            f"{nested!r} of column {'.'.join(path)!r} has no id in {NESTED_IDS_KEY}, which "
+            f"{_V3.key} demands; add the column by add_columns or by a write, which give it one"
+        )
+    for path, field in walk_fields(after.schema):
+        if DEFAULT_KEY in field.metadata and not has_literal_default(field):
+            raise SchemaMismatchError(
+                f"column {'.'.join(path)!r} has the default {field.metadata[DEFAULT_KEY]}, and "
+                f"{_V3.key} allows only literal values of the column's type, such as 5, 'text' or "
+                "'2020-01-01'; write it so, or leave the default out"
+            )
+
+
+def _without_nested_id(state: TableState) -> Iterator[tuple[tuple[str, ...], str]]:
+    """The elements, keys and values that lack an id: the column's path, and their own."""
+    mode = COLUMN_MAPPING_MODE.read(state.configuration)
+    for path, field in walk_fields(state.schema):
+        ids = field.metadata.get(NESTED_IDS_KEY, {})
+        for nested in _parts(field.type, physical_name(field, mode)):
+            if nested not in ids:
+                yield path, nested
+
+
+def _parts(data_type: t.DataType, path: str) -> Iterator[str]:
+    """The paths of elements, keys and values of a type, but for those of fields inside it."""
+    match data_type:
+        case t.ArrayType(element):
+            yield f"{path}.element"
+            yield from _parts(element, f"{path}.element")
+        case t.MapType(key, value):
+            yield from (f"{path}.key", f"{path}.value")
+            yield from _parts(key, f"{path}.key")
+            yield from _parts(value, f"{path}.value")
+
+
+def _check_common(version: Property[bool], before: TableState | None, after: TableState) -> None:
+    """What all versions have in common."""
     others = [p.key for p in (_V1, _V2, _V3) if p is not version and p.read(after.configuration)]
     if others:
         raise InvalidPropertyError(
@@ -121,7 +232,8 @@ def _check_both(version: Property[bool], before: TableState | None, after: Table
             )
     for path, data_type in _types(after.schema):
         known = isinstance(data_type, (t.DecimalType, t.StructType, t.ArrayType, t.MapType))
-        if not known and data_type not in _PRIMITIVES:
+        newer = data_type == t.VARIANT or shape_of(data_type) is not None
+        if not known and data_type not in _PRIMITIVES and not (newer and version is _V3):
             raise _unknown_type(version, path, data_type)
     for path, field in walk_fields(after.schema):
         for change in field.metadata.get(TYPE_CHANGES_KEY, []):
@@ -198,7 +310,9 @@ ICEBERG_COMPAT_V1 = _feature(
 ICEBERG_COMPAT_V2 = _feature(
     "icebergCompatV2", _V2, COLUMN_MAPPING, can_write=True, check=_check_v2
 )
-ICEBERG_COMPAT_V3 = _feature("icebergCompatV3", _V3, COLUMN_MAPPING, ROW_TRACKING)
+ICEBERG_COMPAT_V3 = _feature(
+    "icebergCompatV3", _V3, COLUMN_MAPPING, ROW_TRACKING, can_write=True, check=_check_v3
+)
 ICEBERG_WRITER_COMPAT_V1 = _feature(
     "icebergWriterCompatV1", _WRITER_V1, ICEBERG_COMPAT_V2, rebasable=False
 )

@@ -28,6 +28,7 @@ __all__ = [
     "ROW_TRACKING_ENABLED",
     "high_water_mark",
     "high_water_mark_domain",
+    "may_hold_row_ids",
     "row_id_columns",
     "with_row_id_columns",
 ]
@@ -113,6 +114,11 @@ def row_id_columns(state: TableState) -> tuple[str, str] | None:
     if not ROW_TRACKING_ENABLED.read(configuration):
         return None
     return _ROW_ID_COLUMN.read(configuration), _ROW_COMMIT_VERSION_COLUMN.read(configuration)
+
+
+def may_hold_row_ids(state: TableState) -> bool:
+    """Whether files may hold ids of moved rows: the table has, or had, names for such columns."""
+    return bool(_ROW_ID_COLUMN.read(state.configuration))
 
 
 def with_row_id_columns(state: TableState, unique: str) -> Metadata:
