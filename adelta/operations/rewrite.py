@@ -113,9 +113,10 @@ def plan_rewrites(task: RewriteTask, target_bytes: int) -> list[RewriteTask]:
 
     Example: with a target of 128 MiB, three files of 60 MiB become a task of two and one of one.
     """
-    total = sum(matched.file.size for matched in task.files)
-    if task.copies and total <= target_bytes:
-        target_bytes = min(target_bytes, max(-(-total // _TASKS_AT_ONCE), _LEAST_SHARE))
+    sizes = [matched.file.size for matched in task.files]
+    if task.copies and sum(sizes) <= target_bytes:
+        share = sum(sizes) // _TASKS_AT_ONCE + max(sizes, default=0) // 2
+        target_bytes = min(target_bytes, max(share, _LEAST_SHARE))
     groups: list[list[MatchedFile]] = []
     size = 0
     for matched in task.files:

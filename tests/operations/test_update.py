@@ -271,6 +271,7 @@ async def test_files_that_would_fit_one_task_are_shared_among_those_that_run_at_
     assert shares(3, 3) == [2]
     assert shares(*[3] * 8) == [4, 4]
     assert shares(*[3] * 8, copies=False) == [8]
+    assert shares(4, 4, 4, 4, 3, 3, 3, 3) == [4, 4]
     assert shares(100) == [1]
     assert shares(*[60] * 5) == [2, 2, 1]
 
