@@ -39,7 +39,7 @@ def chunk_ranges(
     """
     zeros = _Zeros(path, size)
     source = pa.PythonFile(zeros, mode="r")  # type: ignore[arg-type]  # any object with the methods
-    reader = open_arrow_reader(path, source, metadata).reader
+    reader = open_arrow_reader(path, source, metadata)
     ordered = sorted(leaves)
 
     def asked_for(group: int, columns: list[int]) -> list[ByteRange]:

@@ -42,7 +42,7 @@ class ColumnSlices:
     def __enter__(self) -> ColumnSlices:
         """The slices, with the bytes at hand."""
         self._source = self._opened.__enter__()
-        self._reader = open_arrow_reader(self._file.path, self._source, self._file.metadata).reader
+        self._reader = open_arrow_reader(self._file.path, self._source, self._file.metadata)
         return self
 
     def __exit__(self, *error: Any) -> None:

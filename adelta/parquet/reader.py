@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from adelta._concurrency import in_io_thread, in_thread, map_concurrent
+from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchError
 from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.byte_ranges import ByteRange, extents, join_adjacent, subtract
@@ -123,7 +124,8 @@ class ParquetFile:
         self._held = held
         self.footer = footer
         self._ranges: dict[tuple[int, int], ByteRange] = {}
-        self._tree = column_tree(schema)
+        with reading(path):  # names that are no text
+            self._tree = column_tree(schema)
         self._texts = {
             node.first_leaf: node.name
             for node in self._tree.columns
@@ -179,10 +181,9 @@ class ParquetFile:
             held = (size, memoryview(b""))
             return await in_thread(_describe, store, path, size, nothing, metadata, held, then)
         tail = tail if size is None else min(tail, size)
-        if isinstance(store, LocalFiles):
-            found = await in_io_thread(_open_here, store, path, tail, then)
-            if found is not None:
-                return found
+        here = isinstance(store, LocalFiles)
+        if here and (found := await in_io_thread(_open_here, store, path, tail, then)):
+            return found
         fetched = await fetch_footer(store, path, tail=tail)
         return await in_thread(_describe_fetched, store, path, fetched, then)
 
@@ -286,8 +287,10 @@ class ParquetFile:
             texts = {leaf: self._texts[leaf] for leaf in leaves if leaf in self._texts}
             with reading(self.path):
                 repeated = repeated_texts(self.metadata, groups, texts)
-                file = open_arrow_reader(self.path, source, self.metadata, read_dictionary=repeated)
-                table = read_row_groups(file.reader, groups, leaves, at_once, _LARGEST_ROW_GROUP)
+                reader = open_arrow_reader(
+                    self.path, source, self.metadata, read_dictionary=repeated, pool=lasting_pool()
+                )
+                table = read_row_groups(reader, groups, leaves, at_once, _LARGEST_ROW_GROUP)
                 if table is None:
                     raise self._too_large(groups[0])
                 table = laid_out(table, repeated)
@@ -308,7 +311,7 @@ class ParquetFile:
         chunks = self._chunk_ranges(fetched.columns.leaves, fetched.row_groups)
         with (
             self._store.file_to_read(self.path, join_adjacent(chunks, limit=_JOINED)) as name,
-            pa.OSFile(name, mode="r") as file,  # type: ignore[arg-type]  # bytes do as well
+            pa.OSFile(name, mode="r", memory_pool=lasting_pool()) as file,  # type: ignore[arg-type]  # bytes do as well
         ):
             yield file
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from adelta._memory import lasting_pool
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -61,7 +63,7 @@ def laid_out(table: pa.Table, names: Sequence[str]) -> pa.Table:
             continue
         parts = [part for chunk in table.column(index).chunks for part in _texts(chunk)]
         if len(parts) > 1 and sum(map(_bytes, parts)) <= _LARGEST_ARRAY:
-            parts = [pa.concat_arrays(parts)]
+            parts = [pa.concat_arrays(parts, memory_pool=lasting_pool())]
         texts = pa.chunked_array(parts, pa.string())
         table = table.set_column(index, field.with_type(pa.string()), texts)
     return table
@@ -71,7 +73,8 @@ def _texts(chunk: Any) -> list[pa.Array[Any]]:
     longest = pc.max(pc.binary_length(chunk.dictionary)).as_py() or 1
     rows = _LARGEST_ARRAY // longest
     return [
-        chunk.slice(start, rows).dictionary_decode() for start in range(0, max(1, len(chunk)), rows)
+        pc.cast(chunk.slice(start, rows), pa.string(), memory_pool=lasting_pool())
+        for start in range(0, max(1, len(chunk)), rows)
     ]
 
 

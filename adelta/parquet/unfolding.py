@@ -263,7 +263,7 @@ def _text_bytes(
     """Bytes of all texts of a chunk: its numbers of dictionary entries are read, not the texts."""
     group, leaf = chunk
     name = metadata.schema.column(leaf).path
-    reader = open_arrow_reader(path, source, metadata, read_dictionary=[name]).reader
+    reader = open_arrow_reader(path, source, metadata, read_dictionary=[name])
     with reading(path):
         table = reader.read_row_groups([group], column_indices=[leaf], use_threads=False)
     return sum(_bytes_of(part) for column in table.columns for part in column.chunks)

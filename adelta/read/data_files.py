@@ -43,7 +43,7 @@ READ_AHEAD_BYTES = 256 * 1024 * 1024
 
 _OPEN_AHEAD = 32  # footers read ahead of the row groups
 _OPEN_AHEAD_NEAR = 4  # likewise where that takes the time of decoding, and no other
-_DECODED_AHEAD = 3  # row groups decoded, or being decoded, ahead of the consumer
+_DECODED_AHEAD = 2  # row groups decoded, or being decoded, ahead of the consumer
 _SMALL = 16 * 1024 * 1024  # adjacent row groups are read at once up to this size, decoded
 _NEAR = ("file:", "memory:")  # stores that answer at once
 

@@ -20,6 +20,7 @@ import pyarrow as pa
 from aiohttp.client_proto import ResponseHandler
 
 from adelta._concurrency import in_io_thread
+from adelta._memory import lasting_pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,12 +171,19 @@ async def memory_for(lengths: Sequence[int]) -> list[memoryview]:
     it is done in a thread.
     """
     if sum(lengths) < LONG_BODY:
-        return [memoryview(pa.allocate_buffer(length)).cast("B") for length in lengths]
+        return [
+            memoryview(pa.allocate_buffer(length, memory_pool=lasting_pool())).cast("B")
+            for length in lengths
+        ]
     return await in_io_thread(lambda: [_written(length) for length in lengths])
 
 
+def _new(length: int) -> pa.Buffer:
+    return pa.allocate_buffer(length, memory_pool=lasting_pool())
+
+
 def _written(length: int) -> memoryview:
-    memory = pa.allocate_buffer(length)
+    memory = _new(length)
     ctypes.memset(memory.address, 0, length)  # while other threads run
     return memoryview(memory).cast("B")
 

@@ -252,7 +252,7 @@ async def test_one_file_is_read_by_many_at_once():
 
 def test_reading_in_batches_gives_the_same_rows():
     data = parquet_bytes(TABLE, row_group_size=700)
-    reader = open_arrow_reader("f", memoryview(data)).reader
+    reader = open_arrow_reader("f", memoryview(data))
     leaves = list(range(reader.metadata.num_columns))
     assert read_in_batches(reader, [0, 1, 2], leaves).equals(TABLE)
 
