@@ -62,8 +62,8 @@ def map_columns(
 ) -> tuple[StructType, int]:
     """The schema with an id and a physical name for every field that has none, and the highest id.
 
-    New ids follow `highest`, parents first; `physical` names the field at a path. With `nested`,
-    elements, keys and values get ids too.
+    New ids follow `highest`, parents first; `physical` names the field at a path, which has its id
+    by then. With `nested`, elements, keys and values get ids too.
 
     Example: ``a, s struct<b>`` after the id 4 get the ids 5, 6 and 7.
     """
@@ -87,7 +87,7 @@ class _Assigning:
         if COLUMN_ID_KEY not in metadata:
             metadata[COLUMN_ID_KEY] = self._next()
         if PHYSICAL_NAME_KEY not in metadata:
-            metadata[PHYSICAL_NAME_KEY] = self._physical(path, field)
+            metadata[PHYSICAL_NAME_KEY] = self._physical(path, replace(field, metadata=metadata))
         ids = dict(metadata.get(NESTED_IDS_KEY, {}))
         made = self._inside(field.type, path, str(metadata[PHYSICAL_NAME_KEY]), ids)
         if self._nested and ids:

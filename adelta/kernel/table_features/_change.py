@@ -15,6 +15,10 @@ from adelta.kernel.table_features.catalog_managed import (
 )
 from adelta.kernel.table_features.column_mapping import with_mapped_columns
 from adelta.kernel.table_features.iceberg_compat import has_nested_ids, with_iceberg_properties
+from adelta.kernel.table_features.iceberg_writer_compat import (
+    calls_columns_by_id,
+    with_iceberg_writer_properties,
+)
 from adelta.kernel.table_features.row_tracking import ROW_TRACKING, with_row_id_columns
 from adelta.kernel.table_state import TableState
 
@@ -38,11 +42,14 @@ def completed_metadata(
         InvalidPropertyError: properties contradict each other.
         SchemaMismatchError: the schema cannot change like this.
     """
+    if before is None:
+        after = with_iceberg_writer_properties(after)
     after = with_iceberg_properties(before, after)
     if before is None and is_supported(CATALOG_MANAGED, protocol):
         after = with_catalog_properties(after)
     nested = has_nested_ids(TableState(protocol, after))
-    after = with_mapped_columns(before, after, unique, nested=nested)
+    numbered = calls_columns_by_id(after)
+    after = with_mapped_columns(before, after, unique, nested=nested, numbered=numbered)
     if is_supported(ROW_TRACKING, protocol):
         after = with_row_id_columns(TableState(protocol, after), unique())
     return after

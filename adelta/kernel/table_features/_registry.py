@@ -28,8 +28,8 @@ from adelta.kernel.table_features.iceberg_compat import (
     ICEBERG_COMPAT_V1,
     ICEBERG_COMPAT_V2,
     ICEBERG_COMPAT_V3,
-    ICEBERG_WRITER_COMPAT_V1,
 )
+from adelta.kernel.table_features.iceberg_writer_compat import ICEBERG_WRITER_COMPAT_V1
 from adelta.kernel.table_features.identity_columns import IDENTITY_COLUMNS
 from adelta.kernel.table_features.in_commit_timestamp import IN_COMMIT_TIMESTAMP
 from adelta.kernel.table_features.invariants import INVARIANTS

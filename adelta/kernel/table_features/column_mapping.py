@@ -13,7 +13,13 @@ from adelta.kernel.schema.column_mapping import (
     without_mapping,
 )
 from adelta.kernel.schema.json import schema_to_string
-from adelta.kernel.schema.names import COLUMN_ID_KEY, NESTED_IDS_KEY, PHYSICAL_NAME_KEY, walk_fields
+from adelta.kernel.schema.names import (
+    COLUMN_ID_KEY,
+    NESTED_IDS_KEY,
+    PHYSICAL_NAME_KEY,
+    column_id,
+    walk_fields,
+)
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
 from adelta.kernel.table_features._removal import Removal, unset, with_properties
 from adelta.kernel.table_properties import Property, parse_one_of, parse_whole
@@ -71,13 +77,19 @@ def _check(before: TableState | None, after: TableState) -> None:
 
 
 def with_mapped_columns(
-    before: Metadata | None, after: Metadata, unique: Callable[[], str], *, nested: bool = False
+    before: Metadata | None,
+    after: Metadata,
+    unique: Callable[[], str],
+    *,
+    nested: bool = False,
+    numbered: bool = False,
 ) -> Metadata:
     """`after` with ids and physical names for the columns that lack them, where it maps columns.
 
     A table that begins to map its columns calls them in files what it called them so far; other
-    columns get a name from `unique`. Schemas of new tables that are not mapped lose what they bear
-    of another table's mapping. With `nested`, elements, keys and values get ids too.
+    columns get a name from `unique`, or from their ids where they are `numbered`. Schemas of new
+    tables that are not mapped lose what they bear of another table's mapping. With `nested`,
+    elements, keys and values get ids too.
 
     Raises:
         SchemaMismatchError: columns change at the moment when they begin to be mapped.
@@ -95,7 +107,7 @@ def with_mapped_columns(
 
     def physical(path: tuple[str, ...], field: StructField) -> str:
         if names is None:
-            return f"col-{unique()}"
+            return f"col-{column_id(field) if numbered else unique()}"
         if path not in names:
             raise SchemaMismatchError(
                 f"column {'.'.join(path)!r} cannot be added in the same commit in which the table "

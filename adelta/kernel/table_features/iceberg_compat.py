@@ -1,7 +1,7 @@
 """`icebergCompatV1` to `V3`: data that Iceberg clients can read (PROTOCOL.md, "IcebergCompat").
 
 Versions 1 to 3 are kept; version 3 is an RFC (protocol_rfcs/iceberg-compat-v3.md) that Delta Spark
-and Delta Kernel follow. `icebergWriterCompatV1` is known by name.
+and Delta Kernel follow.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from adelta.kernel.schema.geospatial import shape_of
 from adelta.kernel.schema.json import data_type_from_json
 from adelta.kernel.schema.names import NESTED_IDS_KEY, physical_name, walk_fields
 from adelta.kernel.schema.widening import TYPE_CHANGES_KEY
-from adelta.kernel.table_features._feature import FeatureKind, TableFeature, allows_anything
+from adelta.kernel.table_features._feature import FeatureKind, TableFeature
 from adelta.kernel.table_features._removal import with_properties
 from adelta.kernel.table_features.allow_column_defaults import DEFAULT_KEY, has_literal_default
 from adelta.kernel.table_features.column_mapping import COLUMN_MAPPING, COLUMN_MAPPING_MODE
@@ -38,9 +38,9 @@ __all__ = [
     "ICEBERG_COMPAT_V1",
     "ICEBERG_COMPAT_V2",
     "ICEBERG_COMPAT_V3",
-    "ICEBERG_WRITER_COMPAT_V1",
     "has_nested_ids",
     "iceberg_compat_version",
+    "nested_types",
     "switches_row_tracking_on",
     "with_iceberg_properties",
 ]
@@ -64,7 +64,6 @@ _WHOLE: Final = (t.BYTE, t.SHORT, t.INTEGER, t.LONG)
 _V1 = Property("delta.enableIcebergCompatV1", parse_boolean, False)
 _V2 = Property("delta.enableIcebergCompatV2", parse_boolean, False)
 _V3 = Property("delta.enableIcebergCompatV3", parse_boolean, False)
-_WRITER_V1 = Property("delta.enableIcebergWriterCompatV1", parse_boolean, False)
 
 
 def _switch(enabled: Property[bool]) -> Callable[[TableState], bool]:
@@ -128,7 +127,7 @@ def _check_v1(before: TableState | None, after: TableState) -> None:
             f"{_V1.key} needs partition columns in every file, and those that are there lack them; "
             f"set {_V2.key} instead, or create another table"
         )
-    for path, data_type in _types(after.schema):
+    for path, data_type in nested_types(after.schema):
         if isinstance(data_type, (t.ArrayType, t.MapType)):
             raise _unknown_type(_V1, path, data_type)
 
@@ -230,7 +229,7 @@ def _check_common(version: Property[bool], before: TableState | None, after: Tab
                 f"the table is partitioned by ({', '.join(was)}), and cannot come to be "
                 f"partitioned by ({', '.join(now)}) while {version.key} is true"
             )
-    for path, data_type in _types(after.schema):
+    for path, data_type in nested_types(after.schema):
         known = isinstance(data_type, (t.DecimalType, t.StructType, t.ArrayType, t.MapType))
         newer = data_type == t.VARIANT or shape_of(data_type) is not None
         if not known and data_type not in _PRIMITIVES and not (newer and version is _V3):
@@ -262,21 +261,21 @@ def _iceberg_widens(before: t.DataType, after: t.DataType) -> bool:
     return whole or (before, after) == (t.FLOAT, t.DOUBLE)
 
 
-def _types(
+def nested_types(
     data_type: t.DataType, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], t.DataType]]:
-    """Every type in a schema, with the path that leads to it."""
+    """Every type in a schema, or in another type, with the path that leads to it."""
     if path:
         yield path, data_type
     match data_type:
         case t.StructType(fields):
             for field in fields:
-                yield from _types(field.type, (*path, field.name))
+                yield from nested_types(field.type, (*path, field.name))
         case t.ArrayType(element):
-            yield from _types(element, (*path, "element"))
+            yield from nested_types(element, (*path, "element"))
         case t.MapType(key, value):
-            yield from _types(key, (*path, "key"))
-            yield from _types(value, (*path, "value"))
+            yield from nested_types(key, (*path, "key"))
+            yield from nested_types(value, (*path, "value"))
 
 
 # ---------------------------------------------------------------------------------------- features
@@ -286,9 +285,7 @@ def _feature(
     name: str,
     enabled: Property[bool],
     *requires: TableFeature,
-    can_write: bool = False,
-    rebasable: bool = True,
-    check: Callable[[TableState | None, TableState], None] = allows_anything,
+    check: Callable[[TableState | None, TableState], None],
 ) -> TableFeature:
     active = _switch(enabled)
     return TableFeature(
@@ -296,23 +293,14 @@ def _feature(
         kind=FeatureKind.WRITER,
         requires=requires,
         properties=(enabled,),
-        can_write=can_write,
+        can_write=True,
         wanted=active,
         active=active,
-        rebasable=rebasable,
+        rebasable=True,
         check=check,
     )
 
 
-ICEBERG_COMPAT_V1 = _feature(
-    "icebergCompatV1", _V1, COLUMN_MAPPING, can_write=True, check=_check_v1
-)
-ICEBERG_COMPAT_V2 = _feature(
-    "icebergCompatV2", _V2, COLUMN_MAPPING, can_write=True, check=_check_v2
-)
-ICEBERG_COMPAT_V3 = _feature(
-    "icebergCompatV3", _V3, COLUMN_MAPPING, ROW_TRACKING, can_write=True, check=_check_v3
-)
-ICEBERG_WRITER_COMPAT_V1 = _feature(
-    "icebergWriterCompatV1", _WRITER_V1, ICEBERG_COMPAT_V2, rebasable=False
-)
+ICEBERG_COMPAT_V1 = _feature("icebergCompatV1", _V1, COLUMN_MAPPING, check=_check_v1)
+ICEBERG_COMPAT_V2 = _feature("icebergCompatV2", _V2, COLUMN_MAPPING, check=_check_v2)
+ICEBERG_COMPAT_V3 = _feature("icebergCompatV3", _V3, COLUMN_MAPPING, ROW_TRACKING, check=_check_v3)
