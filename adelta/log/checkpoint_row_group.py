@@ -96,7 +96,6 @@ class CheckpointRowGroup:
         else:
             async with arena.one_decodes:
                 found = await self._columns(fetched, list(names), schema, mask, arena)
-                await in_thread(pa.default_memory_pool().release_unused)
         made: Any = [arrow.chunked_array(c, f.type) for c, f in zip(found, schema, strict=True)]
         table = pa.Table.from_arrays(made, schema=schema)
         return table.combine_chunks() if table.num_rows < _FEW_ROWS else table
@@ -135,10 +134,7 @@ class CheckpointRowGroup:
     ) -> R:
         """Result of a step that decodes what was fetched."""
         with ColumnSlices(self._file, fetched) as slices:
-            try:
-                return step(slices, *args, **kwargs)
-            finally:
-                pa.default_memory_pool().release_unused()
+            return step(slices, *args, **kwargs)
 
     def _slices(
         self, slices: ColumnSlices, fields: Sequence[tuple[str, ...]], size: int, end: int
@@ -269,13 +265,14 @@ class CheckpointRowGroup:
     ) -> list[list[Values]]:
         """The columns of live files where `mask` is true, in chunks; `names` were fetched for them.
 
-        Statistics that are just typed become text while the other columns are decoded.
+        Statistics that are just typed become text while the other columns are decoded, where that
+        is of all rows.
         """
         size = _KEPT if mask is None else _LOOKED_AT
         live = mask  # which names rows of files alone
         if mask is None and ("path" not in schema.names or not self._only_files()):
             live = await in_thread(self._sliced, self._live, fetched)
-        typed = "stats" in schema.names and self._only_typed(names)
+        typed = mask is None and "stats" in schema.names and self._only_typed(names)
         decoded = [column for column in schema if not (typed and column.name == "stats")]
         columns: dict[str, list[Values]] = {}
 
@@ -331,6 +328,8 @@ class CheckpointRowGroup:
                     for actions in self._of_live(slices, fields, size, live)
                 ]
             )
+        if arena is not None:
+            pa.default_memory_pool().release_unused()  # this thread's
         return columns
 
     def _of_live(
@@ -359,7 +358,8 @@ class CheckpointRowGroup:
             with ColumnSlices(self._file, fetched) as slices:
                 for actions in self._of_live(slices, [_STATS_PARSED[1:]], _TYPED, live):
                     yield pc.struct_field(actions, [0])
-            pa.default_memory_pool().release_unused()
+            if arena is not None:
+                pa.default_memory_pool().release_unused()  # this thread's
 
         async def decoded() -> AsyncGenerator[Values, None]:
             with closing(parsed()) as found:
@@ -368,10 +368,7 @@ class CheckpointRowGroup:
 
         def write(structs: Values) -> Values:
             text = stats_text(structs)
-            kept = text if arena is None else arena.keep(text)
-            del text
-            pa.default_memory_pool().release_unused()
-            return kept
+            return text if arena is None else arena.keep(text)
 
         async with aclosing(decoded()) as slices:
             return await map_stream(
@@ -406,14 +403,17 @@ def _add_column(
     """One column of `ADD_SCHEMA` out of `add` structs."""
     fields = fields_of(actions)
     name = ADD_JSON_NAMES[column.name]
-    parsed = fields.get(_STATS_PARSED[1])
-    values = conform(fields[name], column.type, f"{path}: add.{name}")
+    parsed: Values = fields.get(_STATS_PARSED[1])
+    if name in fields:
+        values = conform(fields[name], column.type, f"{path}: add.{name}")
+    else:
+        values = stats_text(parsed)
     if column.name == "path" and values.null_count:
         raise InvalidTableError(
             f"{path}: has an add without a path; the checkpoint is damaged: delete it, and the "
             "log is read without it"
         )
-    if parsed is not None and values.null_count:
+    if parsed is not None and name in fields and values.null_count:
         values = pc.coalesce(values, stats_text(parsed))
     if arena is None:
         return values
