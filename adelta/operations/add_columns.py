@@ -13,6 +13,7 @@ from adelta.kernel.schema.evolution import merge_schemas
 from adelta.kernel.schema.json import schema_to_string, type_to_json
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import DEFAULT_KEY
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.clustering import check_still_clustered
 from adelta.operations.create import ArrowSchema, delta_schema
@@ -35,7 +36,7 @@ _COMPUTED = (
     "delta.identity.start",
     "delta.identity.step",
     "delta.invariants",
-    "CURRENT_DEFAULT",
+    DEFAULT_KEY,
 )
 
 

@@ -30,7 +30,7 @@ from adelta.kernel.schema.type_text import parse_type
 from adelta.kernel.schema.types import VOID, ArrayType, MapType, StructField, StructType
 from adelta.kernel.schema.widening import can_widen, with_type_changes
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.table_features import TYPE_WIDENING, check_identity_columns
+from adelta.kernel.table_features import DEFAULT_KEY, TYPE_WIDENING, check_identity_columns
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.clustering import check_still_clustered
 from adelta.operations.constraints import violations
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 __all__ = ["change_column"]
 
 _COMMENT = "comment"
-_DEFAULT = "CURRENT_DEFAULT"
 _GENERATION = "delta.generationExpression"
 
 
@@ -143,7 +142,7 @@ def _changed(
         schema = _with_metadata(schema, path, _COMMENT, change.comment)
     if change.default is not None:
         _check_default(change.default, schema, path)
-        schema = _with_metadata(schema, path, _DEFAULT, change.default)
+        schema = _with_metadata(schema, path, DEFAULT_KEY, change.default)
     if change.moves:
         schema = move_field(schema, path, change.after)
         describe(tx, position="FIRST" if change.first else f"AFTER {change.after}")

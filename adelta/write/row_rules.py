@@ -27,6 +27,7 @@ from adelta.kernel.schema.cast import cast_to_schema
 from adelta.kernel.schema.geospatial import holds_shapes
 from adelta.kernel.schema.names import walk_fields
 from adelta.kernel.schema.types import StructType
+from adelta.kernel.table_features import DEFAULT_KEY
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.parquet.geospatial import first_damaged
 
@@ -44,7 +45,6 @@ pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalar
 
 _GENERATION = "delta.generationExpression"
 _INVARIANT = "delta.invariants"
-_DEFAULT = "CURRENT_DEFAULT"
 _SHOWN = 100
 
 
@@ -135,9 +135,9 @@ class RowRules:
             InvalidTableError: the metadata of a column that holds an expression is damaged.
         """
         defaults = [
-            _Computed(f, str(f.metadata[_DEFAULT]), "default")
+            _Computed(f, str(f.metadata[DEFAULT_KEY]), "default")
             for f in schema
-            if has_defaults and _DEFAULT in f.metadata
+            if has_defaults and DEFAULT_KEY in f.metadata
         ]
         computed = [
             _Computed(f, str(f.metadata[_GENERATION]), "generation expression")

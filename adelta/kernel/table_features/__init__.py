@@ -32,7 +32,7 @@ from adelta.kernel.table_features._upgrade import (
     protocol_without,
     upgraded_protocol,
 )
-from adelta.kernel.table_features.allow_column_defaults import ALLOW_COLUMN_DEFAULTS
+from adelta.kernel.table_features.allow_column_defaults import ALLOW_COLUMN_DEFAULTS, DEFAULT_KEY
 from adelta.kernel.table_features.append_only import APPEND_ONLY
 from adelta.kernel.table_features.catalog_managed import CATALOG_MANAGED
 from adelta.kernel.table_features.change_data_feed import (
@@ -112,6 +112,7 @@ __all__ = [
     "COLUMN_MAPPING",
     "COLUMN_MAPPING_MAX_ID",
     "COLUMN_MAPPING_MODE",
+    "DEFAULT_KEY",
     "DELETION_VECTORS",
     "DOMAIN_METADATA",
     "FEATURES",

@@ -14,6 +14,7 @@ from adelta.kernel.schema.names import walk_fields
 from adelta.kernel.schema.types import ArrayType, MapType
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature, occurring_types
 from adelta.kernel.table_features._removal import Removal
+from adelta.kernel.table_features.allow_column_defaults import DEFAULT_KEY
 
 if TYPE_CHECKING:
     from adelta.kernel.schema.geospatial import Shape
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from adelta.kernel.table_state import TableState
 
 __all__ = ["GEOSPATIAL"]
-
-_DEFAULT = "CURRENT_DEFAULT"
 
 
 def _has_shapes(state: TableState) -> bool:
@@ -38,7 +37,7 @@ def _check(before: TableState | None, after: TableState) -> None:
             if data_type not in known:
                 check_shape(shape, ".".join(path))
     for field in after.schema:
-        if _DEFAULT in field.metadata and holds_shapes(field.type):
+        if DEFAULT_KEY in field.metadata and holds_shapes(field.type):
             raise SchemaMismatchError(
                 f"column {field.name!r} holds shapes, which cannot have a default value; leave the "
                 "default out"

@@ -14,6 +14,7 @@ from adelta.errors import InvalidTableError, SchemaMismatchError
 from adelta.kernel.schema.names import walk_fields
 from adelta.kernel.schema.types import LONG, StructField, StructType
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature, has_field_metadata
+from adelta.kernel.table_features.allow_column_defaults import DEFAULT_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -40,7 +41,7 @@ _EXPLICIT: Final = "delta.identity.allowExplicitInsert"
 IDENTITY_KEYS: Final = (_START, _STEP, _MARK, _EXPLICIT)
 """What the metadata of such a column's field hold."""
 
-_OTHER_SOURCES = ("delta.generationExpression", "CURRENT_DEFAULT")
+_OTHER_SOURCES = ("delta.generationExpression", DEFAULT_KEY)
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
 _active = has_field_metadata(_START, _STEP)
