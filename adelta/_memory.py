@@ -7,6 +7,9 @@ seconds, and gives it back then.
 
 from __future__ import annotations
 
+import os
+import queue
+import threading
 from functools import cache
 
 import pyarrow as pa
@@ -27,5 +30,28 @@ def lasting_pool() -> pa.MemoryPool | None:
         return None
     if "jemalloc" not in pa.supported_memory_backends():
         return None
-    pa.jemalloc_set_decay_ms(_KEPT_MS)
-    return pa.jemalloc_memory_pool()
+    found: queue.SimpleQueue[pa.MemoryPool | None] = queue.SimpleQueue()
+    threading.Thread(target=_set_up, args=(found,), name="adelta-memory", daemon=True).start()
+    return found.get()
+
+
+def _set_up(found: queue.SimpleQueue[pa.MemoryPool | None]) -> None:
+    """Find the pool, and keep others off jemalloc's first arena, which ignores what is set.
+
+    An arena is what a thread gets memory from. The first one is there before `_KEPT_MS` is set,
+    which counts for later ones alone. It goes to the thread that first uses jemalloc at all: to
+    this one, which stays.
+    """
+    try:
+        pa.jemalloc_set_decay_ms(_KEPT_MS)
+        pool = pa.jemalloc_memory_pool()
+        _kept = pa.allocate_buffer(1, memory_pool=pool)
+    except pa.ArrowException:
+        found.put(None)
+        return
+    found.put(pool)
+    threading.Event().wait()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lasting_pool.cache_clear)  # a child has no such thread

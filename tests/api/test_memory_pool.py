@@ -49,3 +49,45 @@ def test_rows_are_kept_in_a_pool_that_lasts_unless_the_process_has_chosen_its_ow
         env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": chosen},
     )
     assert (done.stdout, done.stderr) == (said, "")
+
+
+AGAIN = """
+import resource, threading, time
+import pyarrow as pa
+from adelta._memory import lasting_pool
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_THREAD).ru_minflt
+
+def take():
+    memory = pa.allocate_buffer(64 << 20, memory_pool=lasting_pool())
+    view = memoryview(memory).cast("B")
+    for at in range(0, len(view), 4096):
+        view[at] = 1
+
+def twice():
+    take()
+    time.sleep(2)
+    before = faults()
+    take()
+    found.append(faults() - before)
+
+found = []
+threads = [threading.Thread(target=twice) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(max(found))
+"""
+
+
+@pytest.mark.skipif(
+    "jemalloc" not in pa.supported_memory_backends() or sys.platform != "linux",
+    reason="Arrow has no jemalloc here, or the system does not count faults of threads",
+)
+def test_every_thread_gets_back_the_memory_that_it_gave_two_seconds_before() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", AGAIN], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert int(done.stdout) < 2000  # of 16,384 pages
