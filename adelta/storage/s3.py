@@ -12,10 +12,11 @@ to see to.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import map_concurrent
@@ -29,7 +30,7 @@ from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
 from adelta.storage.long_body import memory_for
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import ObjectMeta, SuffixRead
-from adelta.storage.s3_client import S3Client, S3Request
+from adelta.storage.s3_client import Into, S3Client, S3Request
 from adelta.storage.s3_errors import Answer, Kind
 from adelta.storage.s3_multipart import upload
 from adelta.storage.s3_options import S3Options, parse_options
@@ -37,7 +38,7 @@ from adelta.storage.s3_xml import delete_document, delete_errors, fits_xml, list
 from adelta.storage.sigv4 import encode_query
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 
 __all__ = ["S3Store"]
 
@@ -90,7 +91,7 @@ class S3Store:
 
     # ------------------------------------------------------------------------------------- read
 
-    def _get(self, path: str, span: str | None = None, into: memoryview | None = None) -> S3Request:
+    def _get(self, path: str, span: str | None = None, into: Into | None = None) -> S3Request:
         headers: Mapping[str, str] = self._read_headers
         if span is not None:
             headers = {**headers, "range": f"bytes={span}"}
@@ -129,21 +130,31 @@ class S3Store:
         for start, end in ranges:
             check_range(path, start, end)
         plan = plan_fetches(ranges, gap=GAP, largest=LARGEST_FETCH)
-        spans = await memory_for([end - start for start, end in plan.spans])
         fetches = [(index, piece) for index, pieces in enumerate(plan.fetches) for piece in pieces]
+        memory: asyncio.Future[list[memoryview]] = asyncio.get_running_loop().create_future()
 
-        async def fetch(one: tuple[int, tuple[int, int]]) -> int:
-            index, (start, end) = one
-            origin = plan.spans[index][0]
-            return await self._fetch(path, start, end, spans[index][start - origin : end - origin])
+        async def provide() -> int:
+            memory.set_result(await memory_for([end - start for start, end in plan.spans]))
+            return 0
 
-        counts = await map_concurrent(fetch, fetches, limit=self.concurrency)
+        async def fetch(index: int, start: int, end: int) -> int:
+            async def into() -> memoryview:
+                origin = plan.spans[index][0]
+                return (await asyncio.shield(memory))[index][start - origin : end - origin]
+
+            return await self._fetch(path, start, end, into)
+
+        # The memory is made while the requests are on their way.
+        work: list[Callable[[], Awaitable[int]]] = [provide]
+        work += [partial(fetch, index, *piece) for index, piece in fetches]
+        _, *counts = await map_concurrent(lambda one: one(), work, limit=self.concurrency + 1)
+        spans = memory.result()
         for (index, (start, end)), count in zip(fetches, counts, strict=True):
             if count < end - start:  # the object ends here
                 spans[index] = spans[index][: start - plan.spans[index][0] + count]
         return plan.cut(spans)
 
-    async def _fetch(self, path: str, start: int, end: int, into: memoryview) -> int:
+    async def _fetch(self, path: str, start: int, end: int, into: Into) -> int:
         """Put the bytes ``[start, end)`` to `into`: how many there are."""
         request = self._get(path, f"{start}-{end - 1}", into)
         outcome = await self._client.try_send(request)
@@ -151,7 +162,7 @@ class S3Store:
             if outcome.placed is not None:
                 return outcome.placed
             body = outcome.body[start:end]  # the store looked past the range
-            into[: len(body)] = body
+            (await into())[: len(body)] = body
             return len(body)
         if outcome.kind is Kind.OUT_OF_RANGE:  # it begins at the object's end or after
             return 0

@@ -12,7 +12,7 @@ import random
 import re
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import aiohttp
 import anyio
@@ -26,23 +26,28 @@ from adelta.storage.s3_errors import Answer, Failure, Kind, connection_failure, 
 from adelta.storage.sigv4 import EMPTY_SHA256, UNSIGNED, Signer, encode_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from adelta.errors import StorageError
     from adelta.storage.http import BoundPool
     from adelta.storage.s3_options import S3Options
 
-__all__ = ["S3Client", "S3Request"]
+__all__ = ["Into", "S3Client", "S3Request"]
 
 _LARGE = 1 << 20
 _DNS_BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+
+
+Into: TypeAlias = "Callable[[], Awaitable[memoryview]]"
+"""Memory for an answer, which may still be on its way."""
 
 
 @dataclass(frozen=True, slots=True)
 class S3Request:
     """One request to the bucket. `key` is not encoded yet, `query` is; header names are lower.
 
-    The bytes that come of a range are put at the beginning of `into`, where they fit.
+    The bytes that come of a range are put at the beginning of the memory that `into` is called for
+    once they come, where they fit.
     """
 
     method: str
@@ -50,7 +55,7 @@ class S3Request:
     query: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
-    into: memoryview | None = None
+    into: Into | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +243,8 @@ async def _exchange(
         allow_redirects=False,
     )
     try:
-        into = request.into if response.status == 206 else None
         length = waiting_body(response)
+        into = await request.into() if request.into and response.status == 206 else None
         if length is None:
             received = await _read(response)
         elif into is not None and length <= len(into):
