@@ -5,12 +5,61 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import uvloop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["DelayingProxy", "far_server"]
+
+
+class _Side(asyncio.Protocol):
+    """One side of a connection, whose bytes go to the other side later."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self.transport: Any = None
+        self.other: _Side | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._loop.call_later(self._seconds, self._pass, data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._loop.call_later(self._seconds, self._close)
+
+    def _pass(self, data: bytes) -> None:
+        assert self.other is not None
+        self.other.transport.write(data)
+
+    def _close(self) -> None:
+        if self.other is not None:
+            self.other.transport.close()
+
+
+class _Near(_Side):
+    """The side that the client connects to."""
+
+    def __init__(self, target: int, seconds: float) -> None:
+        super().__init__(seconds)
+        self._target = target
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self.transport.pause_reading()
+        self._task = self._loop.create_task(self._connect())
+
+    async def _connect(self) -> None:
+        far = _Side(self._seconds)
+        far.other = self
+        await self._loop.create_connection(lambda: far, "127.0.0.1", self._target)
+        self.other = far
+        self.transport.resume_reading()
 
 
 class DelayingProxy:
@@ -19,7 +68,7 @@ class DelayingProxy:
     def __init__(self, target: int, seconds: float) -> None:
         self._target = target
         self._seconds = seconds
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self.port = 0
         started = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(started,), daemon=True)
@@ -29,22 +78,11 @@ class DelayingProxy:
     def _run(self, started: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(
-            asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 20)
+            self._loop.create_server(lambda: _Near(self._target, self._seconds), "127.0.0.1", 0)
         )
         self.port = server.sockets[0].getsockname()[1]
         started.set()
         self._loop.run_forever()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._target)
-        with contextlib.suppress(OSError, asyncio.CancelledError):  # the end of the benchmark
-            await asyncio.gather(self._pass(reader, far_writer), self._pass(far_reader, writer))
-
-    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        loop = asyncio.get_running_loop()
-        while data := await reader.read(1 << 18):
-            loop.call_later(self._seconds, writer.write, data)
-        loop.call_later(self._seconds, writer.close)
 
     def stop(self) -> None:
         """End every connection, and the thread."""
