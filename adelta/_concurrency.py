@@ -41,6 +41,7 @@ import pyarrow as pa
 from adelta._workers import Workers
 
 __all__ = [
+    "CPU_THREADS",
     "ReadAhead",
     "arrow_is_ready",
     "arrow_ready",
@@ -55,7 +56,9 @@ P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
 
-_CPU_THREADS = max(2, os.cpu_count() or 2)
+CPU_THREADS = max(2, os.cpu_count() or 2)
+"""Calls that `in_thread` runs at once."""
+
 _IO_THREADS = 16
 _ByLoop: TypeAlias = "WeakKeyDictionary[asyncio.AbstractEventLoop, Workers]"
 _cpu_workers: _ByLoop = WeakKeyDictionary()
@@ -68,7 +71,7 @@ async def in_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
     Where the caller is cancelled, `func` is over, or never begins, when that is raised: what it
     works on may be closed then.
     """
-    return await _Job(lambda: func(*args, **kwargs)).done(_cpu_workers, _CPU_THREADS)
+    return await _Job(lambda: func(*args, **kwargs)).done(_cpu_workers, CPU_THREADS)
 
 
 async def in_io_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -332,6 +335,10 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
 
     async def _run(self, item: T) -> R:
         return await self._work(item)
+
+    async def begin(self) -> None:
+        """Start what can be under way, before the first result is asked for."""
+        await self._fill()
 
     def __aiter__(self) -> ReadAhead[T, R]:
         """The iterator itself."""

@@ -104,6 +104,7 @@ class Scan:
                 for batch in table.to_batches(max_chunksize=_BATCH_ROWS):
                     if batch.num_rows:
                         yield batch
+                del table  # so that what is decoded next may have its memory
 
     async def _tables(self) -> AsyncGenerator[pa.Table, None]:
         left = self._limit
@@ -114,6 +115,7 @@ class Scan:
             async for _, table in pieces:
                 if left is None:
                     yield table
+                    del table
                     continue
                 yield table.slice(0, left)
                 left -= min(left, table.num_rows)

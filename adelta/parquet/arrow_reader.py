@@ -30,11 +30,13 @@ def open_arrow_reader(
     *,
     read_dictionary: list[str] | None = None,
     pool: pa.MemoryPool | None = None,
+    buffered: int = 0,
 ) -> ParquetReader:
     """Arrow's reader over `source`; it reads nothing where `metadata` is given.
 
     Leaves named by `read_dictionary` come as dictionaries, without making their values. `pool` is
-    where it decodes, the process's own memory pool by default.
+    where it decodes, the process's own memory pool by default. With `buffered` it reads a column
+    chunk as it decodes it, so many bytes at a time; else a chunk at once.
 
     Raises:
         InvalidTableError: the object at `path`, where the bytes are from, is damaged.
@@ -47,6 +49,7 @@ def open_arrow_reader(
             file,
             metadata=metadata,
             pre_buffer=False,
+            buffer_size=buffered,
             read_dictionary=read_dictionary,
             coerce_int96_timestamp_unit="us",
         )

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.faults import reading, rows_missing
+from adelta.parquet.row_group_decoder import read_batches
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -71,27 +70,13 @@ class ColumnSlices:
         most = -(-rows // pieces)
         at_once = file.check_unfolding(self._source, leaves, [group], most)
         most = min(most, at_once or most)
-        done = total = 0
-        while done < rows:
-            passed = 0
-            with reading(file.path):
-                try:
-                    # On threads of Arrow's own, the last reference to our file could be dropped
-                    # there after the answer, and end a process that is about to exit.
-                    for batch in self._reader.iter_batches(
-                        most, row_groups=[group], column_indices=leaves, use_threads=False
-                    ):
-                        passed += batch.num_rows
-                        if passed > done:
-                            fresh = batch.column(0).slice(done - (passed - batch.num_rows))
-                            done = passed
-                            total += fresh.nbytes
-                            file.check_decoded(total, group)
-                            yield fresh
-                except pa.ArrowNotImplementedError as error:  # too much text for one array
-                    if most == 1 or "chunked array" not in str(error):
-                        raise
-                    most = max(1, most // 4)
-                    continue
-            if done != rows:
-                raise rows_missing(file.path, done, rows)
+        found = total = 0
+        with reading(file.path):
+            for batch in read_batches(self._reader, [group], leaves, most):
+                found += batch.num_rows
+                total += batch.nbytes
+                file.check_decoded(total, group)
+                yield batch.column(0)
+                del batch
+        if found != rows:
+            raise rows_missing(file.path, found, rows)

@@ -163,3 +163,18 @@ def top_level_order(selection: Sequence[tuple[ColumnNode, ...]]) -> list[int] | 
         return None
     place = {leaf: index for index, leaf in enumerate(sorted(asked))}
     return [place[leaf] for leaf in asked]
+
+
+def evenly(sizes: Sequence[int], most: int) -> list[tuple[int, int]]:
+    """Where to cut columns of these sizes into at most `most` parts of about the same size."""
+    parts: list[tuple[int, int]] = []
+    left, start, filled = sum(sizes), 0, 0
+    for at, size in enumerate(sizes):
+        missing = most - len(parts)
+        if at > start and missing > 1 and (filled + size / 2) * missing > left:
+            parts.append((start, at))
+            left, start, filled = left - filled, at, 0
+        filled += size
+    if sizes:
+        parts.append((start, len(sizes)))
+    return parts

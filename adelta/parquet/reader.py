@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,11 +28,10 @@ from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchErro
 from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.byte_ranges import ByteRange, extents, join_adjacent, subtract
 from adelta.parquet.chunk_ranges import chunk_ranges
-from adelta.parquet.columns import ColumnName, ColumnNode, column_tree, top_level_order
-from adelta.parquet.faults import reading, rows_missing
+from adelta.parquet.columns import ColumnName, ColumnNode, column_tree, evenly, top_level_order
+from adelta.parquet.faults import reading
 from adelta.parquet.footer import DEFAULT_TAIL, TRAILER, FetchedFooter, fetch_footer, footer_within
-from adelta.parquet.repeated_texts import laid_out, repeated_texts
-from adelta.parquet.row_group_decoder import read_row_groups
+from adelta.parquet.row_slices import row_slices
 from adelta.parquet.sparse_file import SparseFile
 from adelta.parquet.unfolding import unfolded
 from adelta.storage.object_store import LocalFiles
@@ -235,6 +235,21 @@ class ParquetFile:
         leaves = self._tree.leaf_indices(selection)
         return SelectedColumns(tuple(leaves), None if order is None else tuple(order))
 
+    def shares(
+        self, columns: SelectedColumns, row_groups: Sequence[int], most: int
+    ) -> list[SelectedColumns]:
+        """The columns in at most `most` parts, in the file's order, to be decoded at once."""
+        chosen = set(columns.leaves)
+        each = [
+            [n for n in range(c.first_leaf, c.end_leaf) if n in chosen] for c in self._tree.columns
+        ]
+        each = [leaves for leaves in each if leaves]
+        sizes = [sum(self._decoded_bytes(leaves, group) for group in row_groups) for leaves in each]
+        return [
+            SelectedColumns(tuple(chain.from_iterable(each[start:end])), None)
+            for start, end in evenly(sizes, most)
+        ]
+
     async def fetch(
         self,
         columns: Sequence[ColumnName] | SelectedColumns | None = None,
@@ -276,29 +291,12 @@ class ParquetFile:
             InvalidTableError: the object is damaged.
             UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
         """
-        if not fetched.columns.leaves:
-            self.check_memory((), fetched.row_groups)
-            rows = sum(self.metadata.row_group(group).num_rows for group in fetched.row_groups)
-            return pa.table({"": pa.nulls(rows)}).select([])
-        leaves, groups = list(fetched.columns.leaves), list(fetched.row_groups)
-        self.check_memory(leaves, groups)
-        with self.source(fetched) as source:
-            at_once = self.check_unfolding(source, leaves, groups)
-            texts = {leaf: self._texts[leaf] for leaf in leaves if leaf in self._texts}
-            with reading(self.path):
-                repeated = repeated_texts(self.metadata, groups, texts)
-                reader = open_arrow_reader(
-                    self.path, source, self.metadata, read_dictionary=repeated, pool=lasting_pool()
-                )
-                table = read_row_groups(reader, groups, leaves, at_once, _LARGEST_ROW_GROUP)
-                if table is None:
-                    raise self._too_large(groups[0])
-                table = laid_out(table, repeated)
-        rows = sum(self.metadata.row_group(group).num_rows for group in groups)
-        if table.num_rows != rows:
-            raise rows_missing(self.path, table.num_rows, rows)
-        order = fetched.columns.order
-        return table if order is None else table.select(list(order))
+        tables = list(row_slices(self, fetched))
+        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+    def texts(self, leaves: Sequence[int]) -> dict[int, str]:
+        """Those of the leaves that are columns of texts by themselves, with their names."""
+        return {leaf: self._texts[leaf] for leaf in leaves if leaf in self._texts}
 
     @contextmanager
     def source(self, fetched: FetchedColumns) -> Iterator[pa.NativeFile]:

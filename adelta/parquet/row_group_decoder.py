@@ -1,4 +1,11 @@
-"""Row groups decoded by Arrow: at once where that can be, else batch by batch."""
+"""Row groups decoded by Arrow: at once where that can be, else batch by batch.
+
+Arrow cannot assemble a struct, list or map around more than 2 GiB of text in one piece, as a
+checkpoint of some million files has in its statistics. Smaller pieces it can.
+
+Arrow's own threads are not used: the last reference to our file could be dropped there after the
+answer, and end a process that is about to exit.
+"""
 
 from __future__ import annotations
 
@@ -7,59 +14,57 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pyarrow._parquet import ParquetReader
 
-__all__ = ["read_in_batches", "read_row_groups"]
+__all__ = ["read_batches", "read_tables"]
 
 
-def read_row_groups(
-    reader: ParquetReader, groups: list[int], leaves: list[int], at_once: int | None, limit: int
-) -> pa.Table | None:
-    """The row groups with these leaves, `at_once` rows of them at a time where that is given.
+def read_tables(
+    reader: ParquetReader, groups: list[int], leaves: list[int], rows: int | None
+) -> Iterator[pa.Table]:
+    """The row groups with these leaves as one table, or `rows` rows at a time.
 
-    None where the rows so decoded come to more than `limit` bytes.
+    There are more tables where one is too much for Arrow.
     """
-    if at_once is not None:
-        return _read_within(reader, groups, leaves, at_once, limit)
-    try:
-        # On threads of Arrow's own, the last reference to our file could be dropped there after the
-        # answer, and end a process that is about to exit.
-        return reader.read_row_groups(groups, column_indices=leaves, use_threads=False)
-    except pa.ArrowNotImplementedError as error:
-        if "chunked array" not in str(error):
-            raise
-        return read_in_batches(reader, groups, leaves)
-
-
-def _read_within(
-    reader: ParquetReader, groups: list[int], leaves: list[int], rows: int, limit: int
-) -> pa.Table | None:
-    batches = []
-    total = 0
-    batched = reader.iter_batches(rows, row_groups=groups, column_indices=leaves, use_threads=False)
-    for batch in batched:
-        total += batch.nbytes
-        if total > limit:
-            return None
-        batches.append(batch)
-    return pa.Table.from_batches(batches)
-
-
-def read_in_batches(reader: ParquetReader, groups: list[int], leaves: list[int]) -> pa.Table:
-    """The row groups by way of smaller batches.
-
-    Arrow cannot assemble a struct, list or map around more than 2 GiB of text in one piece, as a
-    checkpoint of some million files has in its statistics. Smaller pieces it can.
-    """
-    rows = sum(reader.metadata.row_group(group).num_rows for group in groups)
-    while True:
-        rows = max(1, rows // 4)
+    if rows is None:
         try:
-            return pa.Table.from_batches(
-                reader.iter_batches(
-                    rows, row_groups=groups, column_indices=leaves, use_threads=False
-                )
-            )
-        except pa.ArrowNotImplementedError:
-            if rows == 1:
+            yield reader.read_row_groups(groups, column_indices=leaves, use_threads=False)
+            return
+        except pa.ArrowNotImplementedError as error:
+            if not _is_too_much(error):
                 raise
+        rows = sum(reader.metadata.row_group(group).num_rows for group in groups) // 4
+    for batch in read_batches(reader, groups, leaves, max(1, rows)):
+        yield pa.Table.from_batches([batch])
+        del batch
+
+
+def read_batches(
+    reader: ParquetReader, groups: list[int], leaves: list[int], rows: int
+) -> Iterator[pa.RecordBatch]:
+    """The row groups with these leaves, `rows` rows at a time, or fewer where that is too much."""
+    done = 0
+    while True:
+        passed = 0
+        try:
+            for batch in reader.iter_batches(
+                rows, row_groups=groups, column_indices=leaves, use_threads=False
+            ):
+                before, passed = passed, passed + batch.num_rows
+                if passed > done:
+                    fresh = batch.slice(done - before)
+                    done = passed
+                    yield fresh
+                    del fresh
+                del batch  # so that the next one may have its memory
+            return
+        except pa.ArrowNotImplementedError as error:
+            if rows == 1 or not _is_too_much(error):
+                raise
+            rows = max(1, rows // 4)
+
+
+def _is_too_much(error: pa.ArrowNotImplementedError) -> bool:
+    return "chunked array" in str(error)

@@ -1,37 +1,36 @@
 """Data files → rows: what a plan makes of files, with read-ahead under a memory bound.
 
-Row groups are the unit of work, small neighbours together: while one is handed over the next ones
-are fetched and decoded, in order, within a budget of bytes.
+Row groups are the unit of work, small neighbours together: while one is handed over, large ones
+slice by slice, the next ones are fetched and decoded, in order, within a budget of bytes.
 """
 
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
-
-import pyarrow as pa
 
 from adelta._concurrency import ReadAhead, in_thread, map_concurrent
 from adelta.errors import MissingDataFileError, ObjectNotFoundError
 from adelta.kernel.actions.file_actions import AddFile, decode_path
-from adelta.kernel.deletion_vector.mask import check_bounds, kept_rows, named_rows
+from adelta.kernel.deletion_vector.mask import check_bounds
 from adelta.kernel.scan_plan import (
     ScanPlan,
-    assemble,
-    attach_row_ids,
     file_column_indices,
     row_id_columns,
 )
-from adelta.kernel.schema.calendar import LegacyCalendar, legacy_calendar, rebase
+from adelta.kernel.schema.calendar import legacy_calendar
 from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.parquet.reader import FetchedColumns, ParquetFile, SelectedColumns
 from adelta.read.index_skipping import IndexSkipping
 from adelta.read.row_groups import RowGroupSkipping
+from adelta.read.unit_decoder import UNITS_AHEAD, UnitDecoder
+from adelta.read.unit_decoding import Opened, Piece, Unit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 
+    import pyarrow as pa
     from pyroaring import BitMap64
 
     from adelta.storage.roots import StoreRoots
@@ -43,43 +42,8 @@ READ_AHEAD_BYTES = 256 * 1024 * 1024
 
 _OPEN_AHEAD = 32  # footers read ahead of the row groups
 _OPEN_AHEAD_NEAR = 4  # likewise where that takes the time of decoding, and no other
-_DECODED_AHEAD = 2  # row groups decoded, or being decoded, ahead of the consumer
 _SMALL = 16 * 1024 * 1024  # adjacent row groups are read at once up to this size, decoded
 _NEAR = ("file:", "memory:")  # stores that answer at once
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """What to read of one data file: the rows that its deletion vector leaves, or `only` these.
-
-    `tag` is the caller's own.
-    """
-
-    file: AddFile
-    only: BitMap64 | None = None
-    tag: object = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Opened:
-    piece: Piece
-    parquet: ParquetFile
-    columns: SelectedColumns
-    deciding: SelectedColumns | None
-    deleted: BitMap64 | None
-    legacy: LegacyCalendar | None
-    row_groups: dict[int, tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """Row groups of one file that follow each other, and are read at once."""
-
-    opened: _Opened
-    row_groups: tuple[int, ...]
-    first_row: int
-    bytes: int
-    decoded_bytes: int
 
 
 _Chosen: TypeAlias = tuple[SelectedColumns, SelectedColumns | None, dict[int, tuple[int, int]]]
@@ -112,7 +76,7 @@ async def read_files(
     *,
     read_ahead_bytes: int = READ_AHEAD_BYTES,
 ) -> AsyncGenerator[pa.Table, None]:
-    """The rows that `plan` makes of `files`, a table per row group, in order.
+    """The rows that `plan` makes of `files`, table by table, in order.
 
     Raises:
         MissingDataFileError: a file is not there.
@@ -133,7 +97,7 @@ async def read_pieces(
     *,
     read_ahead_bytes: int = READ_AHEAD_BYTES,
 ) -> AsyncGenerator[tuple[Piece, pa.Table], None]:
-    """The rows that `plan` makes of every piece, a table per row group, in order.
+    """The rows that `plan` makes of every piece, table by table, in order.
 
     Raises:
         MissingDataFileError: a file is not there.
@@ -144,7 +108,7 @@ async def read_pieces(
     near = roots.store.uri.startswith(_NEAR)
     opener = await in_thread(_Opener, roots, plan)
 
-    async def units() -> AsyncIterator[_Unit]:
+    async def units() -> AsyncIterator[Unit]:
         ahead = ReadAhead(
             opener.open, pieces, limit=_OPEN_AHEAD_NEAR if near else min(_OPEN_AHEAD, limit)
         )
@@ -153,39 +117,39 @@ async def read_pieces(
                 for unit in _units(one):
                     yield unit
 
-    async def fetch(unit: _Unit) -> tuple[_Unit, FetchedColumns]:
+    async def fetch(unit: Unit) -> tuple[Unit, FetchedColumns]:
         opened = unit.opened
         return unit, await opened.parquet.fetch(opened.columns, row_groups=unit.row_groups)
 
-    async def decode(fetched: tuple[_Unit, FetchedColumns]) -> tuple[Piece, pa.Table]:
-        unit, columns = fetched
-        return unit.opened.piece, await in_thread(_rows, plan, unit, columns, roots.store.uri)
-
     # Bytes are fetched far ahead where they come from afar. Rows are only decoded as fast as they
     # are taken: memory that was just given back is a third cheaper than memory that is new.
+    decoder = UnitDecoder(plan, roots.store.uri)
     fetching = ReadAhead(
         fetch,
         units(),
-        limit=_DECODED_AHEAD if near else limit,
+        limit=UNITS_AHEAD if near else limit,
         cost=lambda unit: unit.bytes,
         budget=max(1, read_ahead_bytes // 4),
     )
     decoding = ReadAhead(
-        decode,
+        decoder.begin,
         fetching,
-        limit=_DECODED_AHEAD,
+        limit=UNITS_AHEAD,
         cost=lambda one: one[0].decoded_bytes,
         budget=max(1, read_ahead_bytes),
     )
-    async with decoding as tables:
-        async for tagged in tables:
-            yield tagged
+    async with aclosing(decoder), decoding as begun:
+        async for rows in begun:
+            async for table in rows:
+                yield rows.piece, table
+                del table  # so that what is decoded next may have its memory
+            await decoder.end(rows)
 
 
-def _units(opened: _Opened) -> Iterator[_Unit]:
+def _units(opened: Opened) -> Iterator[Unit]:
     """The row groups to read, small ones together."""
     only, metadata = opened.piece.only, opened.parquet.metadata
-    waiting: _Unit | None = None
+    waiting: Unit | None = None
     first_row = 0
     for group in range(opened.parquet.num_row_groups):
         rows = metadata.row_group(group).num_rows
@@ -198,12 +162,13 @@ def _units(opened: _Opened) -> Iterator[_Unit]:
             unit = replace(
                 waiting,
                 row_groups=(*waiting.row_groups, group),
+                rows=waiting.rows + rows,
                 bytes=waiting.bytes + sizes[0],
                 decoded_bytes=waiting.decoded_bytes + sizes[1],
             )
             waiting = None
         else:
-            unit = _Unit(opened, (group,), first_row, *sizes)
+            unit = Unit(opened, (group,), first_row, rows, *sizes)
         if waiting is not None:
             yield waiting
         waiting = unit
@@ -221,7 +186,7 @@ class _Opener:
         self._skipping = RowGroupSkipping(plan)
         self._indexes = IndexSkipping(plan, self._skipping)
 
-    async def open(self, piece: Piece) -> _Opened:
+    async def open(self, piece: Piece) -> Opened:
         """The piece, opened."""
         parquet: ParquetFile | None = None
         deleted: BitMap64 | None = None
@@ -251,7 +216,7 @@ class _Opener:
         kept = await self._indexes.kept(piece.file, parquet, sizes)
         groups = {group: groups[group] for group in kept}
         legacy = legacy_calendar(parquet.metadata.metadata)
-        return _Opened(piece, parquet, columns, deciding, deleted, legacy, groups)
+        return Opened(piece, parquet, columns, deciding, deleted, legacy, groups)
 
     def _choose(self, piece: Piece, parquet: ParquetFile) -> _Chosen:
         """The columns to read, those that decide, and the row groups worth it with their bytes."""
@@ -284,46 +249,3 @@ class _Opener:
             return None
         source = f"{self._roots.store.uri}: {piece.file.path}"
         return await read_deletion_vector(self._roots, vector, source)
-
-
-def _rows(plan: ScanPlan, unit: _Unit, columns: FetchedColumns, root: str) -> pa.Table:
-    """The rows of a row group: the predicate's columns first, and the others if it keeps any."""
-    deciding = unit.opened.deciding
-    if deciding is not None:
-        first = _assembled(plan.deciding, unit, replace(columns, columns=deciding), root)
-        if not first.num_rows:
-            return plan.arrow_schema.empty_table()
-    return _assembled(plan, unit, columns, root)
-
-
-def _assembled(plan: ScanPlan, unit: _Unit, columns: FetchedColumns, root: str) -> pa.Table:
-    opened = unit.opened
-    table = opened.parquet.decode(columns)
-    piece, file = opened.piece, opened.piece.file
-    source = f"{root}: {file.path}"
-    if opened.legacy is not None:
-        table = _in_todays_calendar(table, opened.parquet, opened.legacy)
-    table = attach_row_ids(plan, table, file, unit.first_row, source)
-    if opened.deleted is not None:
-        mask = kept_rows(opened.deleted, unit.first_row, table.num_rows)
-        table = table if mask is None else _filtered(table, mask)
-    elif piece.only is not None:
-        mask = named_rows(piece.only, unit.first_row, table.num_rows)
-        table = table.slice(0, 0) if mask is None else _filtered(table, mask)
-    return assemble(plan, table, file.partition_values, source)
-
-
-def _in_todays_calendar(table: pa.Table, parquet: ParquetFile, legacy: LegacyCalendar) -> pa.Table:
-    for index, name in enumerate(table.column_names):
-        int96 = [kind == "INT96" for kind in parquet.physical_types((name,))]
-        chunks = [rebase(chunk, legacy, iter(int96)) for chunk in table.column(index).chunks]
-        if chunks:
-            field = table.schema.field(index).with_type(chunks[0].type)
-            table = table.set_column(index, field, pa.chunked_array(chunks))
-    return table
-
-
-def _filtered(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
-    if table.num_columns:
-        return table.filter(mask)
-    return pa.table({"": pa.nulls(mask.true_count)}).select([])

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from adelta.parquet.byte_ranges import join_adjacent, subtract
-from adelta.parquet.columns import ColumnTree, column_tree
+from adelta.parquet.columns import ColumnTree, column_tree, evenly
 
 SCHEMA = pa.schema(
     [
@@ -81,3 +81,24 @@ def test_files_of_one_schema_share_its_tree_and_others_have_their_own():
         assert column_tree(other).num_leaves == 3
     assert column_tree(pa.schema({"a": pa.int64()})).num_leaves == 1
     assert column_tree(pa.schema(fields)).num_leaves == 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most", "parts"),
+    [
+        ([], 2, []),
+        ([5], 2, [(0, 1)]),
+        ([1, 1, 1, 1], 1, [(0, 4)]),
+        ([1, 1, 1, 1], 2, [(0, 2), (2, 4)]),
+        ([9, 1, 1, 1], 2, [(0, 1), (1, 4)]),
+        ([1, 1, 1, 9], 2, [(0, 3), (3, 4)]),
+        ([1, 9, 1], 2, [(0, 2), (2, 3)]),
+        ([2, 2, 2], 8, [(0, 1), (1, 2), (2, 3)]),
+        ([0, 0, 0], 2, [(0, 3)]),
+        ([3, 3, 3, 3, 3, 3], 3, [(0, 2), (2, 4), (4, 6)]),
+    ],
+)
+def test_columns_are_cut_into_parts_of_about_the_same_size(
+    sizes: list[int], most: int, parts: list[tuple[int, int]]
+) -> None:
+    assert evenly(sizes, most) == parts

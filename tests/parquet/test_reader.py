@@ -13,7 +13,7 @@ from adelta._concurrency import map_concurrent
 from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchError
 from adelta.parquet import ParquetFile
 from adelta.parquet.arrow_reader import open_arrow_reader
-from adelta.parquet.row_group_decoder import read_in_batches
+from adelta.parquet.row_group_decoder import read_tables
 from tests.parquet.recording_store import RecordingStore, parquet_bytes, stored
 
 ROWS = 2000
@@ -254,7 +254,9 @@ def test_reading_in_batches_gives_the_same_rows():
     data = parquet_bytes(TABLE, row_group_size=700)
     reader = open_arrow_reader("f", memoryview(data))
     leaves = list(range(reader.metadata.num_columns))
-    assert read_in_batches(reader, [0, 1, 2], leaves).equals(TABLE)
+    tables = list(read_tables(reader, [0, 1, 2], leaves, 300))
+    assert [table.num_rows for table in tables[:-1]] == [300] * (len(tables) - 1)
+    assert pa.concat_tables(tables).equals(TABLE)
 
 
 def _struct(types: list[pa.DataType]) -> pa.DataType:

@@ -1,0 +1,70 @@
+"""Fetched row groups, decoded at once or slice by slice.
+
+A slice takes a part of the memory of its row group, and the next one takes the same memory again:
+the system need not provide fresh memory, page by page, which is much of the work otherwise.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from adelta._memory import lasting_pool
+from adelta.parquet.arrow_reader import open_arrow_reader
+from adelta.parquet.faults import reading, rows_missing
+from adelta.parquet.repeated_texts import laid_out, repeated_texts
+from adelta.parquet.row_group_decoder import read_tables
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from adelta.parquet.reader import FetchedColumns, ParquetFile
+
+__all__ = ["row_slices"]
+
+_BUFFERED = 256 * 1024  # bytes read of a column of a file at a time, where slices spare memory
+
+
+def row_slices(
+    file: ParquetFile, fetched: FetchedColumns, rows: int | None = None
+) -> Generator[pa.Table, None, None]:
+    """The rows of what was `fetched` of `file`, in order, as tables of `rows` rows, or as one.
+
+    CPU-heavy: take each in a worker thread. Not all that are taken may have `rows` rows.
+
+    Raises:
+        InvalidTableError: the object is damaged.
+        UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
+    """
+    leaves, groups = list(fetched.columns.leaves), list(fetched.row_groups)
+    file.check_memory(leaves, groups)
+    count = sum(file.metadata.row_group(group).num_rows for group in groups)
+    if not leaves:
+        yield pa.table({"": pa.nulls(count)}).select([])
+        return
+    with file.source(fetched) as source:
+        at_once = file.check_unfolding(source, leaves, groups, rows)
+        with reading(file.path):
+            repeated = repeated_texts(file.metadata, groups, file.texts(leaves))
+            reader = open_arrow_reader(
+                file.path,
+                source,
+                file.metadata,
+                read_dictionary=repeated,
+                pool=lasting_pool(),
+                buffered=_BUFFERED if fetched.in_file and rows is not None else 0,
+            )
+            most = min((limit for limit in (rows, at_once) if limit is not None), default=None)
+            order = None if fetched.columns.order is None else list(fetched.columns.order)
+            found = decoded = 0
+            for table in read_tables(reader, groups, leaves, most):
+                found += table.num_rows
+                if most is not None:
+                    decoded += table.nbytes
+                    file.check_decoded(decoded, groups[0])
+                table = laid_out(table, repeated)
+                yield table if order is None else table.select(order)
+                del table
+    if found != count:
+        raise rows_missing(file.path, found, count)

@@ -1,0 +1,132 @@
+"""Fetched row groups of data files, decoded in worker threads while others are fetched."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from adelta._concurrency import CPU_THREADS, ReadAhead, in_thread, map_concurrent
+from adelta.read.unit_decoding import SliceDecoding, UnitDecoding
+
+if TYPE_CHECKING:
+    from adelta.kernel.scan_plan import ScanPlan
+    from adelta.parquet.reader import FetchedColumns
+    from adelta.read.unit_decoding import Unit
+
+__all__ = ["UNITS_AHEAD", "UnitDecoder", "UnitRows"]
+
+UNITS_AHEAD = CPU_THREADS + 1
+"""Units that are begun ahead: all threads decode, and the first to be free has its next one."""
+
+_SLICE = 8 * 1024 * 1024  # larger units are decoded in slices of about so many bytes,
+_SLICE_ROWS = 65_536  # and of a multiple of so many rows
+
+
+class UnitDecoder:
+    """Decodes units, as many at once as give all threads work; the rows come in order.
+
+    A large unit is decoded slice by slice, and its columns are shared among the threads: so few
+    rows are in memory at once, and the first ones are soon there. `aclose` ends what was begun.
+    """
+
+    def __init__(self, plan: ScanPlan, root: str) -> None:
+        self._plan = plan
+        self._root = root
+        self._entry = asyncio.Lock()
+        self._threads = asyncio.Semaphore(CPU_THREADS)  # for shares of large units
+        self._begun: set[UnitRows] = set()
+
+    async def begin(self, fetched: tuple[Unit, FetchedColumns]) -> UnitRows:
+        """The rows of the unit, once there are threads for all of its shares."""
+        rows = UnitRows(self._plan, *fetched, self._root, self._threads)
+        self._begun.add(rows)
+        async with self._entry:  # one after the other, in order
+            await rows.begin()
+        return rows
+
+    async def end(self, rows: UnitRows) -> None:
+        """All slices of a unit have been taken."""
+        self._begun.discard(rows)
+        await rows.aclose()
+
+    async def aclose(self) -> None:
+        """End every unit that was begun."""
+        for rows in list(self._begun):
+            await self.end(rows)
+
+
+class UnitRows(AsyncIterator[pa.Table]):
+    """The rows of one unit of `piece`, slice by slice."""
+
+    def __init__(
+        self,
+        plan: ScanPlan,
+        unit: Unit,
+        columns: FetchedColumns,
+        root: str,
+        threads: asyncio.Semaphore,
+    ) -> None:
+        self.piece = unit.opened.piece
+        self._unit = unit
+        self._threads = threads
+        self._held = 0  # of the threads
+        self._rows = _rows_a_slice(unit)
+        self._slices = 1 if self._rows is None else -(-unit.rows // self._rows)
+        self._decoding = UnitDecoding(plan, unit, columns, root, self._rows)
+        self._turns = [asyncio.Lock() for _ in self._decoding.shares]
+        # Where one unit keeps all threads busy, its next slice is under way. Where there are others
+        # beside it, they are so far ahead that all of them go on for the same time.
+        beside = -(-CPU_THREADS // len(self._turns)) - 1
+        ahead = max(2, -(-self._slices * beside // (beside + 1)))
+        self._ahead = ReadAhead(self._slice, range(self._slices), limit=ahead)
+
+    async def begin(self) -> None:
+        """Start with the first slices, once there is a thread for every share."""
+        if self._slices > 1:
+            for _ in self._turns:
+                await self._threads.acquire()
+                self._held += 1
+        await self._ahead.begin()
+
+    async def __anext__(self) -> pa.Table:
+        """The next slice."""
+        return await anext(self._ahead)
+
+    async def _slice(self, index: int) -> pa.Table:
+        rows = None if index == self._slices - 1 else self._rows
+        decoded = SliceDecoding(self._decoding, index * (self._rows or 0), rows)
+
+        async def share(number: int) -> pa.Table | None:
+            async with self._turns[number]:  # the slice before comes first
+                table = await in_thread(decoded.share, number)
+            if rows is None:
+                self._leave(1)
+            return table
+
+        shares = range(len(self._turns))
+        found = await map_concurrent(share, shares, limit=len(shares))
+        (table,) = (table for table in found if table is not None)
+        return table
+
+    def _leave(self, most: int) -> None:
+        """Give back up to so many of the threads."""
+        leaving = min(most, self._held)
+        self._held -= leaving
+        for _ in range(leaving):
+            self._threads.release()
+
+    async def aclose(self) -> None:
+        """End what is under way."""
+        await self._ahead.aclose()
+        self._leave(self._held)
+        self._decoding.close()
+
+
+def _rows_a_slice(unit: Unit) -> int | None:
+    """Rows to be decoded at a time; None for all of them."""
+    rows = _SLICE // max(1, unit.decoded_bytes // max(1, unit.rows)) // _SLICE_ROWS * _SLICE_ROWS
+    rows = max(rows, _SLICE_ROWS)
+    return rows if rows * 3 // 2 < unit.rows else None
