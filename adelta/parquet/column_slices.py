@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from adelta._memory import lasting_pool
 from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.faults import reading, rows_missing
 from adelta.parquet.row_group_decoder import read_batches
@@ -41,7 +42,9 @@ class ColumnSlices:
     def __enter__(self) -> ColumnSlices:
         """The slices, with the bytes at hand."""
         self._source = self._opened.__enter__()
-        self._reader = open_arrow_reader(self._file.path, self._source, self._file.metadata)
+        self._reader = open_arrow_reader(
+            self._file.path, self._source, self._file.metadata, pool=lasting_pool()
+        )
         return self
 
     def __exit__(self, *error: Any) -> None:

@@ -20,25 +20,32 @@ if TYPE_CHECKING:
 
 __all__ = ["read_batches", "read_tables"]
 
+_ALONE = 65_536  # rows of row groups, on average, from which on each is a table by itself
+
 
 def read_tables(
     reader: ParquetReader, groups: list[int], leaves: list[int], rows: int | None
 ) -> Iterator[pa.Table]:
-    """The row groups with these leaves as one table, or `rows` rows at a time.
+    """The row groups with these leaves, `rows` rows at a time, or as large as is good.
 
-    There are more tables where one is too much for Arrow.
+    Arrow would copy what it has of one large row group to more memory for the next one. Where one
+    is too much for it there are more tables, too.
     """
-    if rows is None:
-        try:
-            yield reader.read_row_groups(groups, column_indices=leaves, use_threads=False)
-            return
-        except pa.ArrowNotImplementedError as error:
-            if not _is_too_much(error):
-                raise
-        rows = sum(reader.metadata.row_group(group).num_rows for group in groups) // 4
-    for batch in read_batches(reader, groups, leaves, max(1, rows)):
-        yield pa.Table.from_batches([batch])
-        del batch
+    counts = [reader.metadata.row_group(group).num_rows for group in groups]
+    together = [groups]
+    if rows is None and groups and sum(counts) >= _ALONE * len(groups):
+        together = [[group] for group in groups]
+    for these in together:
+        if rows is None:
+            try:
+                yield reader.read_row_groups(these, column_indices=leaves, use_threads=False)
+                continue
+            except pa.ArrowNotImplementedError as error:
+                if not _is_too_much(error):
+                    raise
+        for batch in read_batches(reader, these, leaves, rows or max(1, sum(counts) // 4)):
+            yield pa.Table.from_batches([batch])
+            del batch
 
 
 def read_batches(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["row_slices"]
 
-_BUFFERED = 256 * 1024  # bytes read of a column of a file at a time, where slices spare memory
+_BUFFERED = 256 * 1024  # bytes read of a column of a file of this machine at a time
 
 
 def row_slices(
@@ -53,7 +53,7 @@ def row_slices(
                 file.metadata,
                 read_dictionary=repeated,
                 pool=lasting_pool(),
-                buffered=_BUFFERED if fetched.in_file and rows is not None else 0,
+                buffered=_BUFFERED if fetched.in_file else 0,
             )
             most = min((limit for limit in (rows, at_once) if limit is not None), default=None)
             order = None if fetched.columns.order is None else list(fetched.columns.order)

@@ -259,6 +259,17 @@ def test_reading_in_batches_gives_the_same_rows():
     assert pa.concat_tables(tables).equals(TABLE)
 
 
+@pytest.mark.parametrize(
+    ("size", "counts"), [(75_000, [75_000, 75_000, 50_000]), (50_000, [200_000])]
+)
+def test_large_row_groups_are_tables_by_themselves(size: int, counts: list[int]):
+    rows = pa.table({"id": range(200_000)})
+    reader = open_arrow_reader("f", memoryview(parquet_bytes(rows, row_group_size=size)))
+    tables = list(read_tables(reader, list(range(reader.metadata.num_row_groups)), [0], None))
+    assert [table.num_rows for table in tables] == counts
+    assert pa.concat_tables(tables).equals(rows)
+
+
 def _struct(types: list[pa.DataType]) -> pa.DataType:
     return pa.struct(list(zip("ab.", types, strict=False)))
 
