@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import uvloop
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["DelayingProxy", "far_server"]
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the tests' server
 
 
 class _Side(asyncio.Protocol):
