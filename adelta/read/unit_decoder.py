@@ -21,7 +21,7 @@ __all__ = ["UNITS_AHEAD", "UnitDecoder", "UnitRows"]
 UNITS_AHEAD = CPU_THREADS + 1
 """Units that are begun ahead: all threads decode, and the first to be free has its next one."""
 
-_SLICE = 8 * 1024 * 1024  # larger units are decoded in slices of about so many bytes,
+_SLICE = 64 * 1024 * 1024  # larger units are decoded in slices of about so many bytes,
 _SLICE_ROWS = 65_536  # and of a multiple of so many rows
 
 
@@ -70,7 +70,6 @@ class UnitRows(AsyncIterator[pa.Table]):
         threads: asyncio.Semaphore,
     ) -> None:
         self.piece = unit.opened.piece
-        self._unit = unit
         self._threads = threads
         self._held = 0  # of the threads
         self._rows = _rows_a_slice(unit)

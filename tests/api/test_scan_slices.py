@@ -19,6 +19,7 @@ import adelta.sync
 from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError
 from adelta.operations import delete
+from adelta.read import unit_decoder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,6 +49,11 @@ def made() -> pa.Table:
 
 
 TABLE = made()
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_decoder, "_SLICE", 8 << 20)
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +161,9 @@ import sys
 import pyarrow as pa
 import adelta.sync
 from adelta._memory import lasting_pool
+from adelta.read import unit_decoder
 
+unit_decoder._SLICE = 8 << 20
 whole = 0
 with adelta.sync.open_table(sys.argv[1]) as table:
     for batch in table.snapshot().scan().batches():
