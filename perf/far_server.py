@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import uvloop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 __all__ = ["DelayingProxy", "far_server"]
 
@@ -26,24 +26,20 @@ class _Side(asyncio.Protocol):
         self._seconds = seconds
         self._loop = asyncio.get_running_loop()
         self.transport: Any = None
-        self.other: _Side | None = None
+        self.other: asyncio.Future[_Side] = self._loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._loop.call_later(self._seconds, self._pass, data)
+        self._loop.call_later(self._seconds, self._pass, lambda side: side.transport.write(data))
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._loop.call_later(self._seconds, self._close)
+        self._loop.call_later(self._seconds, self._pass, lambda side: side.transport.close())
 
-    def _pass(self, data: bytes) -> None:
-        assert self.other is not None
-        self.other.transport.write(data)
-
-    def _close(self) -> None:
-        if self.other is not None:
-            self.other.transport.close()
+    def _pass(self, what: Callable[[_Side], None]) -> None:
+        """Do it with the other side, once that is connected, in order."""
+        self.other.add_done_callback(lambda found: what(found.result()))
 
 
 class _Near(_Side):
@@ -55,15 +51,17 @@ class _Near(_Side):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.transport.pause_reading()
         self._task = self._loop.create_task(self._connect())
 
     async def _connect(self) -> None:
         far = _Side(self._seconds)
-        far.other = self
-        await self._loop.create_connection(lambda: far, "127.0.0.1", self._target)
-        self.other = far
-        self.transport.resume_reading()
+        far.other.set_result(self)
+        try:
+            await self._loop.create_connection(lambda: far, "127.0.0.1", self._target)
+        except OSError:
+            self.transport.close()
+        else:
+            self.other.set_result(far)
 
 
 class DelayingProxy:
