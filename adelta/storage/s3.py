@@ -44,6 +44,7 @@ __all__ = ["S3Store"]
 
 _LARGEST_PUT = 64 << 20
 _DELETES_A_REQUEST = 1000
+_MUCH_MEMORY = 4 << 20  # bytes that take a while to be had
 
 
 class S3Store:
@@ -131,10 +132,11 @@ class S3Store:
             check_range(path, start, end)
         plan = plan_fetches(ranges, gap=GAP, largest=LARGEST_FETCH)
         fetches = [(index, piece) for index, pieces in enumerate(plan.fetches) for piece in pieces]
+        lengths = [end - start for start, end in plan.spans]
         memory: asyncio.Future[list[memoryview]] = asyncio.get_running_loop().create_future()
 
         async def provide() -> int:
-            memory.set_result(await memory_for([end - start for start, end in plan.spans]))
+            memory.set_result(await memory_for(lengths))
             return 0
 
         async def fetch(index: int, start: int, end: int) -> int:
@@ -144,10 +146,15 @@ class S3Store:
 
             return await self._fetch(path, start, end, into)
 
-        # The memory is made while the requests are on their way.
-        work: list[Callable[[], Awaitable[int]]] = [provide]
+        work: list[Callable[[], Awaitable[int]]] = []
+        if sum(lengths) >= _MUCH_MEMORY:  # it is made while the requests are on their way
+            work.append(provide)
+        else:
+            await provide()
+        beside = len(work)
         work += [partial(fetch, index, *piece) for index, piece in fetches]
-        _, *counts = await map_concurrent(lambda one: one(), work, limit=self.concurrency + 1)
+        counts = await map_concurrent(lambda one: one(), work, limit=self.concurrency + beside)
+        counts = counts[beside:]
         spans = memory.result()
         for (index, (start, end)), count in zip(fetches, counts, strict=True):
             if count < end - start:  # the object ends here
