@@ -20,7 +20,10 @@ from adelta.parquet.faults import reading
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = ["open_arrow_reader"]
+__all__ = ["BUFFERED", "open_arrow_reader"]
+
+BUFFERED = 256 * 1024
+"""Bytes to be read of a column at a time, where not all of them are to be in memory."""
 
 
 def open_arrow_reader(

@@ -272,9 +272,9 @@ class ParquetFile:
         if not chosen.leaves or not groups:
             return FetchedColumns(groups, chosen, ())
         if all((group, leaf) in self._ranges for group in groups for leaf in chosen.leaves):
-            found = self._chunk_ranges(chosen.leaves, groups)
+            found = self.places(chosen.leaves, groups)
         else:
-            found = await in_thread(self._chunk_ranges, chosen.leaves, groups)
+            found = await in_thread(self.places, chosen.leaves, groups)
         held = [self._held] if len(self._held[1]) else []
         if having is not None and having.pieces:
             held = list(having.pieces)
@@ -306,7 +306,7 @@ class ParquetFile:
             yield pa.PythonFile(sparse, mode="r")
             return
         assert isinstance(self._store, LocalFiles)
-        chunks = self._chunk_ranges(fetched.columns.leaves, fetched.row_groups)
+        chunks = self.places(fetched.columns.leaves, fetched.row_groups)
         with (
             self._store.file_to_read(self.path, join_adjacent(chunks, limit=_JOINED)) as name,
             pa.OSFile(name, mode="r", memory_pool=lasting_pool()) as file,  # type: ignore[arg-type]  # bytes do as well
@@ -341,14 +341,6 @@ class ParquetFile:
         with reading(self.path):
             return tuple(self.metadata.schema.column(leaf).physical_type for leaf in leaves)
 
-    def locate(self, columns: SelectedColumns, row_groups: Sequence[int]) -> None:
-        """Find where all these chunks are, for less than one after the other. CPU-heavy.
-
-        Raises:
-            InvalidTableError: the metadata of a chunk is damaged.
-        """
-        self._chunk_ranges(columns.leaves, self._groups(row_groups))
-
     def column_bytes(
         self, columns: Sequence[ColumnName] | SelectedColumns | None, row_group: int
     ) -> int:
@@ -359,7 +351,7 @@ class ParquetFile:
             InvalidUseError: the file has no such row group.
         """
         chosen = columns if isinstance(columns, SelectedColumns) else self.select(columns)
-        ranges = self._chunk_ranges(chosen.leaves, self._groups((row_group,)))
+        ranges = self.places(chosen.leaves, self._groups((row_group,)))
         return sum(end - start for start, end in ranges)
 
     def uncompressed_bytes(
@@ -379,7 +371,7 @@ class ParquetFile:
 
     def _decoded_bytes(self, leaves: Sequence[int], group: int) -> int:
         """What runs of equal values and nulls, of which a few bytes make millions, come to."""
-        self._chunk_ranges(leaves, (group,))
+        self.places(leaves, (group,))
         chunks = self.metadata.row_group(group)
         total = 0
         for leaf in leaves:
@@ -489,7 +481,7 @@ class ParquetFile:
             InvalidUseError: the file has no such row group.
         """
         (group,) = self._groups((row_group,))
-        self._chunk_ranges((leaf,), (group,))
+        self.places((leaf,), (group,))
         return self.metadata.row_group(group).column(leaf)
 
     def _groups(self, row_groups: Sequence[int] | None) -> list[int]:
@@ -517,8 +509,12 @@ class ParquetFile:
             selection.append(chain)
         return selection
 
-    def _chunk_ranges(self, leaves: Sequence[int], groups: Sequence[int]) -> list[ByteRange]:
-        """Where the store holds the leaves' chunks."""
+    def places(self, leaves: Sequence[int], groups: Sequence[int]) -> list[ByteRange]:
+        """Where the store holds the leaves' chunks, one row group after the other. CPU-heavy.
+
+        Raises:
+            InvalidTableError: the metadata of a chunk is damaged.
+        """
         pairs = [(group, leaf) for group in groups for leaf in leaves]
         unknown = [pair for pair in pairs if pair not in self._ranges]
         if unknown:

@@ -14,21 +14,22 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyarrow._parquet import ParquetReader
 
-__all__ = ["read_batches", "read_tables"]
+__all__ = ["read_batches", "read_tables", "side_by_side"]
 
 _ALONE = 65_536  # rows of row groups, on average, from which on each is a table by itself
 
 
 def read_tables(
-    reader: ParquetReader, groups: list[int], leaves: list[int], rows: int | None
+    reader: ParquetReader, groups: list[int], leaves: Sequence[list[int]], rows: int | None
 ) -> Iterator[pa.Table]:
     """The row groups with these leaves, `rows` rows at a time, or as large as is good.
 
-    Arrow would copy what it has of one large row group to more memory for the next one. Where one
+    Each part of the leaves is decoded by itself, one after the other, where all rows are. Arrow
+    would copy what it has of one large row group to more memory for the next one. Where one
     is too much for it there are more tables, too.
     """
     counts = [reader.metadata.row_group(group).num_rows for group in groups]
@@ -38,14 +39,28 @@ def read_tables(
     for these in together:
         if rows is None:
             try:
-                yield reader.read_row_groups(these, column_indices=leaves, use_threads=False)
+                parts = [
+                    reader.read_row_groups(these, column_indices=part, use_threads=False)
+                    for part in leaves
+                ]
+                yield side_by_side(parts)
                 continue
             except pa.ArrowNotImplementedError as error:
                 if not _is_too_much(error):
                     raise
-        for batch in read_batches(reader, these, leaves, rows or max(1, sum(counts) // 4)):
+        every = [leaf for part in leaves for leaf in part]
+        for batch in read_batches(reader, these, every, rows or max(1, sum(counts) // 4)):
             yield pa.Table.from_batches([batch])
             del batch
+
+
+def side_by_side(parts: Sequence[pa.Table]) -> pa.Table:
+    """One table of the columns of tables that have the same rows."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = [column for part in parts for column in part.columns]
+    fields = [field for part in parts for field in part.schema]
+    return pa.table(columns, schema=pa.schema(fields).with_metadata(parts[0].schema.metadata))
 
 
 def read_batches(

@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, as far as Parquet's indexes need it: a strict reader of bytes.
+"""Thrift's compact protocol, as far as Parquet needs it here: a strict reader of bytes.
 
 Nothing that the bytes say makes the reader look beyond their end, build more elements than there
 are bytes, or nest deeper than Parquet's structures do. What is not asked for is skipped.
@@ -11,7 +11,22 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["BINARY", "BOOLEANS", "I32", "I64", "LIST", "STRUCT", "CompactReader", "ThriftError"]
+__all__ = [
+    "BINARY",
+    "BOOLEANS",
+    "I16",
+    "I32",
+    "I64",
+    "LIST",
+    "STRUCT",
+    "CompactReader",
+    "ThriftError",
+    "encoded_binary",
+    "encoded_integer",
+    "field_header",
+    "list_header",
+    "varint",
+]
 
 TRUE: Final = 1
 FALSE: Final = 2
@@ -163,3 +178,33 @@ class CompactReader:
             raise ThriftError(f"{length:,} bytes where {len(self._data) - start:,} are left")
         self.position = start + length
         return start
+
+
+def varint(value: int) -> bytes:
+    """A whole number that is not negative, seven bits a byte, the lowest first."""
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encoded_integer(value: int) -> bytes:
+    """An integer of any width that is not negative."""
+    return varint(value << 1)
+
+
+def encoded_binary(value: bytes) -> bytes:
+    """A binary or a string."""
+    return varint(len(value)) + value
+
+
+def field_header(kind: int, delta: int) -> bytes:
+    """What is in front of a field's value whose id is `delta`, 1 to 15, above the last one's."""
+    return bytes((delta << 4 | kind,))
+
+
+def list_header(kind: int, size: int) -> bytes:
+    """What is in front of the `size` elements of a list."""
+    return bytes((size << 4 | kind,)) if size < 0x0F else bytes((0xF0 | kind,)) + varint(size)

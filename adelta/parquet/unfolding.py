@@ -12,17 +12,19 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError
 from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.faults import reading
-from adelta.parquet.thrift import I32, STRUCT, CompactReader, ThriftError
+from adelta.parquet.page_headers import DICTIONARY_PAGE, Page, pages_of
+from adelta.parquet.snappy import unsnapped
+from adelta.parquet.thrift import ThriftError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow.parquet as pq
 
     from adelta.parquet.byte_ranges import ByteRange
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["Unfolding", "unfolded"]
 
 pc: Any = pyarrow.compute  # the stubs know too few kernels
-arrow: Any = pa  # likewise of arrays of several types
 Values: TypeAlias = Any
 """A pa.Array, of a type that is known at run time only."""
 
@@ -41,10 +42,8 @@ _MAGIC: Final[tuple[tuple[bytes, Any], ...]] = (  # the stubs want literals
     (b"\x28\xb5\x2f\xfd", "zstd"),
     (b"\x1f\x8b", "gzip"),
 )
-_HEADER: Final = 4096
-_LARGEST_HEADER: Final = 16 << 20
-_DICTIONARY_PAGE: Final = 2
 _PREFIXED: Final = 7  # the encoding DELTA_BYTE_ARRAY
+_WINDOWS: Final = 64 * 1024  # looked through at once
 _MOST_ENTRIES: Final = 200_000  # of a dictionary, walked through in Python
 
 
@@ -59,16 +58,6 @@ class Unfolding:
 
     text_bytes: int = 0
     rows_at_once: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Page:
-    kind: int
-    encoding: int
-    values: int
-    unfolded: int
-    levels: int  # bytes in front that are never compressed
-    payload: ByteRange
 
 
 def unfolded(
@@ -98,7 +87,7 @@ def unfolded(
         values = min(values, rows)
     prefixed = "DELTA_BYTE_ARRAY" in column.encodings
     try:
-        pages = _pages(source, place)
+        pages = pages_of(source, place)
         first = next(pages, None)
         if first is None:
             return Unfolding()
@@ -116,7 +105,7 @@ def unfolded(
         )
     found = 0
     if (
-        first.kind == _DICTIONARY_PAGE
+        first.kind == DICTIONARY_PAGE
         and first.unfolded * values > limit
         and _longest(source, first, limit // values) * values > limit
     ):
@@ -129,54 +118,7 @@ def unfolded(
     return Unfolding(found, max(1, at_once))
 
 
-def _pages(source: pa.NativeFile, place: ByteRange) -> Iterator[_Page]:
-    """The pages of a chunk, by their headers.
-
-    Raises:
-        ThriftError: a header is damaged.
-    """
-    at, end = place
-    while at < end:
-        try:
-            page = _page(source, at, min(end, at + _HEADER))
-        except ThriftError:  # bounds of long texts make headers long
-            page = _page(source, at, min(end, at + _LARGEST_HEADER))
-        yield page
-        at = page.payload[1]
-
-
-def _page(source: pa.NativeFile, start: int, end: int) -> _Page:
-    source.seek(start)
-    reader = CompactReader(source.read(end - start))
-    kind = encoding = values = unfolded_size = -1
-    size = levels = 0
-    for field, of in reader.fields():
-        if field == 1 and of == I32:
-            kind = reader.integer()
-        elif field == 2 and of == I32:
-            unfolded_size = reader.integer()
-        elif field == 3 and of == I32:
-            size = reader.integer()
-        elif field in (5, 7, 8) and of == STRUCT:  # the headers of the three kinds of pages
-            place = 4 if field == 8 else 2
-            for inner, inner_of in reader.fields():
-                if inner == 1 and inner_of == I32:
-                    values = reader.integer()
-                elif inner == place and inner_of == I32:
-                    encoding = reader.integer()
-                elif field == 8 and inner in (5, 6) and inner_of == I32:
-                    levels += reader.integer()
-                else:
-                    reader.skip(inner_of)
-        else:
-            reader.skip(of)
-    if not 0 <= levels <= size or unfolded_size < 0 or values < 0:
-        raise ThriftError("a page of less than nothing")
-    at = start + reader.position
-    return _Page(kind, encoding, values, unfolded_size, levels, (at, at + size))
-
-
-def _codec(source: pa.NativeFile, page: _Page) -> Any:
+def _codec(source: pa.NativeFile, page: Page) -> Any:
     """The codec of a page as its bytes tell it; None where they do not.
 
     The footer's word for it is not asked for: Arrow ends the process where it does not know it.
@@ -187,20 +129,10 @@ def _codec(source: pa.NativeFile, page: _Page) -> Any:
     for magic, codec in _MAGIC:
         if head.startswith(magic):
             return codec
-    length = page.unfolded - page.levels
-    return "snappy" if length >= 0 and head.startswith(_varint(length)) else None
+    return "snappy" if page.may_be_snappy(head) else None
 
 
-def _varint(value: int) -> bytes:
-    """A length as Snappy puts it in front of what it compresses."""
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
-def _longest(source: pa.NativeFile, page: _Page, short: int) -> int:
+def _longest(source: pa.NativeFile, page: Page, short: int) -> int:
     """The longest text of a dictionary, or 0 where all are of `short` bytes at most.
 
     The size of the whole where the dictionary is not understood.
@@ -211,16 +143,22 @@ def _longest(source: pa.NativeFile, page: _Page, short: int) -> int:
     data: Any = source.read(end - start)
     if codec is not None:
         try:
-            data = pa.Codec(codec).decompress(data, decompressed_size=page.unfolded)
+            if codec == "snappy":
+                into: Any = pa.allocate_buffer(page.unfolded, memory_pool=lasting_pool())
+                unsnapped(memoryview(data), memoryview(into).cast("B"))
+                data = into
+            else:
+                data = pa.Codec(codec).decompress(data, decompressed_size=page.unfolded)
         except (pa.ArrowException, OSError, ValueError):
             return page.unfolded
     elif len(data) != page.unfolded:
         return page.unfolded
-    if not _any_longer(pa.py_buffer(data), short):
+    view = memoryview(data).cast("B")
+    if not _any_longer(view, short):
         return 0
     if page.values > _MOST_ENTRIES:
         return page.unfolded
-    view, at, longest = memoryview(data), 0, 0
+    at = longest = 0
     unpack = struct.Struct("<I").unpack_from
     try:
         for _ in range(page.values):
@@ -232,29 +170,16 @@ def _longest(source: pa.NativeFile, page: _Page, short: int) -> int:
     return longest
 
 
-def _any_longer(data: pa.Buffer, short: int) -> bool:
+def _any_longer(data: memoryview, short: int) -> bool:
     """Whether anything in the bytes could be the length of a text that is longer than `short`."""
-    if short >= data.size:
-        return False
-    least, most = short >> 16, data.size >> 16  # the upper halves of such lengths: few are so
-    if least and not any(_any_between(data.slice(shift), least, most) for shift in range(2)):
-        return False
-    for shift in range(4):
-        count = (data.size - shift) // 4
-        if count > 0:
-            windows = arrow.Array.from_buffers(pa.uint32(), count, [None, data.slice(shift)])
-            longer = pc.and_(pc.greater(windows, short), pc.less(windows, data.size))
-            if pc.any(longer).as_py():
+    least, most = short + 1, len(data)
+    for shift in range(4 if least < most else 0):
+        windows = np.frombuffer(data, "<u4", (most - shift) // 4, shift)
+        for start in range(0, len(windows), _WINDOWS):
+            above = windows[start : start + _WINDOWS] - np.uint32(least)  # what is below wraps
+            if (above < most - least).any():
                 return True
     return False
-
-
-def _any_between(data: pa.Buffer, least: int, most: int) -> bool:
-    """Whether any of the half-words in the bytes is of this range."""
-    words = arrow.Array.from_buffers(pa.uint16(), data.size // 2, [None, data])
-    above = pc.subtract(words, pa.scalar(least, pa.uint16()))  # what is below wraps around
-    found: bool | None = pc.any(pc.less_equal(above, pa.scalar(most - least, pa.uint16()))).as_py()
-    return bool(found)
 
 
 def _text_bytes(

@@ -226,7 +226,7 @@ class _Opener:
             if len(deciding.leaves) == len(columns.leaves):
                 deciding = None
         kept = self._skipping.kept(piece.file, parquet)
-        parquet.locate(columns, kept)
+        parquet.places(columns.leaves, kept)
         groups = {
             group: (
                 parquet.column_bytes(columns, group),

@@ -12,6 +12,7 @@ from adelta._concurrency import CPU_THREADS
 from adelta.kernel.deletion_vector.mask import kept_rows, named_rows
 from adelta.kernel.scan_plan import ScanPlan, assemble, attach_row_ids
 from adelta.kernel.schema.calendar import LegacyCalendar, rebase
+from adelta.parquet.row_group_decoder import side_by_side
 from adelta.parquet.row_slices import row_slices
 
 if TYPE_CHECKING:
@@ -117,13 +118,9 @@ class UnitDecoding:
 
     def rows(self, parts: list[pa.Table], at: int) -> pa.Table:
         """What the plan makes of a slice, given by its shares, that begins at row `at`."""
-        table = parts[0]
-        if len(parts) > 1:
-            columns = [column for part in parts for column in part.columns]
-            fields = [field for part in parts for field in part.schema]
-            table = pa.table(columns, schema=pa.schema(fields).with_metadata(table.schema.metadata))
-            if self._order is not None:
-                table = table.select(list(self._order))
+        table = side_by_side(parts)
+        if self._order is not None:
+            table = table.select(list(self._order))
         return self._assembled(self._plan, table, at)
 
     def none(self) -> pa.Table:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("target", ["checkpoint", "data_file", "deletion_vector"])
+@pytest.mark.parametrize(
+    "target", ["checkpoint", "data_file", "decompressed_file", "deletion_vector"]
+)
 def test_a_damaged_file_ends_in_one_error(count: Callable[[str, int], None], target: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.fuzz.worker", target, "0", str(CASES)],

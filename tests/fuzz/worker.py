@@ -12,14 +12,20 @@ import faulthandler
 import resource
 import sys
 import traceback
+from typing import TYPE_CHECKING
 
 from adelta.errors import AdeltaError
 from adelta.kernel.deletion_vector.blob import decode_bitmap
 from adelta.kernel.deletion_vector.mask import check_bounds, kept_rows
 from adelta.kernel.log_path import checkpoint_path
+from adelta.parquet import decompressed_chunks
+from adelta.parquet.reader import ParquetFile
 from adelta.storage.memory import MemoryStore
 from tests.fuzz.mutation import corpus, variant
 from tests.hostile.reading import everything, table_with
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MEMORY = 4 << 30
 """What the process may have: a decoder that asks for more than the file is worth fails."""
@@ -37,6 +43,28 @@ async def data_file(data: bytes) -> None:
     await everything(store)
 
 
+async def decompressed_file(data: bytes) -> None:
+    """A data file that Arrow reads, decoded on the way of large files: to the same rows."""
+    store = MemoryStore()
+    await store.put("a.parquet", data)
+    file = await ParquetFile.open(store, "a.parquet")
+    fetched = await file.fetch()
+    expected: pa.Table | AdeltaError
+    try:
+        expected = file.decode(fetched)
+    except AdeltaError as error:
+        expected = error
+    fewest, decompressed_chunks._FEWEST_BYTES = decompressed_chunks._FEWEST_BYTES, 0
+    try:
+        found = file.decode(fetched)
+    except AdeltaError:
+        assert isinstance(expected, AdeltaError), "Arrow reads it"
+        raise
+    finally:
+        decompressed_chunks._FEWEST_BYTES = fewest
+    assert isinstance(expected, AdeltaError) or found.equals(expected), "Arrow reads other rows"
+
+
 async def deletion_vector(data: bytes) -> None:
     rows = decode_bitmap(data, "x")
     try:
@@ -51,12 +79,14 @@ _ADD = b'{"add":{"path":"a.parquet","partitionValues":{},"size":1,"modificationT
 _TARGETS = {
     "checkpoint": checkpoint,
     "data_file": data_file,
+    "decompressed_file": decompressed_file,
     "deletion_vector": deletion_vector,
 }
+_CORPUS = {"decompressed_file": "data_file"}  # where it is another target's
 
 
 async def main(target: str, first: int, last: int) -> int:
-    decode, starts = _TARGETS[target], corpus(target)
+    decode, starts = _TARGETS[target], corpus(_CORPUS.get(target, target))
     failures = 0
     for number in range(first, last):
         print(number, flush=True)

@@ -254,7 +254,7 @@ def test_reading_in_batches_gives_the_same_rows():
     data = parquet_bytes(TABLE, row_group_size=700)
     reader = open_arrow_reader("f", memoryview(data))
     leaves = list(range(reader.metadata.num_columns))
-    tables = list(read_tables(reader, [0, 1, 2], leaves, 300))
+    tables = list(read_tables(reader, [0, 1, 2], [leaves], 300))
     assert [table.num_rows for table in tables[:-1]] == [300] * (len(tables) - 1)
     assert pa.concat_tables(tables).equals(TABLE)
 
@@ -265,7 +265,7 @@ def test_reading_in_batches_gives_the_same_rows():
 def test_large_row_groups_are_tables_by_themselves(size: int, counts: list[int]):
     rows = pa.table({"id": range(200_000)})
     reader = open_arrow_reader("f", memoryview(parquet_bytes(rows, row_group_size=size)))
-    tables = list(read_tables(reader, list(range(reader.metadata.num_row_groups)), [0], None))
+    tables = list(read_tables(reader, list(range(reader.metadata.num_row_groups)), [[0]], None))
     assert [table.num_rows for table in tables] == counts
     assert pa.concat_tables(tables).equals(rows)
 

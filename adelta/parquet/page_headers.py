@@ -1,0 +1,169 @@
+"""The pages of a column chunk, by their headers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from adelta.parquet.thrift import (
+    BINARY,
+    BOOLEANS,
+    FALSE,
+    I16,
+    I64,
+    STRUCT,
+    CompactReader,
+    ThriftError,
+    varint,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from adelta.parquet.byte_ranges import ByteRange
+
+__all__ = ["DICTIONARY_PAGE", "Page", "pages_of"]
+
+DICTIONARY_PAGE: Final = 2
+_HEADER: Final = 256  # bytes that most headers do not exceed
+_LARGEST_HEADER: Final = 16 << 20
+_LENGTH: Final = 3  # the field of the payload's length
+_DEEPEST: Final = 16
+_LONGEST: Final = 63  # bits of an integer in front of its last byte's
+
+
+class Page(NamedTuple):
+    """One page.
+
+    Attributes:
+        kind: such as `DICTIONARY_PAGE`.
+        encoding: of its values.
+        values: how many it has, nulls included.
+        unfolded: bytes of its payload once it is decompressed.
+        levels: bytes in front of the payload that are never compressed.
+        compressed: whether the rest of it may be compressed.
+        header: the header's bytes.
+        length: where the header has the payload's length.
+        payload: where the payload is.
+    """
+
+    kind: int
+    encoding: int
+    values: int
+    unfolded: int
+    levels: int
+    compressed: bool
+    header: bytes
+    length: tuple[int, int]
+    payload: ByteRange
+
+    def may_be_snappy(self, start: bytes) -> bool:
+        """Whether a payload whose compressed bytes start so may be Snappy's."""
+        length = self.unfolded - self.levels
+        return length >= 0 and start.startswith(varint(length))
+
+
+def pages_of(source: pa.NativeFile, place: ByteRange) -> Iterator[Page]:
+    """The pages of the chunk at `place`.
+
+    Raises:
+        ThriftError: a header is damaged.
+    """
+    at, end = place
+    file: Any = source  # the stubs know no offset to read at
+    while at < end:
+        data = file.read_at(min(end - at, _HEADER), at)
+        try:
+            page = _page(data, at)
+        except ThriftError:  # bounds of long texts make headers long
+            page = _page(file.read_at(min(end - at, _LARGEST_HEADER), at), at)
+        yield page
+        at = page.payload[1]
+
+
+def _page(data: bytes, start: int) -> Page:
+    try:
+        fields, at, length = _struct(data, 0, 0)
+    except IndexError:
+        raise ThriftError("a page's header without an end") from None
+    kind, unfolded, size = (_number(fields, field) for field in (1, 2, _LENGTH))
+    values = encoding = -1
+    levels, compressed = 0, True
+    for field, place in ((5, 2), (7, 2), (8, 4)):  # the headers of the three kinds of pages
+        inner = fields.get(field)
+        if isinstance(inner, dict):
+            values, encoding = _number(inner, 1), _number(inner, place)
+            if field == 8:
+                levels = max(0, _number(inner, 5)) + max(0, _number(inner, 6))
+                compressed = inner.get(7) != FALSE
+    if not 0 <= levels <= size or unfolded < 0 or values < 0:
+        raise ThriftError("a page of less than nothing")
+    payload = (start + at, start + at + size)
+    return Page(kind, encoding, values, unfolded, levels, compressed, data[:at], length, payload)
+
+
+def _number(fields: dict[int, Any], field: int) -> int:
+    value = fields.get(field)
+    return value if isinstance(value, int) else -1
+
+
+def _struct(data: bytes, at: int, depth: int) -> tuple[dict[int, Any], int, tuple[int, int]]:
+    """The integers, booleans' types and structs of a struct by field, its end, and field 3's place.
+
+    There are many pages, so this does in one function what `CompactReader` does in several.
+
+    Raises:
+        IndexError: the bytes end before the struct does.
+        ThriftError: it is none.
+    """
+    if depth > _DEEPEST:
+        raise ThriftError("structures nested too deeply")
+    found: dict[int, Any] = {}
+    place = (0, 0)
+    field = 0
+    while head := data[at]:
+        at += 1
+        of = head & 0x0F
+        if head >= 0x10:
+            field += head >> 4
+        else:  # its number is by itself
+            value, at = _varint(data, at)
+            field = (value >> 1) ^ -(value & 1)
+        if I16 <= of <= I64:
+            start = at
+            value = data[at]
+            if value < 0x80:
+                at += 1
+            else:
+                value, at = _varint(data, at)
+            found[field] = (value >> 1) ^ -(value & 1)
+            if field == _LENGTH:
+                place = (start, at)
+        elif of == BINARY:
+            length, at = _varint(data, at)
+            at += length
+        elif of == STRUCT:
+            found[field], at, _ = _struct(data, at, depth + 1)
+        elif of in BOOLEANS:
+            found[field] = of
+        else:
+            reader = CompactReader(data)
+            reader.position = at
+            reader.skip(of)
+            at = reader.position
+    return found, at + 1, place
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A whole number and its end."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at
+        shift += 7
+        if shift > _LONGEST:
+            raise ThriftError("an integer without an end")

@@ -1,0 +1,193 @@
+from __future__ import annotations
+
+import random
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from adelta.errors import InvalidTableError
+from adelta.parquet import decompressed_chunks as module
+from adelta.parquet.column_slices import ColumnSlices
+from adelta.parquet.decompressed_chunks import ReadableChunks, decode_chunks
+from adelta.parquet.reader import ParquetFile
+from adelta.parquet.row_slices import row_slices
+from adelta.storage.local import LocalStore
+from tests.parquet.recording_store import parquet_bytes, stored
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROWS = 3000
+N = range(ROWS)
+TABLE = pa.table(
+    {
+        "id": pa.array(N, pa.int64()),
+        "small": pa.array([n % 7 for n in N], pa.int8()),
+        "number": pa.array([n / 3 if n % 5 else None for n in N]),
+        "flag": pa.array([n % 3 == 0 for n in N]),
+        "text": pa.array([f"text {n * n}" if n % 11 else None for n in N]),
+        "few": pa.array([("de", "fr", "it")[n % 3] for n in N]),
+        "bytes": pa.array([bytes([n % 256]) * (n % 40) for n in N]),
+        "money": pa.array([Decimal(n * 37) / 100 for n in N], pa.decimal128(20, 2)),
+        "day": pa.array([date.fromordinal(730_000 + n % 100) for n in N]),
+        "at": pa.array(
+            [datetime(2026, 1, 1 + n % 28, n % 24) for n in N], pa.timestamp("us", "UTC")
+        ),
+        "none": pa.nulls(ROWS, pa.string()),
+        "list": pa.array([list(range(n % 4)) if n % 9 else None for n in N]),
+        "map": pa.array([[("k", n)] for n in N], pa.map_(pa.string(), pa.int32())),
+        "struct": pa.array([{"a": n, "b": {"c": f"c{n % 50}"}} if n % 13 else None for n in N]),
+        "dotted.name": pa.array(N, pa.int16()),
+        "large": pa.array([f"large {n % 100}" for n in N], pa.large_string()),
+    }
+)
+PAGES = {"data_page_size": 2000, "write_batch_size": 100}
+SHAPES: dict[str, dict[str, Any]] = {
+    "plainly": {},
+    "in small pages": PAGES,
+    "in small row groups": {"row_group_size": 700, **PAGES},
+    "without dictionaries": {"use_dictionary": False, **PAGES},
+    "in pages of the second version": {"data_page_version": "2.0", **PAGES},
+    "with checksums of pages": {"write_page_checksum": True, **PAGES},
+    "without statistics": {"write_statistics": False, **PAGES},
+    "with a page index": {"write_page_index": True, **PAGES},
+    "without an Arrow schema": {"store_schema": False, **PAGES},
+}
+
+
+@pytest.fixture(autouse=True)
+def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small files take the way of large ones."""
+    monkeypatch.setattr(module, "_FEWEST_BYTES", 0)
+
+
+async def readable(file: ParquetFile) -> ReadableChunks:
+    """What Arrow is given of the file."""
+    found: list[ReadableChunks] = []
+
+    def decode(chunks: ReadableChunks) -> Iterator[None]:
+        found.append(chunks)
+        yield
+
+    fetched = await file.fetch()
+    leaves = list(fetched.columns.leaves)
+    with file.source(fetched) as source:
+        list(decode_chunks(file, source, fetched.row_groups, leaves, decode))
+    return found[0]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_decompressed_chunks_hold_what_was_written(shape: str):
+    data = parquet_bytes(TABLE, compression="snappy", **SHAPES[shape])
+    file = await ParquetFile.open(
+        await stored(TABLE, compression="snappy", **SHAPES[shape]), "f.parquet"
+    )
+    chunks = await readable(file)
+    assert chunks.decompressed
+    assert chunks.metadata.num_rows == ROWS
+    assert {
+        chunks.metadata.row_group(group).column(leaf).compression
+        for group in chunks.row_groups
+        for leaf in range(file.metadata.num_columns)
+    } == {"UNCOMPRESSED"}
+    found = await file.read()
+    expected = pq.read_table(pa.BufferReader(data))
+    assert found.equals(expected)
+    assert found.schema.equals(expected.schema, check_metadata=True)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_some_columns_and_row_groups_alone(shape: str):
+    file = await ParquetFile.open(
+        await stored(TABLE, compression="snappy", **SHAPES[shape]), "f.parquet"
+    )
+    last = file.num_row_groups - 1
+    start = ROWS - file.metadata.row_group(last).num_rows
+    found = await file.read(["struct.b.c", "few", "id"], row_groups=[last])
+    assert found.column_names == ["struct", "few", "id"]
+    assert found.column("id").combine_chunks() == TABLE.column("id").slice(start).combine_chunks()
+    assert found.column("few").to_pylist() == TABLE.column("few").slice(start).to_pylist()
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("rows", [1, 77, 1000])
+async def test_slices_take_up_where_the_one_before_ended(shape: str, rows: int):
+    table = TABLE.slice(0, 300) if rows == 1 else TABLE
+    table = table.drop_columns("large")  # is a string where Arrow's schema is not stored
+    file = await ParquetFile.open(
+        await stored(table, compression="snappy", **SHAPES[shape]), "f.parquet"
+    )
+    fetched = await file.fetch()
+    slices = list(row_slices(file, fetched, rows))
+    assert max(one.num_rows for one in slices) <= rows
+    assert pa.concat_tables(slices).equals(table)
+    with ColumnSlices(file, await file.fetch(["text"], row_groups=[0])) as columns:
+        texts = pa.chunked_array(list(columns.of(["text"], 1000)))
+    assert texts == table.column("text").slice(0, file.metadata.row_group(0).num_rows)
+
+
+async def test_a_file_of_this_machine(tmp_path: Any):
+    pq.write_table(TABLE, tmp_path / "f.parquet", compression="snappy", **PAGES)
+    file = await ParquetFile.open(LocalStore(tmp_path), "f.parquet", tail=1000)
+    assert (await file.fetch()).in_file
+    assert (await readable(file)).decompressed
+    assert (await file.read()).equals(TABLE)
+    assert pa.concat_tables(row_slices(file, await file.fetch(), 500)).equals(TABLE)
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd", "gzip", "lz4", "brotli"])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+async def test_what_is_not_snappy_is_left_to_arrow(codec: str, version: str):
+    store = await stored(TABLE, compression=codec, data_page_version=version, **PAGES)
+    file = await ParquetFile.open(store, "f.parquet")
+    assert not (await readable(file)).decompressed
+    assert (await file.read()).equals(TABLE)
+
+
+async def test_columns_of_several_codecs_are_left_to_arrow():
+    codecs = dict.fromkeys(TABLE.column_names, "snappy") | {"number": "zstd"}
+    leaves = {"list.list.element": "snappy", "struct.a": "snappy"}
+    store = await stored(TABLE, compression={**codecs, **leaves}, **PAGES)
+    file = await ParquetFile.open(store, "f.parquet")
+    assert not (await readable(file)).decompressed
+    assert (await file.read()).equals(TABLE)
+
+
+async def test_what_only_looks_like_snappy_is_left_to_arrow(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module.Page, "may_be_snappy", lambda *_: True)
+    store = await stored(TABLE, compression="lz4", **PAGES)
+    file = await ParquetFile.open(store, "f.parquet")
+    assert (await readable(file)).decompressed  # it is thought to be
+    assert (await file.read()).equals(TABLE)
+    assert pa.concat_tables(row_slices(file, await file.fetch(), 100)).equals(TABLE)
+
+
+async def test_few_bytes_are_left_to_arrow(monkeypatch: pytest.MonkeyPatch):
+    file = await ParquetFile.open(await stored(TABLE, compression="snappy"), "f.parquet")
+    monkeypatch.setattr(module, "_FEWEST_BYTES", file.size)
+    assert not (await readable(file)).decompressed
+
+
+@pytest.mark.parametrize("rows", [None, 100])
+async def test_a_damaged_page_is_said_to_be_damaged(rows: int | None):
+    table = pa.table({"text": [f"text {n * n}" for n in range(20_000)]})
+    data = bytearray(parquet_bytes(table, compression="snappy", use_dictionary=False, **PAGES))
+    middle = len(data) // 2
+    data[middle : middle + 400] = random.Random(1).randbytes(400)
+    store = await stored(table)
+    await store.put("damaged", bytes(data))
+    file = await ParquetFile.open(store, "damaged")
+    with pytest.raises(InvalidTableError, match=r"damaged.*restore it"):
+        list(row_slices(file, await file.fetch(), rows))
+
+
+async def test_a_page_that_unfolds_to_more_than_the_footer_says_is_left_to_arrow(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(module, "_MOST_UNTOLD", -1_000_000)
+    file = await ParquetFile.open(await stored(TABLE, compression="snappy"), "f.parquet")
+    assert not (await readable(file)).decompressed
