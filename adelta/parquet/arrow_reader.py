@@ -20,10 +20,7 @@ from adelta.parquet.faults import reading
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = ["BUFFERED", "open_arrow_reader"]
-
-BUFFERED = 256 * 1024
-"""Bytes to be read of a column at a time, where not all of them are to be in memory."""
+__all__ = ["open_arrow_reader"]
 
 
 def open_arrow_reader(

@@ -7,22 +7,17 @@ slice, which spares the system the work of providing fresh memory too.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adelta._memory import lasting_pool
-from adelta.parquet.arrow_reader import BUFFERED, open_arrow_reader
-from adelta.parquet.decompressed_chunks import decode_chunks
+from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.faults import reading, rows_missing
 from adelta.parquet.row_group_decoder import read_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Sequence
-
-    import pyarrow as pa
+    from collections.abc import Generator, Sequence
 
     from adelta.parquet.columns import ColumnName
-    from adelta.parquet.decompressed_chunks import ReadableChunks
     from adelta.parquet.reader import FetchedColumns, ParquetFile
 
 __all__ = ["MOST_ROWS", "ColumnSlices"]
@@ -47,6 +42,9 @@ class ColumnSlices:
     def __enter__(self) -> ColumnSlices:
         """The slices, with the bytes at hand."""
         self._source = self._opened.__enter__()
+        self._reader = open_arrow_reader(
+            self._file.path, self._source, self._file.metadata, pool=lasting_pool()
+        )
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -77,8 +75,7 @@ class ColumnSlices:
         most = min(most, at_once or most)
         found = total = 0
         with reading(file.path):
-            decode = partial(_batches, file.path, leaves, most)
-            for batch in decode_chunks(file, self._source, [group], leaves, decode):
+            for batch in read_batches(self._reader, [group], leaves, most):
                 found += batch.num_rows
                 total += batch.nbytes
                 file.check_decoded(total, group)
@@ -86,16 +83,3 @@ class ColumnSlices:
                 del batch
         if found != rows:
             raise rows_missing(file.path, found, rows)
-
-
-def _batches(
-    path: str, leaves: list[int], rows: int, chunks: ReadableChunks
-) -> Iterator[pa.RecordBatch]:
-    reader = open_arrow_reader(
-        path,
-        chunks.source,
-        chunks.metadata,
-        pool=lasting_pool(),
-        buffered=BUFFERED if chunks.decompressed else 0,
-    )
-    return read_batches(reader, chunks.row_groups, leaves, rows)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from adelta._memory import lasting_pool
-from adelta.parquet.arrow_reader import BUFFERED, open_arrow_reader
-from adelta.parquet.decompressed_chunks import decode_chunks
+from adelta.parquet.arrow_reader import open_arrow_reader
+from adelta.parquet.decompressed_chunks import ReadableChunks, decode_chunks
 from adelta.parquet.faults import reading, rows_missing
 from adelta.parquet.repeated_texts import laid_out, repeated_texts
 from adelta.parquet.row_group_decoder import read_tables
@@ -21,12 +21,11 @@ from adelta.parquet.row_group_decoder import read_tables
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from adelta.parquet.decompressed_chunks import ReadableChunks
     from adelta.parquet.reader import FetchedColumns, ParquetFile
 
 __all__ = ["row_slices"]
 
-_LARGEST_CHUNK = 32 * 1024 * 1024  # of those that are decompressed as a whole
+_BUFFERED = 256 * 1024  # bytes read of a column of a file of this machine at a time
 _AT_ONCE = 2 * 1024 * 1024  # bytes decompressed and decoded in one go: what a core has close by
 
 
@@ -55,7 +54,11 @@ def row_slices(
             order = None if fetched.columns.order is None else list(fetched.columns.order)
             found = decoded = 0
             decode = partial(_tables, file, fetched, repeated, most)
-            for table in decode_chunks(file, source, groups, leaves, decode):
+            if most is None:
+                tables: Iterator[pa.Table] = decode_chunks(file, source, groups, leaves, decode)
+            else:
+                tables = decode(ReadableChunks(source, file.metadata, groups))
+            for table in tables:
                 found += table.num_rows
                 if most is not None:
                     decoded += table.nbytes
@@ -75,18 +78,17 @@ def _tables(
     chunks: ReadableChunks,
 ) -> Iterator[pa.Table]:
     """What is in the chunks, with the columns of `repeated` texts as dictionaries."""
-    parts, whole = [list(fetched.columns.leaves)], not fetched.in_file
+    parts, buffered = [list(fetched.columns.leaves)], _BUFFERED if fetched.in_file else 0
     if chunks.decompressed:
-        whole = rows is None and chunks.decompressed <= _LARGEST_CHUNK
         size = sum(file.uncompressed_bytes(fetched.columns, n) for n in fetched.row_groups)
         shares = file.shares(fetched.columns, fetched.row_groups, max(1, size // _AT_ONCE))
-        parts = [list(share.leaves) for share in shares]
+        parts, buffered = [list(share.leaves) for share in shares], 0
     reader = open_arrow_reader(
         file.path,
         chunks.source,
         chunks.metadata,
         read_dictionary=repeated,
         pool=lasting_pool(),
-        buffered=0 if whole else BUFFERED,
+        buffered=buffered,
     )
     return read_tables(reader, chunks.row_groups, parts, rows)

@@ -11,10 +11,8 @@ import pytest
 
 from adelta.errors import InvalidTableError
 from adelta.parquet import decompressed_chunks as module
-from adelta.parquet.column_slices import ColumnSlices
 from adelta.parquet.decompressed_chunks import ReadableChunks, decode_chunks
 from adelta.parquet.reader import ParquetFile
-from adelta.parquet.row_slices import row_slices
 from adelta.storage.local import LocalStore
 from tests.parquet.recording_store import parquet_bytes, stored
 
@@ -69,9 +67,9 @@ async def readable(file: ParquetFile) -> ReadableChunks:
     """What Arrow is given of the file."""
     found: list[ReadableChunks] = []
 
-    def decode(chunks: ReadableChunks) -> Iterator[None]:
+    def decode(chunks: ReadableChunks) -> Iterator[pa.Table]:
         found.append(chunks)
-        yield
+        yield from ()
 
     fetched = await file.fetch()
     leaves = list(fetched.columns.leaves)
@@ -113,30 +111,12 @@ async def test_some_columns_and_row_groups_alone(shape: str):
     assert found.column("few").to_pylist() == TABLE.column("few").slice(start).to_pylist()
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("rows", [1, 77, 1000])
-async def test_slices_take_up_where_the_one_before_ended(shape: str, rows: int):
-    table = TABLE.slice(0, 300) if rows == 1 else TABLE
-    table = table.drop_columns("large")  # is a string where Arrow's schema is not stored
-    file = await ParquetFile.open(
-        await stored(table, compression="snappy", **SHAPES[shape]), "f.parquet"
-    )
-    fetched = await file.fetch()
-    slices = list(row_slices(file, fetched, rows))
-    assert max(one.num_rows for one in slices) <= rows
-    assert pa.concat_tables(slices).equals(table)
-    with ColumnSlices(file, await file.fetch(["text"], row_groups=[0])) as columns:
-        texts = pa.chunked_array(list(columns.of(["text"], 1000)))
-    assert texts == table.column("text").slice(0, file.metadata.row_group(0).num_rows)
-
-
 async def test_a_file_of_this_machine(tmp_path: Any):
     pq.write_table(TABLE, tmp_path / "f.parquet", compression="snappy", **PAGES)
     file = await ParquetFile.open(LocalStore(tmp_path), "f.parquet", tail=1000)
     assert (await file.fetch()).in_file
     assert (await readable(file)).decompressed
     assert (await file.read()).equals(TABLE)
-    assert pa.concat_tables(row_slices(file, await file.fetch(), 500)).equals(TABLE)
 
 
 @pytest.mark.parametrize("codec", ["none", "zstd", "gzip", "lz4", "brotli"])
@@ -163,7 +143,6 @@ async def test_what_only_looks_like_snappy_is_left_to_arrow(monkeypatch: pytest.
     file = await ParquetFile.open(store, "f.parquet")
     assert (await readable(file)).decompressed  # it is thought to be
     assert (await file.read()).equals(TABLE)
-    assert pa.concat_tables(row_slices(file, await file.fetch(), 100)).equals(TABLE)
 
 
 async def test_few_bytes_are_left_to_arrow(monkeypatch: pytest.MonkeyPatch):
@@ -172,8 +151,7 @@ async def test_few_bytes_are_left_to_arrow(monkeypatch: pytest.MonkeyPatch):
     assert not (await readable(file)).decompressed
 
 
-@pytest.mark.parametrize("rows", [None, 100])
-async def test_a_damaged_page_is_said_to_be_damaged(rows: int | None):
+async def test_a_damaged_page_is_said_to_be_damaged():
     table = pa.table({"text": [f"text {n * n}" for n in range(20_000)]})
     data = bytearray(parquet_bytes(table, compression="snappy", use_dictionary=False, **PAGES))
     middle = len(data) // 2
@@ -182,12 +160,10 @@ async def test_a_damaged_page_is_said_to_be_damaged(rows: int | None):
     await store.put("damaged", bytes(data))
     file = await ParquetFile.open(store, "damaged")
     with pytest.raises(InvalidTableError, match=r"damaged.*restore it"):
-        list(row_slices(file, await file.fetch(), rows))
+        await file.read()
 
 
-async def test_a_page_that_unfolds_to_more_than_the_footer_says_is_left_to_arrow(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(module, "_MOST_UNTOLD", -1_000_000)
+async def test_chunks_of_very_many_bytes_are_left_to_arrow(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(module, "_MOST_BYTES", 1000)
     file = await ParquetFile.open(await stored(TABLE, compression="snappy"), "f.parquet")
     assert not (await readable(file)).decompressed
