@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -20,10 +21,10 @@ from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError
 from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.page_headers import DICTIONARY_PAGE, Page, pages_of
+from adelta.parquet.partial_footer import SNAPPY, UNCOMPRESSED, PlacedChunk, footer_of
 from adelta.parquet.seekable_file import SeekableFile
 from adelta.parquet.snappy import unsnapped
 from adelta.parquet.thrift import ThriftError, encoded_integer
-from adelta.parquet.uncompressed_footer import UncompressedChunk, uncompressed_footer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["ReadableChunks", "decode_chunks"]
 
 _FEWEST_BYTES: Final = 128 * 1024  # compressed ones that are worth the work
+_LEAST_UNFOLDED: Final = 1.05  # bytes that Snappy makes of one, where that is work to speak of
 _MOST_UNFOLDED: Final = 32  # bytes that Snappy makes of one, and more
 _MOST_BYTES: Final = (
     32 * 1024 * 1024
@@ -85,11 +87,11 @@ def decode_chunks(
             yield found
             del found  # so that the next one may have its memory
         return
-    except _UnsnappedError as error:
+    except (_UnsnappedError, pa.ArrowException, OSError) as error:
         if began:
             raise InvalidTableError(
-                f"{file.path}: cannot be read as Parquet: a page cannot be decompressed: {error}. "
-                "The object is damaged: restore it, or remove it from the table."
+                f"{file.path}: cannot be read as Parquet: {error}. The object is damaged: restore "
+                "it, or remove it from the table."
             ) from error
     yield from decode(ReadableChunks(source, file.metadata, list(groups)))
 
@@ -101,42 +103,46 @@ def _readable(
     places = file.places(leaves, groups)
     if file.footer is None or sum(end - start for start, end in places) < _FEWEST_BYTES:
         return as_they_are
-    chunks: dict[tuple[int, int], _Chunk] = {}
+    chunks: dict[tuple[int, int], _Chunk | _PlainChunk] = {}
     at = _START
     try:
         wanted = ((group, leaf) for group in groups for leaf in leaves)
         for (group, leaf), place in zip(wanted, places, strict=True):
-            found = _snappy_pages(source, place)
-            if found is None:
+            column = file.metadata.row_group(group).column(leaf)
+            small = column.total_uncompressed_size < (place[1] - place[0]) * _LEAST_UNFOLDED
+            pages = _first_pages(source, place) if small else _snappy_pages(source, place)
+            if pages is None:
                 return as_they_are
-            chunk = chunks[group, leaf] = _Chunk(found, at)
+            chunk = _Chunk(pages, at, place) if small else _PlainChunk(pages, at)
+            chunks[group, leaf] = chunk
             at = chunk.end
             if chunk.end - chunk.start > _MOST_BYTES:
                 return as_they_are
-        described = {key: chunk.described for key, chunk in chunks.items()}
-        footer = uncompressed_footer(file.metadata, file.footer, groups, described)
+        placed = {key: chunk.placed for key, chunk in chunks.items()}
+        footer = footer_of(file.metadata, file.footer, groups, placed)
         metadata = open_arrow_reader(file.path, memoryview(footer)).metadata
     except (ThriftError, InvalidTableError):
+        return as_they_are
+    if not any(isinstance(chunk, _PlainChunk) for chunk in chunks.values()):
         return as_they_are
     plain: Any = _PlainFile(file.path, source, list(chunks.values()))
     numbers = list(range(len(groups)))
     return ReadableChunks(pa.PythonFile(plain, mode="r"), metadata, numbers, decompressed=True)
 
 
-def _snappy_pages(source: pa.NativeFile, place: ByteRange) -> list[Page] | None:
-    """The pages of the chunk at `place`; None where it seems that Snappy has not compressed them.
+def _first_pages(source: pa.NativeFile, place: ByteRange) -> list[Page] | None:
+    """The first page or two of the chunk at `place`; None where Snappy seems to have no part in it.
 
     The footer's word for it is not asked for: Arrow ends the process where it does not know it.
     """
+    found = list(islice(pages_of(source, place), 2))
+    return found if _is_snappy(source, found) else None
+
+
+def _snappy_pages(source: pa.NativeFile, place: ByteRange) -> list[Page] | None:
+    """The pages of the chunk at `place`; None where Snappy seems not to have compressed them."""
     found = list(pages_of(source, place))
-    if not found or found[-1].payload[1] != place[1]:
-        return None
-    compressed = next((page for page in found if page.compressed), None)
-    if compressed is None:
-        return None
-    start, end = compressed.payload[0] + compressed.levels, compressed.payload[1]
-    source.seek(start)
-    if not compressed.may_be_snappy(source.read(min(end - start, 8))):
+    if not _is_snappy(source, found) or found[-1].payload[1] != place[1]:
         return None
     alike = True
     for index, page in enumerate(found):
@@ -151,7 +157,33 @@ def _snappy_pages(source: pa.NativeFile, place: ByteRange) -> list[Page] | None:
     return None if alike else found  # alike they are where nothing is compressed, too
 
 
+def _is_snappy(source: pa.NativeFile, pages: list[Page]) -> bool:
+    compressed = next((page for page in pages if page.compressed), None)
+    if compressed is None:
+        return False
+    start, end = compressed.payload[0] + compressed.levels, compressed.payload[1]
+    source.seek(start)
+    return compressed.may_be_snappy(source.read(min(end - start, 8)))
+
+
 class _Chunk:
+    """A chunk as it is, from `start` to `end` of the file for Arrow."""
+
+    def __init__(self, pages: list[Page], start: int, place: ByteRange) -> None:
+        self.start = start
+        self.end = start + place[1] - place[0]
+        self._place = place
+        first = pages[0]
+        data = start + first.payload[1] - place[0] if first.kind == DICTIONARY_PAGE else None
+        self.placed = PlacedChunk(start, self.end, data, SNAPPY)
+
+    def bytes_of(self, source: pa.NativeFile) -> memoryview:
+        """The bytes from `start` to `end`."""
+        source.seek(self._place[0])
+        return memoryview(source.read_buffer(self._place[1] - self._place[0])).cast("B")
+
+
+class _PlainChunk:
     """The pages of one chunk, decompressed, from `start` to `end` of the file for Arrow."""
 
     def __init__(self, pages: list[Page], start: int) -> None:
@@ -166,15 +198,10 @@ class _Chunk:
             self._starts.append(start)
             start += len(header) + page.unfolded
         self.end = start
+        data = self._starts[1] if pages[0].kind == DICTIONARY_PAGE else None
+        self.placed = PlacedChunk(self.start, self.end, data, UNCOMPRESSED)
 
-    @property
-    def described(self) -> UncompressedChunk:
-        """What the footer has to say of the chunk."""
-        if self._pages[0].kind != DICTIONARY_PAGE:
-            return UncompressedChunk(self.start, self.end, self.start, None)
-        return UncompressedChunk(self.start, self.end, self._starts[1], self._starts[0])
-
-    def decompressed(self, source: pa.NativeFile) -> memoryview:
+    def bytes_of(self, source: pa.NativeFile) -> memoryview:
         """The bytes from `start` to `end`.
 
         Raises:
@@ -204,7 +231,9 @@ class _Chunk:
 class _PlainFile(SeekableFile):
     """The file that Arrow reads: every chunk that it asks for is decompressed for it."""
 
-    def __init__(self, path: str, source: pa.NativeFile, chunks: list[_Chunk]) -> None:
+    def __init__(
+        self, path: str, source: pa.NativeFile, chunks: list[_Chunk | _PlainChunk]
+    ) -> None:
         super().__init__(path, chunks[-1].end)
         self._source = source
         self._chunks = chunks
@@ -213,6 +242,6 @@ class _PlainFile(SeekableFile):
     def _bytes(self, start: int, end: int) -> memoryview:
         first = max(0, bisect_right(self._starts, start) - 1)
         wanted = [chunk for chunk in self._chunks[first:] if chunk.start < end]
-        parts = [chunk.decompressed(self._source) for chunk in wanted]
+        parts = [chunk.bytes_of(self._source) for chunk in wanted]
         data = parts[0] if len(parts) == 1 else memoryview(b"".join(parts))
         return data[start - wanted[0].start : end - wanted[0].start]

@@ -78,8 +78,12 @@ async def readable(file: ParquetFile) -> ReadableChunks:
     return found[0]
 
 
+@pytest.mark.parametrize("least", [0, 1.05])
 @pytest.mark.parametrize("shape", SHAPES)
-async def test_decompressed_chunks_hold_what_was_written(shape: str):
+async def test_decompressed_chunks_hold_what_was_written(
+    shape: str, least: float, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "_LEAST_UNFOLDED", least)
     data = parquet_bytes(TABLE, compression="snappy", **SHAPES[shape])
     file = await ParquetFile.open(
         await stored(TABLE, compression="snappy", **SHAPES[shape]), "f.parquet"
@@ -87,15 +91,24 @@ async def test_decompressed_chunks_hold_what_was_written(shape: str):
     chunks = await readable(file)
     assert chunks.decompressed
     assert chunks.metadata.num_rows == ROWS
-    assert {
+    codecs = {
         chunks.metadata.row_group(group).column(leaf).compression
         for group in chunks.row_groups
         for leaf in range(file.metadata.num_columns)
-    } == {"UNCOMPRESSED"}
+    }
+    assert codecs == ({"UNCOMPRESSED", "SNAPPY"} if least else {"UNCOMPRESSED"})
     found = await file.read()
     expected = pq.read_table(pa.BufferReader(data))
     assert found.equals(expected)
     assert found.schema.equals(expected.schema, check_metadata=True)
+
+
+async def test_where_snappy_has_saved_nothing_the_bytes_are_left_to_arrow():
+    numbers = random.Random(1)
+    table = pa.table({"n": [numbers.randrange(1 << 62) for _ in range(5000)]})
+    file = await ParquetFile.open(await stored(table, compression="snappy"), "f.parquet")
+    assert not (await readable(file)).decompressed
+    assert (await file.read()).equals(table)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

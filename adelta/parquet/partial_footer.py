@@ -1,4 +1,4 @@
-"""A footer for column chunks that were decompressed and put into a file of their own."""
+"""A footer for some column chunks of a file, which were put into a file of their own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
-__all__ = ["UncompressedChunk", "uncompressed_footer"]
+__all__ = ["SNAPPY", "UNCOMPRESSED", "PlacedChunk", "footer_of"]
+
+UNCOMPRESSED: Final = 0
+"""No codec, as Parquet numbers them."""
+SNAPPY: Final = 1
+"""Snappy, likewise."""
 
 _MAGIC: Final = b"PAR1"
 _STOP: Final = b"\0"
@@ -42,20 +47,27 @@ _TYPES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class UncompressedChunk:
-    """A chunk from `start` to `end`, with the places of its first data page and dictionary."""
+class PlacedChunk:
+    """A chunk from `start` to `end`.
+
+    Attributes:
+        start: where it starts.
+        end: where it ends.
+        data: where its data pages start, if a dictionary comes first; else None.
+        codec: such as `SNAPPY`.
+    """
 
     start: int
     end: int
-    data: int
-    dictionary: int | None
+    data: int | None
+    codec: int
 
 
-def uncompressed_footer(
+def footer_of(
     metadata: pq.FileMetaData,
     footer: memoryview,
     groups: Sequence[int],
-    chunks: Mapping[tuple[int, int], UncompressedChunk],
+    chunks: Mapping[tuple[int, int], PlacedChunk],
 ) -> bytes:
     """The end of a file with these row groups of another one, of which it has some chunks alone.
 
@@ -89,7 +101,7 @@ def _version_and_schema(footer: memoryview) -> bytes:
 
 
 def _row_group(
-    metadata: pq.FileMetaData, group: int, chunks: Mapping[tuple[int, int], UncompressedChunk]
+    metadata: pq.FileMetaData, group: int, chunks: Mapping[tuple[int, int], PlacedChunk]
 ) -> bytes:
     found = metadata.row_group(group)
     parts = [field_header(LIST, 1), list_header(STRUCT, found.num_columns)]
@@ -110,7 +122,7 @@ def _row_group(
     return b"".join(parts)
 
 
-def _chunk(chunk: UncompressedChunk, kind: int, values: int) -> bytes:
+def _chunk(chunk: PlacedChunk, kind: int, values: int) -> bytes:
     """The metadata of a chunk, without its encodings and its name: nobody asks for them."""
     size = encoded_integer(chunk.end - chunk.start)
     parts = [
@@ -119,18 +131,18 @@ def _chunk(chunk: UncompressedChunk, kind: int, values: int) -> bytes:
         field_header(I32, 1) + encoded_integer(kind),
         field_header(LIST, 1) + list_header(I32, 0),
         field_header(LIST, 1) + list_header(BINARY, 0),
-        field_header(I32, 1) + encoded_integer(0),  # the codec: uncompressed
+        field_header(I32, 1) + encoded_integer(chunk.codec),
         field_header(I64, 1) + encoded_integer(values),
         field_header(I64, 1) + size,
         field_header(I64, 1) + size,
-        field_header(I64, 2) + encoded_integer(chunk.data),
+        field_header(I64, 2) + encoded_integer(chunk.start if chunk.data is None else chunk.data),
     ]
-    if chunk.dictionary is not None:
-        parts.append(field_header(I64, 2) + encoded_integer(chunk.dictionary))
+    if chunk.data is not None:
+        parts.append(field_header(I64, 2) + encoded_integer(chunk.start))
     return b"".join((*parts, _STOP, _STOP))
 
 
-_NOTHING: Final = _chunk(UncompressedChunk(0, 0, 0, None), 0, 0)
+_NOTHING: Final = _chunk(PlacedChunk(0, 0, None, UNCOMPRESSED), 0, 0)
 
 
 def _written_with(metadata: pq.FileMetaData) -> list[bytes]:
