@@ -11,7 +11,8 @@ from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import InvalidTableError
 from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts
 from adelta.kernel.file_set import FileSet
-from adelta.read.data_files import Piece, open_data_file, read_files, read_pieces
+from adelta.read.data_files import Piece, read_files, read_pieces
+from adelta.read.opener import open_data_file
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence

@@ -47,7 +47,7 @@ from adelta.operations.staging import (
     stage_cleaned,
     stage_domain,
 )
-from adelta.read.data_files import open_data_file
+from adelta.read.opener import open_data_file
 from adelta.table import Table, latest_state
 
 if TYPE_CHECKING:

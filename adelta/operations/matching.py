@@ -20,7 +20,8 @@ from adelta.kernel.expressions.resolve import bind_predicate
 from adelta.kernel.scan_plan import plan_columns
 from adelta.kernel.statistics import num_records
 from adelta.log.deletion_vector_reader import read_deletion_vector
-from adelta.read.data_files import Piece, open_data_file, read_pieces
+from adelta.read.data_files import Piece, read_pieces
+from adelta.read.opener import open_data_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -23,7 +23,7 @@ from adelta.kernel.table_features import ROW_TRACKING, ROW_TRACKING_BACKFILL
 from adelta.kernel.table_properties import FEATURE_PREFIX
 from adelta.operations.evolve import stage_metadata
 from adelta.operations.staging import add_again
-from adelta.read.data_files import open_data_file
+from adelta.read.opener import open_data_file
 from adelta.table import Table, latest_state, open_table
 
 if TYPE_CHECKING:

@@ -161,13 +161,15 @@ class ParquetFile:
         metadata: pq.FileMetaData | None = None,
         tail: int = DEFAULT_TAIL,
         then: Callable[[ParquetFile], None] | None = None,
+        then_decodes: bool = False,
     ) -> ParquetFile:
         """Open the object at `path`: one request, two where its footer exceeds `tail` bytes.
 
         With `metadata` from an earlier open there is no request, or one for the size where `size`
         is not given. Without it `size` only keeps the first request from asking for more than
         there is; the store's own word on the size counts. `then` is called with the file in the
-        worker thread that describes it, which spares the way to another one.
+        worker thread that describes it, which spares the way to another one; with `then_decodes`
+        that is one of those for CPU-heavy work.
 
         Raises:
             InvalidTableError: the object is no Parquet, is cut short, damaged or encrypted.
@@ -181,8 +183,9 @@ class ParquetFile:
             held = (size, memoryview(b""))
             return await in_thread(_describe, store, path, size, nothing, metadata, held, then)
         tail = tail if size is None else min(tail, size)
+        thread = in_thread if then_decodes else in_io_thread
         here = isinstance(store, LocalFiles)
-        if here and (found := await in_io_thread(_open_here, store, path, tail, then)):
+        if here and (found := await thread(_open_here, store, path, tail, then)):
             return found
         fetched = await fetch_footer(store, path, tail=tail)
         return await in_thread(_describe_fetched, store, path, fetched, then)
@@ -269,20 +272,29 @@ class ParquetFile:
         """
         groups = tuple(self._groups(row_groups))
         chosen = columns if isinstance(columns, SelectedColumns) else self.select(columns)
-        if not chosen.leaves or not groups:
-            return FetchedColumns(groups, chosen, ())
-        if all((group, leaf) in self._ranges for group in groups for leaf in chosen.leaves):
-            found = self.places(chosen.leaves, groups)
-        else:
-            found = await in_thread(self.places, chosen.leaves, groups)
-        held = [self._held] if len(self._held[1]) else []
+        if any((group, leaf) not in self._ranges for group in groups for leaf in chosen.leaves):
+            await in_thread(self.places, chosen.leaves, groups)
+        fetched, missing = self.at_hand(chosen, groups, having)
+        if not missing or fetched.in_file:
+            return fetched
+        return replace(fetched, pieces=(*fetched.pieces, *await self.fetch_bytes(missing)))
+
+    def at_hand(
+        self,
+        columns: SelectedColumns,
+        row_groups: tuple[int, ...],
+        having: FetchedColumns | None = None,
+    ) -> tuple[FetchedColumns, list[ByteRange]]:
+        """What `fetch` answers without a request, and what it then has to ask for."""
+        if not columns.leaves or not row_groups:
+            return FetchedColumns(row_groups, columns, ()), []
+        held = tuple([self._held] if len(self._held[1]) else [])
         if having is not None and having.pieces:
-            held = list(having.pieces)
-        wanted = join_adjacent(found, limit=_JOINED)
+            held = having.pieces
+        wanted = join_adjacent(self.places(columns.leaves, row_groups), limit=_JOINED)
         missing = subtract(wanted, extents(held))
-        if missing and isinstance(self._store, LocalFiles):
-            return FetchedColumns(groups, chosen, (), in_file=True)
-        return FetchedColumns(groups, chosen, (*held, *await self.fetch_bytes(missing)))
+        in_file = bool(missing) and isinstance(self._store, LocalFiles)
+        return FetchedColumns(row_groups, columns, () if in_file else held, in_file), missing
 
     def decode(self, fetched: FetchedColumns) -> pa.Table:
         """The rows of what was fetched. CPU-heavy: call it in a worker thread.
@@ -312,19 +324,6 @@ class ParquetFile:
             pa.OSFile(name, mode="r", memory_pool=lasting_pool()) as file,  # type: ignore[arg-type]  # bytes do as well
         ):
             yield file
-
-    async def read_row_group(
-        self, row_group: int, columns: Sequence[ColumnName] | None = None
-    ) -> pa.Table:
-        """The rows of one row group; see `read`.
-
-        Raises:
-            InvalidTableError: the object is damaged.
-            SchemaMismatchError: the file has no such column.
-            InvalidUseError: the file has no such row group.
-            ObjectNotFoundError: the object is no longer there.
-        """
-        return await self.read(columns, row_groups=(row_group,))
 
     def has_column(self, column: ColumnName) -> bool:
         """Whether the file has the column."""

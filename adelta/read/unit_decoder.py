@@ -14,7 +14,7 @@ from adelta.read.unit_decoding import SliceDecoding, UnitDecoding
 if TYPE_CHECKING:
     from adelta.kernel.scan_plan import ScanPlan
     from adelta.parquet.reader import FetchedColumns
-    from adelta.read.unit_decoding import Unit
+    from adelta.read.unit_decoding import Piece, Unit
 
 __all__ = ["UNITS_AHEAD", "UnitDecoder", "UnitRows"]
 
@@ -39,18 +39,21 @@ class UnitDecoder:
         self._threads = asyncio.Semaphore(CPU_THREADS)  # for shares of large units
         self._begun: set[UnitRows] = set()
 
-    async def begin(self, fetched: tuple[Unit, FetchedColumns]) -> UnitRows:
+    async def begin(self, fetched: tuple[Unit, FetchedColumns]) -> UnitRows | DecodedRows:
         """The rows of the unit, once there are threads for all of its shares."""
+        if fetched[0].table is not None:
+            return DecodedRows(fetched[0].opened.piece, fetched[0].table)
         rows = UnitRows(self._plan, *fetched, self._root, self._threads)
         self._begun.add(rows)
         async with self._entry:  # one after the other, in order
             await rows.begin()
         return rows
 
-    async def end(self, rows: UnitRows) -> None:
+    async def end(self, rows: UnitRows | DecodedRows) -> None:
         """All slices of a unit have been taken."""
-        self._begun.discard(rows)
-        await rows.aclose()
+        if isinstance(rows, UnitRows):
+            self._begun.discard(rows)
+            await rows.aclose()
 
     async def aclose(self) -> None:
         """End every unit that was begun."""
@@ -122,6 +125,20 @@ class UnitRows(AsyncIterator[pa.Table]):
         await self._ahead.aclose()
         self._leave(self._held)
         self._decoding.close()
+
+
+class DecodedRows(AsyncIterator[pa.Table]):
+    """The rows of a unit of `piece` that was decoded where its file was opened."""
+
+    def __init__(self, piece: Piece, table: pa.Table) -> None:
+        self.piece = piece
+        self._tables = [table]
+
+    async def __anext__(self) -> pa.Table:
+        """The rows, once."""
+        if not self._tables:
+            raise StopAsyncIteration
+        return self._tables.pop()
 
 
 def _rows_a_slice(unit: Unit) -> int | None:

@@ -61,6 +61,8 @@ class Unit:
     rows: int
     bytes: int
     decoded_bytes: int
+    table: pa.Table | None = None
+    """The rows, where they were decoded already."""
 
 
 class UnitDecoding:

@@ -12,7 +12,7 @@ import adelta
 from adelta import snapshot as snapshot_module
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.dnf import is_long
-from adelta.read.data_files import RowGroupSkipping
+from adelta.read.row_groups import RowGroupSkipping
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -136,7 +136,7 @@ async def test_row_groups_come_in_the_order_asked_for():
     file = await ParquetFile.open(await stored(TABLE, row_group_size=500), "f.parquet")
     table = await file.read(["id"], row_groups=[2, 0])
     assert table.column("id").to_pylist() == [*range(1000, 1500), *range(500)]
-    assert (await file.read_row_group(3, ["id"])).column("id")[0].as_py() == 1500
+    assert (await file.read(["id"], row_groups=[3])).column("id")[0].as_py() == 1500
 
 
 async def test_what_is_not_in_the_file_is_an_error_that_says_what_is():
@@ -246,7 +246,7 @@ async def test_an_object_that_was_replaced_by_a_shorter_one_is_a_table_error():
 
 async def test_one_file_is_read_by_many_at_once():
     file = await ParquetFile.open(await stored(TABLE, row_group_size=100), "f.parquet", tail=64)
-    tables = await map_concurrent(file.read_row_group, range(20), limit=8)
+    tables = await map_concurrent(lambda n: file.read(row_groups=[n]), range(20), limit=8)
     assert pa.concat_tables(tables).equals(TABLE)
 
 

@@ -1,0 +1,198 @@
+"""Data files, opened for a plan: what of them is to be read, and the first rows of those nearby."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from adelta._concurrency import map_concurrent
+from adelta.errors import AdeltaError, MissingDataFileError, ObjectNotFoundError
+from adelta.kernel.actions.file_actions import AddFile, decode_path
+from adelta.kernel.deletion_vector.mask import check_bounds
+from adelta.kernel.scan_plan import ScanPlan, file_column_indices, row_id_columns
+from adelta.kernel.schema.calendar import legacy_calendar
+from adelta.log.deletion_vector_reader import read_deletion_vector
+from adelta.parquet.reader import ParquetFile, SelectedColumns
+from adelta.read.index_skipping import IndexSkipping
+from adelta.read.row_groups import RowGroupSkipping
+from adelta.read.unit_decoding import Opened, Piece, SliceDecoding, Unit, UnitDecoding
+from adelta.storage.object_store import LocalFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pyroaring import BitMap64
+
+    from adelta.storage.roots import StoreRoots
+
+__all__ = ["Opener", "open_data_file"]
+
+_SMALL = 16 * 1024 * 1024  # adjacent row groups are read at once up to this size, decoded
+_DECODED_AT_ONCE = 32 * 1024 * 1024  # bytes of the units that are decoded where they are opened
+
+_Chosen: TypeAlias = tuple[SelectedColumns, SelectedColumns | None, dict[int, tuple[int, int]]]
+"""The columns to read, those that decide, and row groups with their bytes, stored and decoded."""
+
+
+async def open_data_file(
+    roots: StoreRoots,
+    file: AddFile,
+    then: Callable[[ParquetFile], None] | None = None,
+    *,
+    then_decodes: bool = False,
+) -> ParquetFile:
+    """The opened Parquet object of a data file; `then` looks at it in the thread that opens it.
+
+    With `then_decodes` that is one of the threads for CPU-heavy work.
+
+    Raises:
+        MissingDataFileError: it is not there.
+        InvalidTableError: it is damaged.
+    """
+    store, path = roots.locate(file.path, decode_path(file.path))
+    try:
+        return await ParquetFile.open(
+            store, path, size=file.size or None, then=then, then_decodes=then_decodes
+        )
+    except ObjectNotFoundError as error:
+        raise MissingDataFileError(
+            f"{store.uri}/{path} is named by the log and not there; if it was vacuumed, read a "
+            "later version, else restore the file or remove it from the log (fsck)"
+        ) from error
+
+
+class Opener:
+    """Opens pieces: footer and deletion vector at once, then which row groups are worth reading.
+
+    Small row groups of a file of this machine are decoded by the thread that opens the file, where
+    nothing is to be left out of them: another thread would have to be told, and to wait its turn.
+    """
+
+    def __init__(self, roots: StoreRoots, plan: ScanPlan) -> None:
+        self._roots = roots
+        self._plan = plan
+        self._skipping = RowGroupSkipping(plan)
+        self._indexes = IndexSkipping(plan, self._skipping)
+        self._decodes = plan.where is None and isinstance(roots.store, LocalFiles)
+
+    async def open(self, piece: Piece) -> list[Unit]:
+        """The row groups to read of the piece, in units, once it is open."""
+        parquet: ParquetFile | None = None
+        deleted: BitMap64 | None = None
+        vector = piece.file.deletion_vector
+        decodes = self._decodes and vector is None and piece.only is None
+        chosen: list[_Chosen] = []
+        units: list[Unit] = []
+
+        def choose(file: ParquetFile) -> None:
+            chosen.append(self._choose(piece, file))
+            if decodes:
+                columns, deciding, groups = chosen[0]
+                legacy = legacy_calendar(file.metadata.metadata)
+                opened = Opened(piece, file, columns, deciding, None, legacy, groups)
+                units.extend(self._first_decoded(list(_units(opened))))
+
+        async def open_file() -> None:
+            nonlocal parquet
+            parquet = await open_data_file(self._roots, piece.file, choose, then_decodes=decodes)
+
+        async def open_vector() -> None:
+            nonlocal deleted
+            deleted = await self._deleted(piece)
+
+        if vector is None:
+            await open_file()
+        else:
+            await map_concurrent(lambda work: work(), (open_file, open_vector), limit=2)
+        assert parquet is not None
+        if decodes:
+            return units
+        if deleted is not None and vector is not None:
+            source = f"{self._roots.store.uri}: {piece.file.path}"
+            check_bounds(deleted, parquet.num_rows, vector.cardinality, source)
+        columns, deciding, groups = chosen[0]
+        sizes = {group: size for group, (size, _) in groups.items()}
+        kept = await self._indexes.kept(piece.file, parquet, sizes)
+        groups = {group: groups[group] for group in kept}
+        legacy = legacy_calendar(parquet.metadata.metadata)
+        return list(_units(Opened(piece, parquet, columns, deciding, deleted, legacy, groups)))
+
+    def _first_decoded(self, units: list[Unit]) -> list[Unit]:
+        """The units, the first one with its rows, if it is small and its bytes are at hand."""
+        if not units or units[0].decoded_bytes > _DECODED_AT_ONCE:
+            return units
+        first, opened = units[0], units[0].opened
+        columns, missing = opened.parquet.at_hand(opened.columns, first.row_groups)
+        if missing and not columns.in_file:
+            return units
+        decoding = UnitDecoding(self._plan, first, columns, self._roots.store.uri, None)
+        try:
+            table = SliceDecoding(decoding, 0, None).share(0)
+        except AdeltaError:
+            return units  # who comes to it says so, after the rows before it
+        finally:
+            decoding.close()
+        return [replace(first, table=table), *units[1:]]
+
+    def _choose(self, piece: Piece, parquet: ParquetFile) -> _Chosen:
+        """The columns to read, those that decide, and the row groups worth it with their bytes."""
+        columns, deciding = self._columns(self._plan, parquet), None
+        if self._plan.where is not None:
+            deciding = self._columns(self._plan.deciding, parquet)
+            if len(deciding.leaves) == len(columns.leaves):
+                deciding = None
+        kept = self._skipping.kept(piece.file, parquet)
+        parquet.places(columns.leaves, kept)
+        groups = {
+            group: (
+                parquet.column_bytes(columns, group),
+                parquet.uncompressed_bytes(columns, group),
+            )
+            for group in kept
+        }
+        return columns, deciding, groups
+
+    @staticmethod
+    def _columns(plan: ScanPlan, parquet: ParquetFile) -> SelectedColumns:
+        found = file_column_indices(plan, parquet.schema)
+        names = [parquet.schema.field(index).name for _, index in found if index is not None]
+        names += row_id_columns(plan, parquet.schema)
+        return parquet.select([(name,) for name in dict.fromkeys(names)])
+
+    async def _deleted(self, piece: Piece) -> BitMap64 | None:
+        vector = piece.file.deletion_vector
+        if vector is None or piece.only is not None:
+            return None
+        source = f"{self._roots.store.uri}: {piece.file.path}"
+        return await read_deletion_vector(self._roots, vector, source)
+
+
+def _units(opened: Opened) -> Iterator[Unit]:
+    """The row groups to read, small ones together."""
+    only, metadata = opened.piece.only, opened.parquet.metadata
+    waiting: Unit | None = None
+    first_row = 0
+    for group in range(opened.parquet.num_row_groups):
+        rows = metadata.row_group(group).num_rows
+        sizes = opened.row_groups.get(group)
+        if sizes is None or not (
+            only is None or only.range_cardinality(first_row, first_row + rows)
+        ):
+            unit = None
+        elif waiting is not None and waiting.decoded_bytes + sizes[1] <= _SMALL:
+            unit = replace(
+                waiting,
+                row_groups=(*waiting.row_groups, group),
+                rows=waiting.rows + rows,
+                bytes=waiting.bytes + sizes[0],
+                decoded_bytes=waiting.decoded_bytes + sizes[1],
+            )
+            waiting = None
+        else:
+            unit = Unit(opened, (group,), first_row, rows, *sizes)
+        if waiting is not None:
+            yield waiting
+        waiting = unit
+        first_row += rows
+    if waiting is not None:
+        yield waiting
