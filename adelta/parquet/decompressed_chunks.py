@@ -39,9 +39,7 @@ __all__ = ["ReadableChunks", "decode_chunks"]
 _FEWEST_BYTES: Final = 128 * 1024  # compressed ones that are worth the work
 _LEAST_UNFOLDED: Final = 1.05  # bytes that Snappy makes of one, where that is work to speak of
 _MOST_UNFOLDED: Final = 32  # bytes that Snappy makes of one, and more
-_MOST_BYTES: Final = (
-    32 * 1024 * 1024
-)  # decompressed ones of a chunk: Arrow needs one page at a time
+_MOST_BYTES: Final = 32 * 1024 * 1024  # decompressed ones of a chunk: Arrow needs but a page's
 _START: Final = 4  # of the first chunk: Arrow takes 0 for none
 
 
@@ -151,7 +149,9 @@ def _snappy_pages(source: pa.NativeFile, place: ByteRange) -> list[Page] | None:
         if dictionary and (index or len(found) == 1):
             return None
         same = page.unfolded == end - start
-        if page.unfolded > (end - start) * _MOST_UNFOLDED or not (page.compressed or same):
+        if not page.levels <= page.unfolded <= (end - start) * _MOST_UNFOLDED:
+            return None
+        if not (page.compressed or same):
             return None
         alike = alike and same
     return None if alike else found  # alike they are where nothing is compressed, too
@@ -240,6 +240,8 @@ class _PlainFile(SeekableFile):
         self._starts = [chunk.start for chunk in chunks]
 
     def _bytes(self, start: int, end: int) -> memoryview:
+        if start == end:
+            return memoryview(b"")
         first = max(0, bisect_right(self._starts, start) - 1)
         wanted = [chunk for chunk in self._chunks[first:] if chunk.start < end]
         parts = [chunk.bytes_of(self._source) for chunk in wanted]
