@@ -10,10 +10,10 @@ the rest of the footer in a second request. Guarantees:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import in_thread
+from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import InvalidTableError
 from adelta.parquet.arrow_reader import open_arrow_reader
 
@@ -44,7 +44,7 @@ class FetchedFooter:
     """The bytes of an object's footer, and what came along in front of them.
 
     `footer` is the thrift metadata with the eight bytes after it. `data` are the bytes of the
-    object from `data_start` up to the footer.
+    object from `data_start` up to the footer, `front` its first bytes, if they were asked for.
     """
 
     path: str
@@ -52,6 +52,7 @@ class FetchedFooter:
     footer: memoryview
     data_start: int
     data: memoryview
+    front: memoryview = field(default_factory=lambda: memoryview(b""))
 
     def parse(self) -> pq.FileMetaData:
         """The metadata. CPU-heavy for wide files: call it in a worker thread.
@@ -62,13 +63,37 @@ class FetchedFooter:
         return open_arrow_reader(self.path, self.footer).metadata
 
 
-async def fetch_footer(store: ObjectStore, path: str, *, tail: int = DEFAULT_TAIL) -> FetchedFooter:
+async def fetch_footer(
+    store: ObjectStore, path: str, *, tail: int = DEFAULT_TAIL, head: int = 0
+) -> FetchedFooter:
     """The footer of the object at `path`, guessed to lie within its last `tail` bytes.
+
+    The first `head` bytes of the object are asked for at the same time.
 
     Raises:
         InvalidTableError: the object is no Parquet, is cut short, or is encrypted.
         ObjectNotFoundError: there is no such object.
     """
+    if not head:
+        return await _footer(store, path, tail)
+    footer: FetchedFooter | None = None
+    front = memoryview(b"")
+
+    async def fetch_end() -> None:
+        nonlocal footer
+        footer = await _footer(store, path, tail)
+
+    async def fetch_front() -> None:
+        nonlocal front
+        (found,) = await store.get_ranges(path, [(0, head)])
+        front = memoryview(found)
+
+    await map_concurrent(lambda work: work(), (fetch_end, fetch_front), limit=2)
+    assert footer is not None
+    return replace(footer, front=front[: footer.data_start])
+
+
+async def _footer(store: ObjectStore, path: str, tail: int) -> FetchedFooter:
     suffix = await store.get_suffix(path, max(tail, TRAILER))
     found = footer_within(path, suffix)
     if found is not None:

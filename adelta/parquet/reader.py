@@ -17,7 +17,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -50,6 +50,10 @@ _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "INT96
 _ROW_GROUPS_DECODED = 4  # at once, in one read; the worker threads bound it further
 
 
+Pieces: TypeAlias = tuple[tuple[int, memoryview], ...]
+"""Bytes of an object, with where they start in it."""
+
+
 @dataclass(frozen=True, slots=True)
 class ChunkStatistics:
     """What the footer says of one leaf in one row group; None where it says nothing.
@@ -77,7 +81,7 @@ class FetchedColumns:
 
     row_groups: tuple[int, ...]
     columns: SelectedColumns
-    pieces: tuple[tuple[int, memoryview], ...] = field(repr=False)
+    pieces: Pieces = field(repr=False)
     in_file: bool = False
     """Whether `decode` reads the bytes by itself, of a file of this machine."""
 
@@ -113,7 +117,7 @@ class ParquetFile:
         size: int,
         metadata: pq.FileMetaData,
         schema: pa.Schema,
-        held: tuple[int, memoryview],
+        held: Pieces,
         footer: memoryview | None = None,
     ) -> None:
         self._store = store
@@ -160,6 +164,7 @@ class ParquetFile:
         size: int | None = None,
         metadata: pq.FileMetaData | None = None,
         tail: int = DEFAULT_TAIL,
+        head: int = 0,
         then: Callable[[ParquetFile], None] | None = None,
         then_decodes: bool = False,
     ) -> ParquetFile:
@@ -167,7 +172,8 @@ class ParquetFile:
 
         With `metadata` from an earlier open there is no request, or one for the size where `size`
         is not given. Without it `size` only keeps the first request from asking for more than
-        there is; the store's own word on the size counts. `then` is called with the file in the
+        there is; the store's own word on the size counts. So many bytes of its `head` are asked for
+        at the same time, for later reads. `then` is called with the file in the
         worker thread that describes it, which spares the way to another one; with `then_decodes`
         that is one of those for CPU-heavy work.
 
@@ -180,14 +186,14 @@ class ParquetFile:
             if size is None:
                 size = (await store.head(path)).size
             nothing = pa.BufferReader(b"")
-            held = (size, memoryview(b""))
-            return await in_thread(_describe, store, path, size, nothing, metadata, held, then)
+            return await in_thread(_describe, store, path, size, nothing, metadata, (), then)
         tail = tail if size is None else min(tail, size)
         thread = in_thread if then_decodes else in_io_thread
         here = isinstance(store, LocalFiles)
         if here and (found := await thread(_open_here, store, path, tail, then)):
             return found
-        fetched = await fetch_footer(store, path, tail=tail)
+        head = 0 if size is None else max(0, min(head, size - tail))
+        fetched = await fetch_footer(store, path, tail=tail, head=head)
         return await in_thread(_describe_fetched, store, path, fetched, then)
 
     @property
@@ -288,9 +294,7 @@ class ParquetFile:
         """What `fetch` answers without a request, and what it then has to ask for."""
         if not columns.leaves or not row_groups:
             return FetchedColumns(row_groups, columns, ()), []
-        held = tuple([self._held] if len(self._held[1]) else [])
-        if having is not None and having.pieces:
-            held = having.pieces
+        held = having.pieces if having is not None and having.pieces else self._held
         wanted = join_adjacent(self.places(columns.leaves, row_groups), limit=_JOINED)
         missing = subtract(wanted, extents(held))
         in_file = bool(missing) and isinstance(self._store, LocalFiles)
@@ -526,8 +530,10 @@ class ParquetFile:
 
     def held_bytes(self, start: int, end: int) -> memoryview | None:
         """The bytes ``[start, end)`` where they came along with the footer; None where not."""
-        at, data = self._held
-        return data[start - at : end - at] if at <= start and end <= at + len(data) else None
+        for at, data in self._held:
+            if at <= start and end <= at + len(data):
+                return data[start - at : end - at]
+        return None
 
     async def fetch_bytes(self, ranges: Sequence[ByteRange]) -> list[tuple[int, memoryview]]:
         """The bytes of each of the ranges ``[start, end)``, with their start.
@@ -566,7 +572,8 @@ def _describe_fetched(
     fetched: FetchedFooter,
     then: Callable[[ParquetFile], None] | None,
 ) -> ParquetFile:
-    held = (fetched.data_start, fetched.data)
+    pieces = ((0, fetched.front), (fetched.data_start, fetched.data))
+    held = tuple((start, data) for start, data in pieces if len(data))
     return _describe(store, path, fetched.object_size, fetched.footer, None, held, then)
 
 
@@ -576,7 +583,7 @@ def _describe(
     size: int,
     source: memoryview | pa.NativeFile,
     metadata: pq.FileMetaData | None,
-    held: tuple[int, memoryview],
+    held: Pieces,
     then: Callable[[ParquetFile], None] | None,
 ) -> ParquetFile:
     reader = open_arrow_reader(path, source, metadata)

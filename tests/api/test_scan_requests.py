@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from adelta.storage.object_store import ObjectStore
+    from adelta.storage.object_store import ObjectStore, SuffixRead
 
 FILES, ROWS = 5, 20_000
 TWO = ["c2", "c11"]
@@ -54,6 +55,39 @@ async def test_two_of_sixteen_columns_cost_two_requests_a_file_and_their_own_byt
     spans = [span for kind, what in asked if kind == "ranges" for span in what]
     assert len(spans) == FILES * 4  # two columns of two row groups, together in one request
     assert 2 * column <= sum(end - start for start, end in spans) < 2.02 * column
+
+
+class WaitingStore(RecordingStore):
+    """A store whose answers to requests for the end of an object wait for one for its start."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.start_asked_for = asyncio.Event()
+
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+        await asyncio.wait_for(self.start_asked_for.wait(), 10)
+        return await super().get_suffix(path, length)
+
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        if ranges[0][0] == 0:
+            self.start_asked_for.set()
+        return await super().get_ranges(path, ranges)
+
+
+async def test_a_scan_of_all_columns_asks_for_the_first_rows_with_the_first_footer():
+    store = WaitingStore()
+    commit, _ = await written(store)
+    async with await opened(store, commit) as table:
+        snapshot = await table.snapshot()
+        store.asked()
+        found = await snapshot.scan().to_arrow()
+        asked = store.asked()
+    assert found.equals(pa.concat_tables([rows(n * ROWS) for n in range(FILES)]))
+    assert len(asked) == 2 * FILES
+    sizes = (await snapshot.files()).column("size").to_pylist()
+    spans = [span for kind, what in asked if kind == "ranges" for span in what]
+    assert [span for span in spans if span[0] == 0] == [(0, sizes[0] - 64 * 1024)]
+    assert sum(end - start for start, end in spans) < sum(sizes)
 
 
 class WatchedStore(LocalStore):

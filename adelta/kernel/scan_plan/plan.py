@@ -69,6 +69,13 @@ class ScanPlan:
         return to_arrow_schema(StructType((*output.fields, *extra)))
 
     @property
+    def reads_all_columns(self) -> bool:
+        """Whether a file must give all of the table's columns that files hold."""
+        read = {field.name for field in self.read.fields}
+        stored = (f.name for f in self.schema.fields if f.name not in self.partition_columns)
+        return read.issuperset(stored)
+
+    @property
     def deciding(self) -> ScanPlan:
         """The plan of nothing but which rows `where` keeps."""
         needed = {path[0] for path in columns_of(self.where)} if self.where is not None else set()
