@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from adelta.errors import ChecksumMismatchError
 from adelta.operations import create_table
 from adelta.table import open_table
 from tests.stateful.test_linearizability import check, run
@@ -62,6 +63,9 @@ async def test_without_coordination_they_are_not(s3_location: S3Location) -> Non
     options = {**s3_location.storage_options, **WITHOUT_PUT, "unsafe_single_writer": "true"}
     await (await create_table(uri, SCHEMA, partition_by=["p"], storage_options=options)).aclose()
     history = await run(uri, 40, options)
-    async with open_table(uri, options) as table:
-        found = await violations(table, history)
+    try:
+        async with open_table(uri, options) as table:
+            found = await violations(table, history)
+    except ChecksumMismatchError:  # overwritten commits may also disagree with their checksums
+        return
     assert any("is not in the log at its version" in each for each in found)
