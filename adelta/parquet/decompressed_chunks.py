@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadableChunks", "decode_chunks"]
 
-_FEWEST_BYTES: Final = 128 * 1024  # compressed ones that are worth the work
+_FEWEST_BYTES: Final = 512 * 1024  # of chunks, on average, that are worth the work
 _LEAST_UNFOLDED: Final = 1.05  # bytes that Snappy makes of one, where that is work to speak of
 _MOST_UNFOLDED: Final = 32  # bytes that Snappy makes of one, and more
 _MOST_BYTES: Final = 32 * 1024 * 1024  # decompressed ones of a chunk: Arrow needs but a page's
@@ -99,7 +99,8 @@ def _readable(
 ) -> ReadableChunks:
     as_they_are = ReadableChunks(source, file.metadata, list(groups))
     places = file.places(leaves, groups)
-    if file.footer is None or sum(end - start for start, end in places) < _FEWEST_BYTES:
+    size = sum(end - start for start, end in places)
+    if file.footer is None or size < _FEWEST_BYTES * len(places):
         return as_they_are
     chunks: dict[tuple[int, int], _Chunk | _PlainChunk] = {}
     at = _START
