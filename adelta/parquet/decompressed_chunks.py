@@ -60,7 +60,7 @@ class ReadableChunks:
     decompressed: bool = False
 
 
-class _UnsnappedError(Exception):
+class _UnsnappedError(ValueError):
     """A page is not what Snappy makes of anything."""
 
 
@@ -76,7 +76,9 @@ def decode_chunks(
     `source` has the bytes of the file; `decode` is to take chunks as a whole.
 
     Raises:
-        InvalidTableError: the file is damaged.
+        ArrowException: the file is damaged; likewise the following.
+        OSError: it is damaged.
+        ValueError: a page of it cannot be decompressed.
     """
     began = False
     try:
@@ -85,12 +87,9 @@ def decode_chunks(
             yield found
             del found  # so that the next one may have its memory
         return
-    except (_UnsnappedError, pa.ArrowException, OSError) as error:
+    except (_UnsnappedError, pa.ArrowException, OSError):
         if began:
-            raise InvalidTableError(
-                f"{file.path}: cannot be read as Parquet: {error}. The object is damaged: restore "
-                "it, or remove it from the table."
-            ) from error
+            raise
     yield from decode(ReadableChunks(source, file.metadata, list(groups)))
 
 
@@ -162,9 +161,7 @@ def _is_snappy(source: pa.NativeFile, pages: list[Page]) -> bool:
     compressed = next((page for page in pages if page.compressed), None)
     if compressed is None:
         return False
-    start, end = compressed.payload[0] + compressed.levels, compressed.payload[1]
-    source.seek(start)
-    return compressed.may_be_snappy(source.read(min(end - start, 8)))
+    return compressed.may_be_snappy(compressed.starts_with(source))
 
 
 class _Chunk:

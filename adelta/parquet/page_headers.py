@@ -58,6 +58,12 @@ class Page(NamedTuple):
     length: tuple[int, int]
     payload: ByteRange
 
+    def starts_with(self, source: pa.NativeFile) -> bytes:
+        """The first bytes, up to eight, of what may be compressed of the payload."""
+        start, end = self.payload[0] + self.levels, self.payload[1]
+        source.seek(start)
+        return bytes(source.read(min(8, end - start)))
+
     def may_be_snappy(self, start: bytes) -> bool:
         """Whether a payload whose compressed bytes start so may be Snappy's."""
         length = self.unfolded - self.levels

@@ -123,9 +123,7 @@ def _codec(source: pa.NativeFile, page: Page) -> Any:
 
     The footer's word for it is not asked for: Arrow ends the process where it does not know it.
     """
-    start, end = page.payload
-    source.seek(start + page.levels)
-    head = bytes(source.read(min(8, end - start)))
+    head = page.starts_with(source)
     for magic, codec in _MAGIC:
         if head.startswith(magic):
             return codec
