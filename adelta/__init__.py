@@ -3,7 +3,7 @@
 The blocking face, `adelta.sync`, has the same names. Spark's is `adelta.spark`.
 """
 
-from adelta.changes import Commit, Position, changes, tail
+from adelta.changes import changes, tail
 from adelta.commit.catalog import (
     CatalogClient,
     CommitResponse,
@@ -12,6 +12,12 @@ from adelta.commit.catalog import (
     RatifiedCommits,
 )
 from adelta.commit.unity_catalog import UnityCatalogClient
+from adelta.kernel.actions.commit_info import CommitInfo
+from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor
+from adelta.kernel.actions.metadata import Metadata
+from adelta.kernel.actions.protocol import Protocol
+from adelta.kernel.commit import Commit
+from adelta.kernel.position import Position
 from adelta.operations import (
     add_columns,
     add_constraint,
@@ -37,6 +43,7 @@ from adelta.operations import (
     write_table,
 )
 from adelta.parquet.options import BloomFilter, ColumnOptions, WriterOptions
+from adelta.retry import retry
 from adelta.scan import Scan
 from adelta.snapshot import Snapshot
 from adelta.table import Table, open_table
@@ -44,14 +51,19 @@ from adelta.transaction import Transaction
 from adelta.write.spec import DataFileOptions
 
 __all__ = [
+    "AddFile",
     "BloomFilter",
     "CatalogClient",
     "ColumnOptions",
     "Commit",
+    "CommitInfo",
     "CommitResponse",
     "DataFileOptions",
+    "DeletionVectorDescriptor",
+    "Metadata",
     "Position",
     "ProposedCommit",
+    "Protocol",
     "RatifiedCommit",
     "RatifiedCommits",
     "Scan",
@@ -80,6 +92,7 @@ __all__ = [
     "identity_column",
     "open_table",
     "rename_column",
+    "retry",
     "set_properties",
     "tail",
     "unset_properties",

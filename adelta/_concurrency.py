@@ -5,6 +5,7 @@
 * `ReadAhead` yields results in order while the next ones are under way, under a bound of cost.
 * `in_thread` runs blocking or CPU-heavy work in a worker thread. Its limit is the process's cores:
   more threads of CPU work only fight for the interpreter lock.
+* `ItemsInThread` asks an iterator for each item in a worker thread, up to its end.
 * `in_io_thread` runs blocking file-system calls, which wait rather than compute.
 * `to_the_end` runs what must not be torn by a cancellation.
 * `arrow_ready` keeps Arrow's first import of pandas off the loop.
@@ -32,7 +33,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import Generic, ParamSpec, TypeAlias, TypeVar
+from typing import Generic, ParamSpec, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -42,6 +43,7 @@ from adelta._workers import Workers
 
 __all__ = [
     "CPU_THREADS",
+    "ItemsInThread",
     "ReadAhead",
     "arrow_is_ready",
     "arrow_ready",
@@ -60,6 +62,7 @@ CPU_THREADS = max(2, os.cpu_count() or 2)
 """Calls that `in_thread` runs at once."""
 
 _IO_THREADS = 16
+_END = object()  # of an iterator, which must not raise StopIteration in a thread
 _ByLoop: TypeAlias = "WeakKeyDictionary[asyncio.AbstractEventLoop, Workers]"
 _cpu_workers: _ByLoop = WeakKeyDictionary()
 _io_workers: _ByLoop = WeakKeyDictionary()
@@ -80,6 +83,25 @@ async def in_io_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) 
     Where the caller is cancelled, `func` is over, or never begins, when that is raised.
     """
     return await _Job(lambda: func(*args, **kwargs)).done(_io_workers, _IO_THREADS)
+
+
+class ItemsInThread(AsyncIterator[T]):
+    """The items of an iterator that takes long to make each: one is made in a worker thread.
+
+    It ends where the iterator ends. Every value is an item: None, nothing and zero too.
+    """
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items = iter(items)
+
+    async def __anext__(self) -> T:
+        """The next item; nothing else of the loop waits for it."""
+        item = await in_thread(next, self._items, _END)
+        if item is _END:
+            raise StopAsyncIteration
+        return cast("T", item)
 
 
 def arrow_is_ready() -> bool:

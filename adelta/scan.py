@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import InvalidTableError
-from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts
+from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts, skip_files
 from adelta.kernel.file_set import FileSet
+from adelta.kernel.partition import with_known_values
 from adelta.read.data_files import Piece, read_files, read_pieces
 from adelta.read.opener import open_data_file
 
@@ -23,10 +24,11 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.storage.roots import StoreRoots
 
-__all__ = ["Scan", "prune", "prune_batches", "read_files"]
+__all__ = ["Scan", "prune", "prune_batches", "read_files", "shown"]
 
 _BATCH_ROWS = 64 * 1024
 _FILES = 1_000
+_MANY_FILES = 100_000
 
 
 class Scan:
@@ -40,13 +42,18 @@ class Scan:
         *,
         limit: int | None = None,
         complete: Callable[[], ScanPlan] | None = None,
+        files: Sequence[AddFile] | None = None,
     ) -> None:
-        """With `complete`, `plan` has no predicate yet, and `complete` makes the plan that has."""
+        """With `complete`, `plan` has no predicate yet, and `complete` makes the plan that has.
+
+        With `files` only these are looked at.
+        """
         self._state = state
         self._roots = roots
         self._plan = plan
         self._limit = limit
         self._complete = complete
+        self._given = files
 
     @property
     def plan(self) -> ScanPlan:
@@ -74,11 +81,17 @@ class Scan:
         Raises:
             InvalidTableError: a checkpoint is damaged.
         """
-        return (await self._files()).table
+        return await shown((await self._files()).table)
 
     async def _files(self) -> FileSet:
         plan = await self._planned()
-        return await prune(self._state, plan.where, plan)
+        if self._given is None:
+            return await prune(self._state, plan.where, plan)
+        given = await in_thread(FileSet.of, self._given)
+        if plan.where is None:
+            return given
+        skipping = await in_thread(Skipping.for_plan, plan.where, plan)
+        return FileSet(await in_thread(skip_files, given.table, skipping))
 
     async def to_arrow(self) -> pa.Table:
         """All rows as one table.
@@ -172,6 +185,13 @@ async def prune(
     """
     skipping = None if where is None else await in_thread(Skipping.for_plan, where, plan)
     return await state.files_matching(skipping, columns)
+
+
+async def shown(files: pa.Table) -> pa.Table:
+    """Files as their list is given out."""
+    if files.num_rows < _MANY_FILES:
+        return with_known_values(files)
+    return await in_thread(with_known_values, files)
 
 
 async def prune_batches(

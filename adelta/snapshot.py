@@ -6,23 +6,26 @@ from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+from adelta._arguments import check_choice, check_count, check_flag, check_names
 from adelta._concurrency import arrow_is_ready, in_thread
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.expressions.dnf import Where, is_long, to_predicate
 from adelta.kernel.expressions.resolve import check_predicate
-from adelta.kernel.history import from_ms
 from adelta.kernel.scan_plan import plan_columns
 from adelta.kernel.schema.arrow import to_arrow_schema
+from adelta.kernel.timestamps import from_ms
+from adelta.kernel.transaction.precommit import check_files
 from adelta.log.checksum_io import verify_checksum
-from adelta.scan import Scan, prune, prune_batches
+from adelta.scan import Scan, prune, prune_batches, shown
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
     from datetime import datetime
 
     import pyarrow as pa
 
+    from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.scan_plan import ScanPlan
@@ -93,10 +96,10 @@ class Snapshot:
         """The live files that may hold rows for which `where` is true, a row a file.
 
         Columns, of which `columns` names those that are wanted: ``path`` (percent-encoded, as the
-        log has it), ``partition_values`` (texts by physical name), ``size`` (bytes),
-        ``modification_time`` (ms since the epoch), ``data_change``, ``stats`` (JSON text),
-        ``tags``, ``deletion_vector``, ``base_row_id``, ``default_row_commit_version``,
-        ``clustering_provider``.
+        log has it), ``partition_values`` (texts by physical name, null where they are empty),
+        ``size`` (bytes), ``modification_time`` (ms since the epoch), ``data_change``, ``stats``
+        (JSON text), ``tags``, ``deletion_vector``, ``base_row_id``, ``clustering_provider`` and
+        ``default_row_commit_version``.
 
         Raises:
             SchemaMismatchError: there is no such column.
@@ -104,7 +107,21 @@ class Snapshot:
             InvalidTableError: a checkpoint is damaged.
         """
         plan = await in_thread(lambda: self.scan(where=where).plan)
-        return (await prune(self._state, plan.where, plan, _file_columns(columns))).table
+        files = await prune(self._state, plan.where, plan, _file_columns(columns))
+        return await shown(files.table)
+
+    async def add_files(self, where: Where | None = None) -> list[AddFile]:
+        """The live files that may hold rows for which `where` is true, as transactions take them.
+
+        One value a file: for small numbers of them. `files` gives any number as columns.
+
+        Raises:
+            InvalidExpressionError: the predicate does not fit the schema.
+            InvalidTableError: a checkpoint is damaged.
+        """
+        plan = await in_thread(lambda: self.scan(where=where).plan)
+        files = await prune(self._state, plan.where, plan)
+        return await in_thread(lambda: list(files.rows()))
 
     async def files_batches(
         self, where: Where | None = None, *, columns: Sequence[str] | None = None
@@ -120,7 +137,7 @@ class Snapshot:
         tables = prune_batches(self._state, plan.where, plan, _file_columns(columns))
         async with aclosing(tables):
             async for table in tables:
-                for batch in table.to_batches():
+                for batch in (await shown(table)).to_batches():
                     yield batch
 
     async def domain_metadata(self) -> Mapping[str, str]:
@@ -150,6 +167,7 @@ class Snapshot:
         limit: int | None = None,
         with_row_ids: bool = False,
         variant: Literal["binary", "json"] = "binary",
+        files: Iterable[AddFile] | None = None,
     ) -> Scan:
         """A scan of the rows for which `where` is true, with the named columns, at most `limit`.
 
@@ -161,15 +179,21 @@ class Snapshot:
         into when rows or files are first asked for, and its errors are raised then; the values of
         a process's first predicate are computed then, too.
 
+        With `files` only these are read, as `add_files` and `Transaction.read` give them; whether
+        they are live at this version is not asked.
+
         Raises:
             SchemaMismatchError: there is no such column.
             InvalidExpressionError: the predicate cannot be parsed, or does not fit the schema.
-            InvalidOptionError: row ids are asked for, and the table does not track rows, or
-                `variant` is another word.
+            InvalidOptionError: row ids are asked for, and the table does not track rows; or an
+                argument is not as it is said here.
             UnsupportedFeatureError: a column is of a type that adelta does not read.
         """
-        if variant not in ("binary", "json"):
-            raise InvalidOptionError(f"variant is 'binary' or 'json', not {variant!r}")
+        check_choice("variant", variant, ("binary", "json"))
+        check_count("limit", limit)
+        check_flag("with_row_ids", with_row_ids)
+        columns = None if columns is None else check_names("columns", columns)
+        chosen = None if files is None else check_files(files)
         row_ids = self._configuration.row_id_columns if with_row_ids else None
         if with_row_ids and row_ids is None:
             raise InvalidOptionError(
@@ -190,15 +214,24 @@ class Snapshot:
 
         if not is_long(where):
             if where is None or arrow_is_ready():
-                return Scan(self._state, self._roots, planned(where), limit=limit)
+                return Scan(self._state, self._roots, planned(where), limit=limit, files=chosen)
             predicate = to_predicate(where)
             if predicate is not None:
                 check_predicate(predicate, self.delta_schema)
         complete = partial(planned, where)
-        return Scan(self._state, self._roots, planned(None), limit=limit, complete=complete)
+        return Scan(
+            self._state,
+            self._roots,
+            planned(None),
+            limit=limit,
+            complete=complete,
+            files=chosen,
+        )
 
 
 def _file_columns(columns: Sequence[str] | None) -> Sequence[str] | None:
+    if columns is not None:
+        columns = check_names("columns", columns)
     for name in columns or ():
         if name not in ADD_SCHEMA.names:
             raise SchemaMismatchError(

@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import orjson
+
+from adelta._arguments import (
+    check_flag,
+    check_long,
+    check_optional_text,
+    check_seconds,
+    check_text,
+    checked,
+)
 from adelta._clock import SYSTEM_CLOCK, Clock
 from adelta.commit.catalog_store import catalog_store
-from adelta.commit.choose import UNSAFE_SINGLE_WRITER, check_catalog_needed, open_log_store
+from adelta.commit.choose import (
+    UNSAFE_SINGLE_WRITER,
+    check_catalog_needed,
+    check_client,
+    open_log_store,
+)
 from adelta.errors import InvalidOptionError, InvalidUseError, VersionNotFoundError
 from adelta.kernel.history import parse_timestamp
 from adelta.kernel.table_configuration import TableConfiguration
@@ -16,23 +33,28 @@ from adelta.log.latest import LatestState
 from adelta.log.time_travel import version_at_timestamp
 from adelta.snapshot import Snapshot
 from adelta.storage.roots import StoreRoots
-from adelta.transaction import COMMIT_TIMEOUT, Transaction
+from adelta.transaction import Transaction
 from adelta.write.commit_queue import QueueOfTable
+from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
+from adelta.write.transaction_core import TransactionCore
+from adelta.write.transaction_request import COMMIT_TIMEOUT, TransactionRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import os
+    from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
     from adelta.commit.catalog import CatalogClient
+    from adelta.kernel.transaction.creation import NewTable
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
-    from adelta.write.spec import DataFileOptions
 
 __all__ = ["Table", "open_table"]
 
 
+@checked
 def open_table(
-    uri: str,
+    uri: str | os.PathLike[str],
     storage_options: Mapping[str, str] | None = None,
     *,
     unsafe_single_writer: bool = False,
@@ -49,8 +71,9 @@ def open_table(
     Raises:
         InvalidOptionError: the scheme is unknown, or an option has a value that is not allowed.
     """
+    check_client(catalog)
     options = with_single_writer(storage_options, allowed=unsafe_single_writer)
-    return Table(uri, options, catalog=catalog)
+    return Table(str(uri), options, catalog=catalog)
 
 
 class Table:
@@ -130,7 +153,7 @@ class Table:
             version = await version_at_timestamp(await self._source.latest_state(), when_ms)
         if version is None:
             state = await self._source.latest_state()
-        elif version < 0:
+        elif check_long("version", version) < 0:
             raise VersionNotFoundError(f"{self.uri}: versions count from 0; {version} is none")
         else:
             state = await self._source.state_at(version)
@@ -146,38 +169,45 @@ class Table:
         *,
         parameters: Mapping[str, object] | None = None,
         user_metadata: str | None = None,
-        isolation: str = "Serializable",
+        isolation: str | None = None,
         timeout: float = COMMIT_TIMEOUT,
         data_files: DataFileOptions | None = None,
         group_commit: bool = False,
+        rebase: bool = True,
+        commit_empty: bool = False,
     ) -> Transaction:
         """Changes to be committed as one version: an asynchronous context manager.
 
         `operation` is what the table's history will call it, and `parameters` are what it will say
-        of how that was done. `isolation` is ``Serializable`` or ``WriteSerializable``. Lost races
+        of how that was done. `isolation` is ``Serializable`` or ``WriteSerializable``; None is what
+        the table's `delta.isolationLevel` says, and a weaker one than that is refused. Lost races
         are run again for `timeout` seconds. `data_files` says how the files of `append` and
         `overwrite` are to be; without it that follows the table's properties.
+
+        Without `rebase` any commit that comes first is a conflict, even a harmless one. With
+        `commit_empty` the transaction becomes a version even if it changes nothing: one entry of
+        the history.
 
         The transactions of one event loop on one table commit one after the other, without racing.
         With `group_commit` blind appends that wait for their turn together become one version: one
         entry of the log, whose provenance names them all.
 
         Raises:
-            InvalidOptionError: there is no such isolation level.
+            InvalidOptionError: there is no such isolation level, or an argument is of the wrong
+                type.
         """
-        self._check_open()
-        return Transaction(
-            self._source,
-            operation=operation,
-            parameters=parameters,
-            user_metadata=user_metadata,
-            isolation=isolation,
-            timeout=timeout,
-            data_files=data_files,
-            group_commit=group_commit,
-            queue=self._queue,
-            clock=self._clock,
+        request = TransactionRequest(
+            operation=check_text("operation", operation),
+            parameters=_json_object("parameters", parameters),
+            user_metadata=check_optional_text("user_metadata", user_metadata),
+            isolation=check_optional_text("isolation", isolation),
+            timeout=check_seconds("timeout", timeout),
+            data_files=_data_files(data_files),
+            group_commit=check_flag("group_commit", group_commit),
+            rebase=check_flag("rebase", rebase),
+            commits_empty=check_flag("commit_empty", commit_empty),
         )
+        return Transaction(begin(self, request))
 
     def _check_open(self) -> None:
         if self._closed:
@@ -217,6 +247,37 @@ def with_single_writer(
     return {**(storage_options or {}), UNSAFE_SINGLE_WRITER: "true"} if allowed else storage_options
 
 
+def begin(
+    table: Table,
+    request: TransactionRequest,
+    *,
+    creates: NewTable | None = None,
+    joins: bool = False,
+) -> TransactionCore:
+    """A transaction of adelta's own on a table; with `creates`, on one that is to be made.
+
+    Raises:
+        InvalidUseError: the handle is closed.
+        InvalidOptionError: there is no such isolation level.
+    """
+    table._check_open()
+    return TransactionCore(
+        table._source,
+        request,
+        creates=creates,
+        joins=joins,
+        queue=table._queue,
+        clock=table._clock,
+    )
+
+
+def opened(
+    table: Table | str, storage_options: Mapping[str, str] | None = None
+) -> AbstractAsyncContextManager[Table]:
+    """A handle on the table, which is closed at the end of the block if it was opened here."""
+    return nullcontext(table) if isinstance(table, Table) else open_table(table, storage_options)
+
+
 async def known_state(table: Table) -> LogState:
     """A recent state of the table, without I/O where one is known.
 
@@ -245,6 +306,26 @@ async def give_back_connections(table: Table) -> None:
     await table._roots.aclose()
 
 
-def publish_state(table: Table, state: LogState) -> None:
-    """Let the handle know of a newer state."""
-    table._source.publish_state(state)
+def _data_files(options: object) -> DataFileOptions:
+    if options is not None and not isinstance(options, DataFileOptions):
+        raise InvalidOptionError(
+            f"data_files is {options!r:.100}; pass adelta.DataFileOptions(...)"
+        )
+    return options or AS_THE_TABLE_SAYS
+
+
+def _json_object(name: str, value: object) -> Mapping[str, object]:
+    """What an entry of the history can hold."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidOptionError(f"{name} is {value!r:.100}; pass a dict")
+    for key in value:
+        check_text(f"a key of {name}", key)
+    try:
+        orjson.dumps(dict(value))
+    except (TypeError, ValueError) as error:
+        raise InvalidOptionError(
+            f"{name} holds what JSON cannot ({error}); pass texts, numbers, lists and dicts"
+        ) from error
+    return value

@@ -162,7 +162,7 @@ def _open_far(engine: str, name: str, options: dict[str, str]) -> dict[str, floa
     import uvloop
 
     import adelta
-    from adelta.log.state import load_state
+    from adelta.log.load import load_state
 
     async def opened() -> float:
         async with adelta.open_table(f"s3://far/{name}", storage_options=options) as table:

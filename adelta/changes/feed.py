@@ -9,41 +9,47 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from pyroaring import BitMap64
 
+from adelta._arguments import checked
 from adelta._concurrency import ReadAhead, arrow_ready, in_thread
+from adelta.changes.missing import find_late_commit
 from adelta.errors import (
     ChangesNotAvailableError,
     InvalidOptionError,
     InvalidTableError,
-    MissingCommitError,
     ObjectNotFoundError,
     VersionNotFoundError,
 )
 from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, RemoveFile
-from adelta.kernel.file_set import FileSet, add_files, canonical_path, remove_files
+from adelta.kernel.commit import Commit, decode_commit
+from adelta.kernel.file_id import FileId, canonical_path
+from adelta.kernel.file_set import FileSet, add_files, remove_files
 from adelta.kernel.history import parse_timestamp
-from adelta.kernel.log_path import LogFileKind, LogPath
+from adelta.kernel.position import Position
 from adelta.kernel.scan_plan import ScanPlan, plan_columns
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.names import PHYSICAL_NAME_KEY
 from adelta.kernel.schema.types import STRING, StructField, StructType
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import CHANGE_TYPE
-from adelta.log.commit_reader import DecodedCommit, decode_commit
 from adelta.log.deletion_vector_reader import read_deletion_vector
-from adelta.log.listing import list_log
-from adelta.log.state import LogState, load_state
-from adelta.log.time_travel import first_version_after, version_at_timestamp
+from adelta.log.listing import find_commit, list_commits, list_log
+from adelta.log.load import load_state
+from adelta.log.time_travel import first_version_after, readable_commits, version_at_timestamp
 from adelta.read.data_files import Piece, read_pieces
+from adelta.table import opened
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-    from datetime import datetime
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 
+    from adelta.kernel.log_path import LogPath
+    from adelta.log.state import LogState
+    from adelta.storage.object_store import ObjectStore
     from adelta.storage.roots import StoreRoots
     from adelta.table import Table
 
@@ -51,6 +57,8 @@ __all__ = ["CHANGE_TYPE", "COMMIT_TIMESTAMP", "COMMIT_VERSION", "changes"]
 
 COMMIT_VERSION = "_commit_version"
 COMMIT_TIMESTAMP = "_commit_timestamp"
+
+_Bound: TypeAlias = int | datetime | str | Position
 
 _INSERT, _DELETE = "insert", "delete"
 _COMMITS_AHEAD = 16
@@ -71,77 +79,116 @@ class _Change:
     kind: str | None
 
 
+@checked
 async def changes(
-    table: Table,
-    since: int | datetime | str = 0,
-    until: int | datetime | str | None = None,
+    table: Table | str,
+    since: int | datetime | str | Position = 0,
+    until: int | datetime | str | Position | None = None,
     *,
     columns: Sequence[str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> AsyncIterator[pa.RecordBatch]:
     """The rows that the commits from `since` to `until`, both included, changed, in their order.
 
-    The bounds are versions or times (a datetime, or ISO 8601 text); `until` is the latest version
-    by default. To the columns of the last version, or those named, come ``_change_type``
-    (``insert``, ``update_preimage``, ``update_postimage`` or ``delete``), ``_commit_version`` and
-    ``_commit_timestamp``.
+    The bounds are versions, times (a datetime, or ISO 8601 text) or a `Position`: from its commit
+    on, or up to the one before. `until` is the latest version by default; from the version that
+    comes next there are no rows yet, which is no error. To the columns of the last version, or
+    those named, come ``_change_type`` (``insert``, ``update_preimage``, ``update_postimage`` or
+    ``delete``), ``_commit_version`` and ``_commit_timestamp``.
 
     Raises:
-        VersionNotFoundError: the range lies outside the table's history.
+        TableNotFoundError: there is no table.
+        VersionNotFoundError: the range goes beyond the table's history.
         ChangesNotAvailableError: the feed was not enabled for a version of the range, or a commit
-            has been cleaned up.
+            has been cleaned up; the message says which version can be started from.
+        MissingCommitError: a commit is not there, and commits before and after it are.
         MissingDataFileError: a file of the range has been vacuumed.
         SchemaMismatchError: a file does not fit the last version's schema.
+        InvalidOptionError: a bound is none, or `until` comes before `since`.
     """
-    feed = await _open_feed(table, since, until, columns)
-    async with aclosing(feed.batches()) as batches:
-        async for batch in batches:
-            yield batch
+    async with opened(table, storage_options) as handle:
+        feed = await _open_feed(handle, since, until, columns)
+        if feed is None:
+            return
+        async with aclosing(feed.batches()) as batches:
+            async for batch in batches:
+                yield batch
 
 
 async def _open_feed(
-    table: Table,
-    since: int | datetime | str,
-    until: int | datetime | str | None,
-    columns: Sequence[str] | None,
-) -> _Feed:
-    latest = (await table.snapshot()).version
-    first, last = await _bounds(table, since, until, latest)
-    start = await load_state(table.store, version=first)
-    end = await load_state(table.store, version=last)
+    table: Table, since: _Bound, until: _Bound | None, columns: Sequence[str] | None
+) -> _Feed | None:
+    """The feed of a range; None where nothing is in the range yet."""
+    store, latest = table.store, (await table.snapshot()).version
+    bounds = await _bounds(table, since, until, latest)
+    if bounds is None:
+        return None
+    first, last = bounds
+    start = await _first_state(store, first)
+    end = await load_state(store, version=last)
     configuration = TableConfiguration(end.protocol, end.metadata)
     configuration.check_readable(table.uri)
-    files = [f for f in await list_log(table.store, first, end=last) if _is_commit(f)]
-    have = {file.version for file in files}
-    missing = next((v for v in range(first, last + 1) if v not in have), None)
-    if missing is not None:
-        raise ChangesNotAvailableError(
-            f"{table.uri}: the commit of version {missing} has been cleaned up; start from a later "
-            "version"
-        )
+    listed = {file.version: file for file in await list_commits(store, first, last)}
+    files = [listed.get(v) or await find_late_commit(store, v) for v in range(first, last + 1)]
     return _Feed(table._roots, start, configuration, files, columns)
 
 
-def _is_commit(file: LogPath) -> bool:
-    return file.kind is LogFileKind.COMMIT
+async def _first_state(store: ObjectStore, version: int) -> LogState:
+    try:
+        return await load_state(store, version=version)
+    except VersionNotFoundError as error:
+        readable = readable_commits(await list_log(store))
+        if not readable or readable[0].version <= version:
+            raise
+        raise ChangesNotAvailableError(
+            f"{store.uri}: the changes of version {version} have been cleaned up; start again from "
+            f"version {readable[0].version}, or from a snapshot"
+        ) from error
 
 
 async def _bounds(
-    table: Table, since: int | datetime | str, until: int | datetime | str | None, latest: int
-) -> tuple[int, int]:
-    first, last = since, latest if until is None else until
-    if not isinstance(first, int):
-        first = await first_version_after(table.store, parse_timestamp(first))
-    if not isinstance(last, int):
-        state = await load_state(table.store)
-        last = await version_at_timestamp(state, parse_timestamp(last))
-    if first < 0 or last > latest or first > latest:
+    table: Table, since: _Bound, until: _Bound | None, latest: int
+) -> tuple[int, int] | None:
+    """The first and the last version of a range; None where it is empty and may be."""
+    _check_bound("since", since)
+    if until is not None:
+        _check_bound("until", until)
+    store = table.store
+    if isinstance(since, Position):
+        first = since.version
+    elif isinstance(since, int):
+        first = since
+    else:
+        first = await first_version_after(store, parse_timestamp(since))
+    if until is None:
+        last = latest
+    elif isinstance(until, Position):
+        last = until.version - 1
+    elif isinstance(until, int):
+        last = until
+    else:
+        last = await version_at_timestamp(await load_state(store), parse_timestamp(until))
+    known = max(first - 1, last)
+    if known > latest and await find_commit(store, known) is not None:
+        latest = known  # which the listing for the latest version left out
+    if first < 0 or max(first - 1, last) > latest:
+        to = "on" if until is None else f"to {last}"
         raise VersionNotFoundError(
-            f"{table.uri}: there are no changes from version {first} to {last}; the latest version "
-            f"is {latest}"
+            f"{table.uri}: there are no changes from version {first} {to}; the latest version is "
+            f"{latest}"
         )
-    if first > last:
-        raise InvalidOptionError(f"the changes since {since!r} until {until!r} are an empty range")
-    return first, last
+    if first <= last:
+        return first, last
+    if until is None or (first == last + 1 and (isinstance(until, Position) or first > latest)):
+        return None
+    raise InvalidOptionError(f"the changes since {since!r} until {until!r} are an empty range")
+
+
+def _check_bound(name: str, bound: object) -> None:
+    if isinstance(bound, bool) or not isinstance(bound, int | datetime | str | Position):
+        raise InvalidOptionError(
+            f"{name} is a version, a time or a Position; {bound!r} is none of these"
+        )
 
 
 class _Feed:
@@ -198,25 +245,19 @@ class _Feed:
                         f"{commit.version}; start from the version that set "
                         "delta.enableChangeDataFeed"
                     )
-                info = commit.commit_info
-                time_ms = commit.timestamp_ms or 0
-                if info is not None and info.in_commit_timestamp is not None:
-                    time_ms = info.in_commit_timestamp
-                earlier_ms = time_ms = max(time_ms, earlier_ms + 1)
+                earlier_ms = time_ms = max(commit.timestamp_ms or 0, earlier_ms + 1)
                 for piece in await self._of(commit, time_ms):
                     yield piece
 
-    async def _read(self, file: LogPath) -> DecodedCommit:
+    async def _read(self, file: LogPath) -> Commit:
+        store = self._roots.store
         try:
-            data = await self._roots.store.get(file.path)
-        except ObjectNotFoundError as error:
-            raise MissingCommitError(
-                f"{self._roots.store.uri}: the commit of version {file.version} was cleaned up "
-                "while its changes were being read; start from a later version"
-            ) from error
+            data = await store.get(file.path)
+        except ObjectNotFoundError:
+            data = await store.get((await find_late_commit(store, file.version)).path)
         return await in_thread(decode_commit, file.version, data, file.last_modified_ms)
 
-    async def _of(self, commit: DecodedCommit, time_ms: int) -> list[Piece]:
+    async def _of(self, commit: Commit, time_ms: int) -> list[Piece]:
         said = _Change(commit.version, time_ms, None)
         found = await in_thread(_found, commit, said, self._roots.store.uri)
         pieces = found.pieces
@@ -238,7 +279,7 @@ class _Feed:
             self._roots, descriptor, f"{self._roots.store.uri}: {path}"
         )
 
-    async def _gone(self, commit: DecodedCommit, removes: Sequence[RemoveFile]) -> list[AddFile]:
+    async def _gone(self, commit: Commit, removes: Sequence[RemoveFile]) -> list[AddFile]:
         """Removed files as they were, from the version before where removes say too little."""
         if not self._plan.partition_columns:
             return [_as_add(remove, {}) for remove in removes]
@@ -247,9 +288,10 @@ class _Feed:
         if not bare:
             return known
         before = await load_state(self._roots.store, version=commit.version - 1)
-        files = {file.key: file for file in FileSet((await before.files()).table).rows()}
+        root = self._roots.store.uri
+        files = {FileId.of(f, root): f for f in FileSet((await before.files()).table).rows()}
         for remove in bare:
-            found = files.get(remove.key)
+            found = files.get(FileId.of(remove, root))
             if found is None:
                 raise InvalidTableError(
                     f"{self._roots.store.uri}: version {commit.version} removes {remove.path}, "
@@ -283,7 +325,7 @@ class _Found:
     removed: Sequence[RemoveFile] = ()
 
 
-def _found(commit: DecodedCommit, said: _Change, root: str) -> _Found:
+def _found(commit: Commit, said: _Change, root: str) -> _Found:
     """The changes of a commit. CPU-heavy: there may be very many files."""
     if commit.cdc.num_rows:
         return _Found([Piece(file, tag=said) for file in _cdc_files(commit.cdc)])

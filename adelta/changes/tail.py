@@ -1,95 +1,67 @@
 """Tailing a table's log: every commit once, in order, and then those that are still to come.
 
 A poll is one listing from the next version on. Pauses double from a tenth of the longest pause up
-to it while nothing comes, and start again small when something does.
+to it while nothing comes, and start again small when something does. A commit that the listing
+leaves out, though there are later ones, is asked for by name.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Literal
 
 import anyio
 
+from adelta._arguments import checked
 from adelta._concurrency import in_thread
-from adelta.changes.position import Position
-from adelta.errors import (
-    ChangesNotAvailableError,
-    InvalidOptionError,
-    MissingCommitError,
-    ObjectNotFoundError,
-    VersionNotFoundError,
-)
-from adelta.kernel.actions.commit_info import CommitInfo
-from adelta.kernel.history import from_ms
+from adelta.changes.missing import find_late_commit
+from adelta.errors import InvalidOptionError, ObjectNotFoundError, VersionNotFoundError
+from adelta.kernel.commit import Commit, decode_commit
 from adelta.kernel.log_path import LogFileKind, LogPath
-from adelta.log.commit_reader import DecodedCommit, decode_commit
-from adelta.log.listing import list_log
+from adelta.kernel.position import Position
+from adelta.log.listing import find_commit, list_log
+from adelta.table import opened
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from datetime import datetime
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 
-    import pyarrow as pa
-
-    from adelta.kernel.actions.domain_metadata import DomainMetadata
-    from adelta.kernel.actions.metadata import Metadata
-    from adelta.kernel.actions.protocol import Protocol
-    from adelta.kernel.actions.set_transaction import SetTransaction
     from adelta.storage.object_store import ObjectStore
     from adelta.table import Table
 
-__all__ = ["Commit", "tail"]
+__all__ = ["tail"]
 
 _AT_ONCE = 64  # commits fetched together when far behind
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One commit of a table.
-
-    `timestamp` is its in-commit timestamp where it has one, else its file's modification time.
-    `adds`, `removes` and `cdc` are Arrow tables of its file actions; the column ``path`` is
-    percent-encoded, as the log has it.
-    """
-
-    version: int
-    timestamp: datetime
-    info: CommitInfo
-    adds: pa.Table = field(repr=False, compare=False)
-    removes: pa.Table = field(repr=False, compare=False)
-    cdc: pa.Table = field(repr=False, compare=False)
-    protocol: Protocol | None = None
-    metadata: Metadata | None = None
-    set_transactions: tuple[SetTransaction, ...] = ()
-    domain_metadata: tuple[DomainMetadata, ...] = ()
-
-    @property
-    def position(self) -> Position:
-        """Where to go on after this commit."""
-        return Position(self.version + 1)
-
-
+@checked
 async def tail(
-    table: Table, since: int | Position | Literal["latest"] = 0, *, poll: float = 1.0
+    table: Table | str,
+    since: int | Position | Literal["latest"] = 0,
+    *,
+    poll: float = 1.0,
+    storage_options: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Commit]:
     """Every commit from `since` on, once and in order; then the new ones as they come, for ever.
 
     `since` is the first version wanted, a `Position` kept from an earlier run, or ``"latest"`` for
     only what is committed from now on. `poll` is the longest pause between two looks, in seconds.
+    A commit that is there and that a listing leaves out is waited for.
 
     Raises:
         TableNotFoundError: there is no table.
         VersionNotFoundError: `since` lies beyond the next version.
         ChangesNotAvailableError: the next commit has been cleaned up; the message says which one
             can be started from.
-        InvalidTableError: a commit is damaged or missing.
+        MissingCommitError: the next commit is not there, and commits before and after it are.
+        InvalidTableError: a commit is damaged.
     """
     if poll <= 0:
         raise InvalidOptionError(f"poll is the longest pause in seconds; {poll} is none")
-    start = await _start(table, since)
-    async for commit in _follow(table, start, poll):
-        yield commit
+    async with opened(table, storage_options) as handle:
+        start = await _start(handle, since)
+        async with aclosing(_follow(handle, start, poll)) as commits:
+            async for commit in commits:
+                yield commit
 
 
 async def _start(table: Table, since: int | Position | str) -> int:
@@ -104,82 +76,80 @@ async def _start(table: Table, since: int | Position | str) -> int:
     return since
 
 
-async def _follow(table: Table, start: int, poll: float) -> AsyncIterator[Commit]:
+async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commit, None]:
     store, version, pause = table.store, start, poll / 10
-    looked = False
+    in_reach = late = False
     while True:
-        commits = [f for f in await list_log(store, version) if f.kind is LogFileKind.COMMIT]
+        files = () if late else await list_log(store, version)
+        commits = _unbroken(files, version)
+        if not commits:
+            late = late or _tell_of(files, version)
+            if late or (not in_reach and await _is_known(table, version)):
+                commits = [await find_late_commit(store, version)]
+        in_reach, late = True, False
+        for at in range(0, len(commits), _AT_ONCE):
+            wanted = commits[at : at + _AT_ONCE]
+            there = await _read(store, wanted)
+            for commit in there:
+                yield commit
+            version += len(there)
+            if len(there) < len(wanted):
+                late = True
+                break
         if commits:
-            _check_follows(store, version, commits)
-            for at in range(0, len(commits), _AT_ONCE):
-                for commit in await _read(store, commits[at : at + _AT_ONCE]):
-                    yield commit
-            version, pause = commits[-1].version + 1, poll / 10
+            pause = poll / 10
         else:
-            if not looked:
-                await _check_in_reach(table, version)
             await anyio.sleep(pause)
             pause = min(poll, pause * 2)
-        looked = True
 
 
-def _check_follows(store: ObjectStore, version: int, commits: Sequence[LogPath]) -> None:
-    first = commits[0].version
-    if first != version:
-        raise ChangesNotAvailableError(
-            f"{store.uri}: the commits {version} to {first - 1} have been cleaned up before they "
-            f"were read; start again from version {first}, or from a snapshot"
-        )
-    if commits[-1].version - first + 1 != len(commits):
-        have = {commit.version for commit in commits}
-        missing = next(v for v in range(first, commits[-1].version) if v not in have)
-        raise MissingCommitError(
-            f"{store.uri}: the commit of version {missing} is missing from the log; restore the "
-            "file from a backup"
-        )
+def _unbroken(files: Iterable[LogPath], version: int) -> list[LogPath]:
+    """The commits from `version` on, up to the first one that is not among the files."""
+    commits: list[LogPath] = []
+    for file in files:
+        if file.kind is LogFileKind.COMMIT:
+            if file.version != version + len(commits):
+                break
+            commits.append(file)
+    return commits
 
 
-async def _check_in_reach(table: Table, version: int) -> None:
-    """Nothing is there from `version` on: it must be the one that comes next."""
+def _tell_of(files: Iterable[LogPath], version: int) -> bool:
+    """Whether the files are of a log that goes as far as `version`, which has to be there then."""
+    return any(
+        file.kind is LogFileKind.COMMIT or file.is_checkpoint
+        for file in files
+        if file.version >= version
+    )
+
+
+async def _is_known(table: Table, version: int) -> bool:
+    """Whether `version` is there already; if not, it must be the one that comes next."""
     latest = (await table.snapshot()).version
-    if version > latest + 1:
+    if version > latest + 1 and await find_commit(table.store, version - 1) is None:
         raise VersionNotFoundError(
             f"{table.uri}: the next version is {latest + 1}; {version} lies beyond it"
         )
-    if version <= latest:
-        raise ChangesNotAvailableError(
-            f"{table.uri}: the commits {version} to {latest} have been cleaned up before they were "
-            f"read; start again from version {latest + 1}, or from a snapshot"
-        )
+    return version <= latest
 
 
 async def _read(store: ObjectStore, commits: Sequence[LogPath]) -> list[Commit]:
+    """The commits, up to the first one that is gone: that one is then looked for anew."""
     try:
         data = await store.get_many([commit.path for commit in commits])
-    except ObjectNotFoundError as error:
-        raise ChangesNotAvailableError(
-            f"{store.uri}: a commit of the versions {commits[0].version} to {commits[-1].version} "
-            f"was cleaned up while it was being read ({error}); start again from a later version"
-        ) from error
+    except ObjectNotFoundError:
+        data = await _read_as_far_as_there(store, commits)
     return await in_thread(
         lambda: [
-            _commit(decode_commit(file.version, body, file.last_modified_ms))
-            for file, body in zip(commits, data, strict=True)
+            decode_commit(file.version, body, file.last_modified_ms)
+            for file, body in zip(commits, data, strict=False)
         ]
     )
 
 
-def _commit(decoded: DecodedCommit) -> Commit:
-    info = decoded.commit_info or CommitInfo()
-    return Commit(
-        version=decoded.version,
-        timestamp=from_ms(info.in_commit_timestamp or decoded.timestamp_ms or 0),
-        info=info,
-        adds=decoded.adds,
-        removes=decoded.removes,
-        cdc=decoded.cdc,
-        protocol=decoded.protocol,
-        metadata=decoded.metadata,
-        set_transactions=decoded.set_transactions,
-        domain_metadata=decoded.domain_metadata,
-    )
+async def _read_as_far_as_there(store: ObjectStore, commits: Sequence[LogPath]) -> list[bytes]:
+    data: list[bytes] = []
+    with suppress(ObjectNotFoundError):
+        for commit in commits:
+            data.append(await store.get(commit.path))  # noqa: PERF401  # what came before is kept
+    return data

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UNSAFE_SINGLE_WRITER",
     "check_catalog_needed",
+    "check_client",
     "check_maintenance",
     "coordinator_of",
     "open_log_store",
@@ -53,6 +54,20 @@ __all__ = [
 ]
 
 UNSAFE_SINGLE_WRITER = "unsafe_single_writer"
+
+
+def check_client(catalog: object) -> None:
+    """Refuse what is no client of a catalog.
+
+    Raises:
+        InvalidOptionError: it lacks one of a client's members.
+    """
+    members = ("get_ratified_commits", "commit", "aclose")
+    if catalog is not None and not all(callable(getattr(catalog, m, None)) for m in members):
+        raise InvalidOptionError(
+            f"catalog is {catalog!r:.100}, which is no client of a catalog; pass an object with "
+            "the members of adelta.CatalogClient"
+        )
 
 
 def open_log_store(

@@ -19,6 +19,7 @@ from adelta.errors import (
     PermissionDeniedError,
     StorageError,
 )
+from adelta.kernel.actions.value_stream import json_values
 from adelta.kernel.log_path import commit_path
 
 if TYPE_CHECKING:
@@ -98,15 +99,21 @@ class FilesystemCoordinator:
 
 
 def is_by(commit: bytes, transaction_id: str) -> bool:
-    """Whether `transaction_id` made this commit; its `commitInfo` may be on any line."""
-    for line in commit.splitlines():
-        if transaction_id.encode() not in line:
-            continue
-        try:
-            action = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            continue
-        info = action.get("commitInfo") if isinstance(action, dict) else None
-        if isinstance(info, dict) and info.get("txnId") == transaction_id:
-            return True
-    return False
+    """Whether `transaction_id` made this commit; its `commitInfo` may be anywhere in the file."""
+    named = transaction_id.encode()
+    at = commit.find(named)
+    if at < 0:
+        return False
+    end = commit.find(b"\n", at)
+    line = commit[commit.rfind(b"\n", 0, at) + 1 : end if end >= 0 else None]
+    values = (text for _, text in json_values(commit) if named in text)
+    return _says(line, transaction_id) or any(_says(text, transaction_id) for text in values)
+
+
+def _says(text: bytes, transaction_id: str) -> bool:
+    try:
+        action = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return False
+    info = action.get("commitInfo") if isinstance(action, dict) else None
+    return isinstance(info, dict) and info.get("txnId") == transaction_id

@@ -7,28 +7,16 @@ is not later than the one before counts as a millisecond after it.
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError, TimestampOutOfRangeError
+from adelta.kernel.timestamps import from_ms, to_ms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["adjusted_timestamps", "from_ms", "parse_timestamp", "to_ms", "version_at"]
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def from_ms(timestamp_ms: int) -> datetime:
-    """An aware datetime, in UTC, of milliseconds since the Unix epoch."""
-    return _EPOCH + timedelta(milliseconds=timestamp_ms)
-
-
-def to_ms(moment: datetime) -> int:
-    """Milliseconds since the Unix epoch; a datetime without a zone is taken as UTC."""
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(milliseconds=1)
+__all__ = ["adjusted_timestamps", "parse_timestamp", "version_at"]
 
 
 def parse_timestamp(when: datetime | str) -> int:
@@ -39,6 +27,10 @@ def parse_timestamp(when: datetime | str) -> int:
     """
     if isinstance(when, datetime):
         return to_ms(when)
+    if not isinstance(when, str):
+        raise InvalidOptionError(
+            f"{when!r:.100} is not a timestamp; pass a datetime, or text like 2024-06-01T12:00:00Z"
+        )
     text = re.sub(r"([Tt ]\d{2}:\d{2}:\d{2}[.,]\d{6})\d+", r"\1", when.strip())
     try:
         return to_ms(datetime.fromisoformat(text))

@@ -4,8 +4,8 @@
 x to y leave: live files, tombstones, removed domains, the last of every singleton, and neither
 `commitInfo` nor `cdc`. It stands for these commits only as a whole. The commits themselves still
 have to be there: `LogSegment` proves that. There are files of that name that merely string commits
-together; what they leave depends on an order that nobody defined, so `is_reconciled` tells them
-apart.
+together; what they leave depends on an order that nobody defined. And there are empty ones, of
+commits that do leave something. `is_reconciled` tells both apart.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute
 
 from adelta.kernel.actions.json import encode_commit
-from adelta.kernel.file_set import add_files, file_keys, remove_files
+from adelta.kernel.file_id import file_ids
+from adelta.kernel.file_set import add_files, remove_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +50,8 @@ def compaction_pieces(
         *transactions.values(),
         *domains.values(),
     ]
-    yield encode_commit(singletons)
+    if singletons:
+        yield encode_commit(singletons)
     for start in range(0, removes.num_rows, _PIECE):
         yield encode_commit(remove_files(removes.slice(start, _PIECE)))
     for start in range(0, adds.num_rows, _PIECE):
@@ -82,14 +84,20 @@ def files_to_read(
     return tuple(chosen)
 
 
-def is_reconciled(batch: ActionBatch, root: str | None = None) -> bool:
-    """Whether the actions of a compaction name every file and everything else once at most."""
-    keys = [*file_keys(batch.adds, root).chunks, *file_keys(batch.removes, root).chunks]
+def is_reconciled(batch: ActionBatch, root: str) -> bool:
+    """Whether there are actions in a compaction, and each file and all else is named once at most.
+
+    Next to no commits leave nothing, so that a compaction without actions is hardly ever right, and
+    never worth being read.
+    """
+    keys = [*file_ids(batch.adds, root).chunks, *file_ids(batch.removes, root).chunks]
     files = pa.chunked_array(keys, pa.string())
     applications = [txn.app_id for _, txn in batch.set_transactions]
     domains = [domain.domain for _, domain in batch.domain_metadata]
+    singletons = [*batch.protocols, *batch.metadata, *applications, *domains]
     return (
-        pc.count_distinct(files).as_py() == len(files)
+        bool(len(files) or singletons)
+        and pc.count_distinct(files).as_py() == len(files)
         and max(len(batch.protocols), len(batch.metadata)) <= 1
         and len(set(applications)) == len(applications)
         and len(set(domains)) == len(domains)

@@ -4,15 +4,15 @@ Both the scan and the pruning of files go through the one parser here, so they c
 works on columns: each distinct text is parsed once. It accepts what other writers are known to have
 written; what it writes is the strictest form, which is also Spark's.
 
-The empty text is null for every type but string, where it is the empty string (as in Spark). It is
-never written: empty strings and empty binaries are written as null, as every Delta writer does.
+The empty text is null, of every type, wherever it is read. It is never written: empty strings and
+empty binaries are written as null, as every Delta writer does.
 """
 
 from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute
@@ -31,6 +31,7 @@ __all__ = [
     "partition_directory",
     "serialise_partition_value",
     "serialise_partition_values",
+    "with_known_values",
 ]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
@@ -77,6 +78,38 @@ def can_partition(data_type: t.DataType) -> bool:
 # --------------------------------------------------------------------------------------- reading
 
 
+def with_known_values(files: pa.Table) -> pa.Table:
+    """File actions with null where a text of their `partition_values`, if there, is empty.
+
+    Example: ``{"p": "", "q": "x"}`` becomes ``{"p": None, "q": "x"}``.
+    """
+    place = files.schema.get_field_index("partition_values")
+    if place < 0:
+        return files
+    field, maps = files.schema.field(place), files.column(place)
+    arrays: Any = pa  # the stubs do not know chunked arrays of maps
+    chunks = [_known_map(chunk) for chunk in maps.chunks]
+    return files.set_column(place, field, arrays.chunked_array(chunks, field.type))
+
+
+def _known_map(maps: Any) -> Any:
+    texts = maps.items
+    known = _known_texts(texts)
+    if known is texts:
+        return maps
+    there: Any = pa.concat_arrays([maps.is_valid(), pa.array([True])])
+    offsets = pc.if_else(there, maps.offsets, pa.scalar(None, pa.int32()))
+    arrays: Any = pa.MapArray
+    return arrays.from_arrays(offsets, maps.keys, known, type=maps.type)
+
+
+def _known_texts(texts: pa.Array[Any]) -> pa.Array[Any]:
+    empty = pc.equal(texts, "")
+    if not empty.true_count:
+        return texts
+    return cast("pa.Array[Any]", pc.if_else(empty, pa.scalar(None, texts.type), texts))
+
+
 def parse_partition_values(
     texts: pa.Array[Any] | pa.ChunkedArray[Any],
     data_type: t.DataType,
@@ -103,13 +136,12 @@ def parse_partition_values(
     if texts.type != pa.string():
         texts = texts.cast(pa.string())
     if data_type == t.STRING:
-        return texts
+        return _known_texts(texts)
     target = to_arrow_type(data_type)
     if data_type == t.VOID:
         return pa.nulls(len(texts))
     encoded = texts.dictionary_encode()
-    distinct = encoded.dictionary
-    distinct = pc.if_else(pc.equal(distinct, ""), pa.scalar(None, pa.string()), distinct)
+    distinct = _known_texts(encoded.dictionary)
     try:
         values = _parse_column(distinct, data_type, target, zone)
     except pa.ArrowInvalid:

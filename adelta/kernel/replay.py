@@ -16,7 +16,7 @@ import pyarrow.compute
 
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.actions.json import VERSION_COLUMN, ActionBatch
-from adelta.kernel.file_set import SEPARATOR, file_keys, not_canonical
+from adelta.kernel.file_id import file_ids, paths_of, suspect_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ class ReconciledTail:
 
 def reconcile(
     batches: Sequence[ActionBatch],
-    root: str | None = None,
+    root: str,
     *,
     onto: ReconciledTail | None = None,
 ) -> ReconciledTail:
@@ -66,11 +66,11 @@ def reconcile(
     )
     if adds.num_rows + removes.num_rows == 0:
         return ReconciledTail.nothing()
-    add_keys, remove_keys = file_keys(adds, root), file_keys(removes, root)
+    add_keys, remove_keys = file_ids(adds, root), file_ids(removes, root)
     keys = arrow.chunked_array([*add_keys.chunks, *remove_keys.chunks], pa.string())
     seen = pc.unique(keys)
     if len(seen) == len(keys):  # no file is named twice: there is nothing to decide
-        paths = _paths(seen, adds, removes)
+        paths = paths_of(seen)
         live, gone = adds.drop_columns([VERSION_COLUMN]), removes.drop_columns([VERSION_COLUMN])
         return ReconciledTail(live, gone, seen, paths)
     versions = arrow.chunked_array(
@@ -95,18 +95,8 @@ def reconcile(
     is_add = pc.less(winners, adds.num_rows)
     live = adds.take(winners.filter(is_add)).drop_columns([VERSION_COLUMN])
     gone = removes.take(pc.subtract(winners.filter(pc.invert(is_add)), adds.num_rows))
-    paths = _paths(seen, adds, removes)
+    paths = paths_of(seen)
     return ReconciledTail(live, gone.drop_columns([VERSION_COLUMN]), seen, paths)
-
-
-def _paths(keys: pa.Array[Any], adds: pa.Table, removes: pa.Table) -> pa.Array[Any]:
-    """The paths of files by their keys, which are these but for deletion vectors."""
-    if all(t.column("deletion_vector").null_count == t.num_rows for t in (adds, removes)):
-        return keys
-    found: pa.Array[Any] = pc.unique(
-        pc.list_element(pc.split_pattern(keys, SEPARATOR, max_splits=1), 0)
-    )
-    return found
 
 
 def _stacked(tables: Sequence[pa.Table], before: pa.Table | None, schema: pa.Schema) -> pa.Table:
@@ -119,9 +109,7 @@ def _stacked(tables: Sequence[pa.Table], before: pa.Table | None, schema: pa.Sch
     return pa.concat_tables(stack) if len(stack) > 1 else stack[0]
 
 
-def survivors(
-    files: pa.Table, tail: ReconciledTail, root: str | None = None
-) -> pa.ChunkedArray[Any] | None:
+def survivors(files: pa.Table, tail: ReconciledTail, root: str) -> pa.ChunkedArray[Any] | None:
     """Which rows of a checkpoint part the commits after it leave standing; None means all.
 
     `files` has the columns `path` and `deletion_vector`.
@@ -130,11 +118,11 @@ def survivors(
         return None
     paths = files.column("path")
     suspects = pc.is_in(paths, value_set=tail.paths)
-    suspects = pc.or_(suspects, not_canonical(paths))
+    suspects = pc.or_(suspects, suspect_paths(paths))
     if not pc.any(suspects).as_py():
         return None
     rows = pc.indices_nonzero(suspects)
-    dead = pc.is_in(file_keys(files.take(rows), root), value_set=tail.keys)
+    dead = pc.is_in(file_ids(files.take(rows), root), value_set=tail.keys)
     if not pc.any(dead).as_py():
         return None
     numbers = arrow.arange(0, files.num_rows).cast(pa.uint64())
@@ -144,7 +132,7 @@ def survivors(
     return mask
 
 
-def standing(files: pa.Table, tail: ReconciledTail, root: str | None = None) -> pa.Table:
+def standing(files: pa.Table, tail: ReconciledTail, root: str) -> pa.Table:
     """The rows of `files` that the commits after it leave standing.
 
     Chunks that lose few rows are split there, and share their memory with the answer as do those

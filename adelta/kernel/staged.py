@@ -1,7 +1,4 @@
-"""StagedChanges and WinningCommit: what a transaction wants to write, and what others wrote first.
-
-Plain values. Nothing here decides anything: `kernel/transaction` does.
-"""
+"""StagedChanges: what a transaction wants to write. `kernel/transaction` decides whether it may."""
 
 from __future__ import annotations
 
@@ -9,24 +6,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from adelta.kernel.actions.file_actions import (
-    ADD_SCHEMA,
     REMOVE_SCHEMA,
     AddCDCFile,
     AddFile,
 )
+from adelta.kernel.file_id import FileIds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     import pyarrow as pa
 
-    from adelta.kernel.actions.commit_info import CommitInfo
     from adelta.kernel.actions.domain_metadata import DomainMetadata
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.actions.set_transaction import SetTransaction
 
-__all__ = ["StagedChanges", "WinningCommit"]
+__all__ = ["StagedChanges"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +31,8 @@ class StagedChanges:
 
     New files are few and come from writers as rows; `removes` may name every file of a table, so
     it is an Arrow table of `REMOVE_SCHEMA`. `transaction_id` is the `txnId` by which a writer finds
-    its own commit in the log. `placed` are the decoded paths of added files that were not written
-    for this commit, so that others may know of them; `tags` go into its provenance.
+    its own commit in the log. `placed` are the added files that were not written for this commit,
+    so that others may know of them; `tags` go into its provenance.
     """
 
     transaction_id: str
@@ -52,12 +48,17 @@ class StagedChanges:
     adds: tuple[AddFile, ...] = ()
     removes: pa.Table = field(default_factory=REMOVE_SCHEMA.empty_table, hash=False, compare=False)
     cdc: tuple[AddCDCFile, ...] = ()
-    placed: frozenset[str] = frozenset()
+    placed: FileIds = field(default_factory=FileIds)
 
     @property
     def is_empty(self) -> bool:
         """Whether committing this would change nothing."""
         return not (self.set_transactions or self.depends_on_table)
+
+    @property
+    def num_files(self) -> int:
+        """How many file actions there are."""
+        return len(self.adds) + self.removes.num_rows + len(self.cdc)
 
     @property
     def depends_on_table(self) -> bool:
@@ -73,27 +74,3 @@ class StagedChanges:
             or self.protocol
             or self.metadata
         )
-
-
-@dataclass(frozen=True, slots=True)
-class WinningCommit:
-    """One commit that took a version which a transaction wanted, or that came before it."""
-
-    version: int
-    commit_info: CommitInfo | None = None
-    protocol: Protocol | None = None
-    metadata: Metadata | None = None
-    set_transactions: tuple[SetTransaction, ...] = ()
-    domains: tuple[DomainMetadata, ...] = ()
-    adds: pa.Table = field(default_factory=ADD_SCHEMA.empty_table, hash=False, compare=False)
-    removes: pa.Table = field(default_factory=REMOVE_SCHEMA.empty_table, hash=False, compare=False)
-
-    @property
-    def operation(self) -> str | None:
-        """What the commit says it did."""
-        return self.commit_info.operation if self.commit_info else None
-
-    @property
-    def is_blind_append(self) -> bool:
-        """Whether the commit says that it read nothing."""
-        return bool(self.commit_info and self.commit_info.is_blind_append)

@@ -318,9 +318,7 @@ class TableProperties:
         "delta.enableFullRetentionRollback", parse_boolean, True
     )
     """Whether a table can be restored to any version that the log's retention keeps."""
-    isolation_level = Property(
-        "delta.isolationLevel", parse_one_of("Serializable", "WriteSerializable"), "Serializable"
-    )
+    isolation_level = Property("delta.isolationLevel", parse_one_of("Serializable"), "Serializable")
     """The isolation of commits."""
     data_skipping_num_indexed_cols = Property(
         "delta.dataSkippingNumIndexedCols", parse_whole(-1), 32

@@ -12,7 +12,7 @@ from adelta._concurrency import in_thread
 from adelta.kernel.checkpoint.classic import add_rows, kept_tombstones, remove_rows
 from adelta.kernel.checkpoint.parts import by_part
 from adelta.kernel.checkpoint.schema import checkpoint_schema, sidecar_schema, statistics_kept
-from adelta.kernel.checksum import FileFacts, with_files
+from adelta.kernel.checksum.file_facts import FileFacts, with_files
 from adelta.log.checkpoint_columns import ParsedColumns
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from adelta.kernel.checksum import VersionChecksum
+    from adelta.kernel.checksum.version_checksum import VersionChecksum
     from adelta.kernel.table_configuration import TableConfiguration
-    from adelta.log.state import LogState
+    from adelta.log.segment_replay import VersionReplay
 
 __all__ = ["CheckpointRows"]
 
@@ -31,19 +31,19 @@ _Clusters: TypeAlias = "list[tuple[int, pa.Table]]"
 
 
 class CheckpointRows:
-    """The file actions of `state` as a checkpoint of it holds them at `now_ms`.
+    """The file actions of a version as a checkpoint of it holds them at `now_ms`.
 
     `num_removes` and `counted`, a checksum that is `empty` at first, count what has been yielded.
     """
 
     def __init__(
         self,
-        state: LogState,
+        replay: VersionReplay,
         configuration: TableConfiguration,
         empty: VersionChecksum,
         now_ms: int,
     ) -> None:
-        self._state = state
+        self._replay = replay
         self._now_ms = now_ms
         self._retention_ms = configuration.properties.deleted_file_retention_ms
         as_json, as_struct = statistics_kept(configuration.properties)
@@ -61,10 +61,10 @@ class CheckpointRows:
 
     async def count(self) -> int:
         """How many rows `batches` will yield."""
-        if self._state.files_loaded:
-            found = (await self._state.files()).num_files
+        if self._replay.files_loaded:
+            found = (await self._replay.files()).num_files
         else:
-            async with aclosing(self._state.file_batches(columns=["path"])) as tables:
+            async with aclosing(self._replay.file_batches(columns=["path"])) as tables:
                 found = sum([table.num_rows async for table in tables])
         async with aclosing(self._tombstones()) as tables:
             return found + sum([table.num_rows async for table in tables])
@@ -113,15 +113,15 @@ class CheckpointRows:
                     yield await in_thread(make, slice_, removes)
 
     async def _files(self) -> AsyncGenerator[pa.Table, None]:
-        if self._state.files_loaded:
-            yield (await self._state.files()).table
+        if self._replay.files_loaded:
+            yield (await self._replay.files()).table
             return
-        async with aclosing(self._state.file_batches()) as tables:
+        async with aclosing(self._replay.file_batches()) as tables:
             async for table in tables:
                 yield table
 
     async def _tombstones(self) -> AsyncGenerator[pa.Table, None]:
-        async with aclosing(self._state.tombstone_batches()) as tables:
+        async with aclosing(self._replay.tombstone_batches()) as tables:
             async for table in tables:
                 yield await in_thread(kept_tombstones, table, self._now_ms, self._retention_ms)
 

@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread, map_concurrent, map_stream
-from adelta.errors import ChecksumMismatchError, InvalidTableError
 from adelta.kernel.actions.sidecar import Sidecar
 from adelta.kernel.checkpoint.classic import kept_transactions, singleton_rows
 from adelta.kernel.checkpoint.parts import number_of_parts
 from adelta.kernel.checkpoint.schema import manifest_schema
 from adelta.kernel.checkpoint.v2 import V2Manifest
-from adelta.kernel.checksum import differences
+from adelta.kernel.checksum.version_checksum import differences
 from adelta.kernel.last_checkpoint import LastCheckpoint, encode
 from adelta.kernel.log_path import (
     LAST_CHECKPOINT_PATH,
@@ -39,7 +38,7 @@ from adelta.kernel.log_path import (
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.checkpoint_rows import CheckpointRows
-from adelta.log.checksum_writer import empty_checksum, known_checksum, remember
+from adelta.log.checksum_writer import counted_by, empty_checksum, known_checksum
 from adelta.log.listing import read_hint
 from adelta.parquet.options import WriterOptions
 from adelta.parquet.writer import ParquetObjectWriter
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from adelta._clock import Clock
     from adelta.kernel.actions.domain_metadata import DomainMetadata
     from adelta.kernel.actions.set_transaction import SetTransaction
+    from adelta.log.segment_replay import VersionReplay
     from adelta.log.state import LogState
     from adelta.parquet.writer import WrittenFile
     from adelta.storage.object_store import ObjectStore
@@ -92,14 +92,7 @@ async def write_checkpoint(state: LogState, clock: Clock = SYSTEM_CLOCK) -> Last
         StorageError: the store refused or failed.
     """
     now_ms = clock.now_ms()
-    while True:
-        try:
-            hint = await _write(state, now_ms)
-            break
-        except ChecksumMismatchError:
-            raise
-        except InvalidTableError as error:
-            await state.give_up_checkpoint(error)
+    hint = await state.replayed(lambda replay: _write(state, replay, now_ms))
     present = await read_hint(state.store)
     if present is None or present.version <= hint.version:
         await state.store.put(LAST_CHECKPOINT_PATH, encode(hint))
@@ -124,14 +117,15 @@ class _Content:
         )
 
 
-async def _write(state: LogState, now_ms: int) -> LastCheckpoint:
+async def _write(state: LogState, replay: VersionReplay, now_ms: int) -> LastCheckpoint:
     configuration = TableConfiguration(state.protocol, state.metadata)
     properties = configuration.properties
-    transactions = (await state.set_transactions()).values()
-    domains = (await state.domain_metadata()).values()
+    transactions = (await replay.set_transactions()).values()
+    domains = (await replay.domain_metadata()).values()
+    empty = await empty_checksum(state, replay)
     content = _Content(
         state,
-        CheckpointRows(state, configuration, await empty_checksum(state), now_ms),
+        CheckpointRows(replay, configuration, empty, now_ms),
         tuple(kept_transactions(transactions, now_ms, properties.set_transaction_retention_ms)),
         tuple(domains),
         now_ms,
@@ -146,7 +140,7 @@ async def _write(state: LogState, now_ms: int) -> LastCheckpoint:
             state.version,
             "; ".join(told),
         )
-    remember(state, content.rows.counted)
+    state.note_checksum(counted_by(content.rows.counted, state, replay))
     return hint
 
 

@@ -11,13 +11,15 @@ import pyarrow.compute as pc
 
 from adelta._concurrency import in_thread
 from adelta.errors import ChecksumMismatchError, InvalidTableError, ObjectNotFoundError
-from adelta.kernel import checksum
+from adelta.kernel.checksum.json import decode, decode_counts
+from adelta.kernel.checksum.summary import summarize
+from adelta.kernel.checksum.version_checksum import FileCounts, differences
 from adelta.kernel.log_path import checksum_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from adelta.kernel.checksum import VersionChecksum
+    from adelta.kernel.checksum.version_checksum import VersionChecksum
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
@@ -38,8 +40,8 @@ async def read_checksum(store: ObjectStore, version: int) -> VersionChecksum | N
     except ObjectNotFoundError:
         return None
     if len(data) < _INLINE_BYTES:
-        return checksum.decode(data, path)
-    return await in_thread(checksum.decode, data, path)
+        return decode(data, path)
+    return await in_thread(decode, data, path)
 
 
 async def usable_checksum(store: ObjectStore, version: int) -> VersionChecksum | None:
@@ -63,17 +65,17 @@ async def verify_checksum(state: LogState) -> bool:
     except ObjectNotFoundError:
         return False
     files = (await state.files_matching(columns=("size", "deletion_vector"))).table
-    counts = await in_thread(checksum.decode_counts, data)
+    counts = await in_thread(decode_counts, data)
     if counts is not None:
-        found_counts = checksum.FileCounts(files.num_rows, _sum(files.column("size")))
-        _compare(state, checksum.differences(counts, found_counts))
+        found_counts = FileCounts(files.num_rows, _sum(files.column("size")))
+        _compare(state, differences(counts, found_counts))
         return True
-    stated = await in_thread(checksum.decode, data, path)
+    stated = await in_thread(decode, data, path)
     protocol, metadata = await state.logged()
     transactions = (await state.set_transactions()).values()
     domains = (await state.domain_metadata()).values()
     found = await in_thread(
-        checksum.summarize,
+        summarize,
         files,
         protocol,
         metadata,
@@ -82,7 +84,7 @@ async def verify_checksum(state: LogState) -> bool:
         in_commit_timestamp=state.in_commit_timestamp_ms,
         size_boundaries=stated.file_sizes.boundaries if stated.file_sizes else (),
     )
-    _compare(state, checksum.differences(stated, found))
+    _compare(state, differences(stated, found))
     return True
 
 

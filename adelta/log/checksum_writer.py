@@ -8,23 +8,30 @@ anew.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
 from adelta.errors import ObjectExistsError
-from adelta.kernel import checksum
+from adelta.kernel.checksum.advance import MOST_DOMAINS, MOST_TRANSACTIONS, advanced
+from adelta.kernel.checksum.file_facts import SIZE_BOUNDARIES, FileFacts, with_files
+from adelta.kernel.checksum.json import encode
+from adelta.kernel.checksum.summary import nothing
 from adelta.kernel.log_path import checksum_path
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.checksum_io import usable_checksum
+from adelta.log.checksum_record import ChecksumRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from adelta.kernel.actions.json import ActionBatch
-    from adelta.kernel.checksum import VersionChecksum
+    from adelta.kernel.checksum.version_checksum import VersionChecksum
+    from adelta.log.segment_replay import VersionReplay
     from adelta.log.state import LogState
 
-__all__ = ["count_files", "empty_checksum", "known_checksum", "remember", "write_checksum"]
+__all__ = ["counted_by", "empty_checksum", "known_checksum", "write_checksum"]
 
 _AT_HAND = 16 << 20  # bytes of commits read without a checkpoint: counting their files is quick
 _INLINE_COMMITS = 4  # counting these costs less than a thread's hop
@@ -41,12 +48,12 @@ async def write_checksum(state: LogState) -> bool:
     """
     if not TableProperties.parse(state.metadata.configuration).write_checksum:
         return False
-    known = None if state.has_checksum else await known_checksum(state)
+    known = None if state.checksum.written else await known_checksum(state)
     if known is None:
-        return state.has_checksum
+        return state.checksum.written
     with suppress(ObjectExistsError):  # never overwritten: it may have been read
-        await state.store.put_if_absent(checksum_path(state.version), checksum.encode(known))
-    state.has_checksum = True
+        await state.store.put_if_absent(checksum_path(state.version), encode(known))
+    state.note_checksum(replace(state.checksum, written=True))
     return True
 
 
@@ -58,81 +65,84 @@ async def known_checksum(state: LogState) -> VersionChecksum | None:
     Raises:
         StorageError: the store refused or failed.
     """
-    later = None if state.count_lost else await _carried_on(state)
-    if later is not None and (later.protocol, later.metadata) != (state.protocol, state.metadata):
-        later = None  # somebody's checksum was wrong; what is opened by one has to be right
-    if later is None:  # a commit did not say enough, but the files may be at hand
-        state.count_lost = True
-        if not state.files_loaded:
-            return None
-        later = await count_files(state)
-    remember(state, later)
-    return later
-
-
-def remember(state: LogState, found: VersionChecksum) -> None:
-    """Take note of the checksum of a state, for those of later versions."""
-    state.counted, state.count_lost = (found, len(state.newer)), False
-
-
-async def _carried_on(state: LogState) -> VersionChecksum | None:
-    start = state.counted or await _start(state)
-    if start is None:
+    later = None if state.checksum.lost else await _carried_on(state)
+    if later is not None and _describes(later, state):
+        state.note_checksum(later)
+        return later.counted
+    # A commit did not say enough, or somebody's checksum was wrong; but the files may be at hand.
+    state.note_checksum(replace(state.checksum, lost=True))
+    if not state.files_loaded:
         return None
-    found, applied = start
-    commits = state.newer[applied:]
+    state.note_checksum(await state.replayed(partial(_count_files, state)))
+    return state.checksum.counted
+
+
+def counted_by(found: VersionChecksum, state: LogState, replay: VersionReplay) -> ChecksumRecord:
+    """What is known of the checksum of a state, of which a replay has told all of the files."""
+    written = state.checksum.written
+    return ChecksumRecord(found, len(state.newer), replay.segment.opened, written=written)
+
+
+def _describes(record: ChecksumRecord, state: LogState) -> bool:
+    """Whether there is a checksum of the state's protocol and metadata: it has to be right."""
+    counted, stated = record.counted, (state.protocol, state.metadata)
+    return counted is not None and (counted.protocol, counted.metadata) == stated
+
+
+async def _carried_on(state: LogState) -> ChecksumRecord | None:
+    start = state.checksum if state.checksum.counted is not None else await _start(state)
+    if start is None or start.counted is None:
+        return None
+    commits = state.newer[start.applied :]
     few = len(commits) <= _INLINE_COMMITS and all(c.few_adds is not None for c in commits)
-    return _after(found, commits) if few else await in_thread(_after, found, commits)
+    count = partial(_after, start.counted, commits)
+    found = count() if few else await in_thread(count)
+    return replace(start, counted=found, applied=len(state.newer), written=state.checksum.written)
 
 
 def _after(found: VersionChecksum, commits: Sequence[ActionBatch]) -> VersionChecksum | None:
     later: VersionChecksum | None = found
     for commit in commits:
-        later = None if later is None else checksum.advanced(later, commit)
+        later = None if later is None else advanced(later, commit)
     return later
 
 
-async def _start(state: LogState) -> tuple[VersionChecksum, int] | None:
+async def _start(state: LogState) -> ChecksumRecord | None:
     held = state.held
     whole = held is not None and held.reader is None
     if state.files_loaded or (whole and sum(c.size for c in state.segment.commits) < _AT_HAND):
-        return await count_files(state), len(state.newer)
+        return await state.replayed(partial(_count_files, state))
     if state.segment.checksum is None:
         return None
     stated = await usable_checksum(state.store, state.segment.version)
-    return None if stated is None else (stated, 0)
+    return None if stated is None else ChecksumRecord(stated)
 
 
-async def count_files(state: LogState) -> VersionChecksum:
-    """The checksum of a state, of its files themselves.
-
-    Raises:
-        InvalidTableError: a checkpoint is damaged.
-    """
-    files = (await state.files_matching(columns=("size", "deletion_vector"))).table
-    return await in_thread(
-        checksum.with_files, await empty_checksum(state), checksum.FileFacts.of_table(files)
-    )
+async def _count_files(state: LogState, replay: VersionReplay) -> ChecksumRecord:
+    files = (await replay.files_matching(columns=("size", "deletion_vector"))).table
+    facts = FileFacts.of_table(files)
+    found = await in_thread(with_files, await empty_checksum(state, replay), facts)
+    return counted_by(found, state, replay)
 
 
-async def empty_checksum(state: LogState) -> VersionChecksum:
+async def empty_checksum(state: LogState, replay: VersionReplay) -> VersionChecksum:
     """The checksum of a state as if it had no files.
 
     Raises:
         InvalidTableError: a checkpoint is damaged.
     """
-    transactions = frozenset((await state.set_transactions()).values())
-    domains = frozenset((await state.domain_metadata()).values())
+    transactions = frozenset((await replay.set_transactions()).values())
+    domains = frozenset((await replay.domain_metadata()).values())
     retention = TableProperties.set_transaction_retention_ms.text(state.metadata.configuration)
-    few = len(transactions) <= checksum.MOST_TRANSACTIONS and retention is None
+    few = len(transactions) <= MOST_TRANSACTIONS and retention is None
     last = state.newer[-1] if state.newer else None
     info = last.commit_infos.get(state.version) if last is not None else None
-    return checksum.nothing(
+    return nothing(
         state.protocol,
         state.metadata,
         set_transactions=transactions if few else None,
-        domain_metadata=domains if len(domains) <= checksum.MOST_DOMAINS else None,
+        domain_metadata=domains if len(domains) <= MOST_DOMAINS else None,
         in_commit_timestamp=state.in_commit_timestamp_ms,
         transaction_id=info.txn_id if info else None,
-        size_boundaries=checksum.SIZE_BOUNDARIES,
+        size_boundaries=SIZE_BOUNDARIES,
     )

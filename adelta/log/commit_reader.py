@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -10,22 +9,16 @@ import anyio
 
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import MissingCommitError, ObjectNotFoundError
-from adelta.kernel.actions.json import VERSION_COLUMN, ActionBatch, decode_actions, decode_commits
+from adelta.kernel.actions.json import ActionBatch, decode_actions, decode_commits
+from adelta.kernel.commit import Commit, decode_commit
 from adelta.kernel.log_path import LogFileKind, LogPath, commit_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    import pyarrow as pa
-
-    from adelta.kernel.actions.commit_info import CommitInfo
-    from adelta.kernel.actions.domain_metadata import DomainMetadata
-    from adelta.kernel.actions.metadata import Metadata
-    from adelta.kernel.actions.protocol import Protocol
-    from adelta.kernel.actions.set_transaction import SetTransaction
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["DecodedCommit", "decode_commit", "read_action_batches", "read_commit", "read_commits"]
+__all__ = ["read_action_batches", "read_commit", "read_commits"]
 
 _BATCHES = 2  # one is decoded while the next is fetched
 _BATCH_COMMITS = 512
@@ -34,61 +27,7 @@ _LARGE = 4 * 1024 * 1024  # bytes of a commit
 _INLINE_BYTES = 16 * 1024  # decoding less than this costs less than a thread's hop
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedCommit:
-    """One commit. `adds`, `removes` and `cdc` are Arrow tables as in `ActionBatch`.
-
-    `timestamp_ms` is the commit file's modification time, where it is known.
-    """
-
-    version: int
-    commit_info: CommitInfo | None
-    protocol: Protocol | None
-    metadata: Metadata | None
-    set_transactions: tuple[SetTransaction, ...]
-    domain_metadata: tuple[DomainMetadata, ...]
-    batch: ActionBatch = field(repr=False)
-    timestamp_ms: int | None = None
-
-    @property
-    def adds(self) -> pa.Table:
-        """The files added."""
-        return self.batch.adds.drop_columns([VERSION_COLUMN])
-
-    @property
-    def removes(self) -> pa.Table:
-        """The files removed."""
-        return self.batch.removes.drop_columns([VERSION_COLUMN])
-
-    @property
-    def cdc(self) -> pa.Table:
-        """The files of row changes."""
-        return self.batch.cdc.drop_columns([VERSION_COLUMN])
-
-
-def decode_commit(version: int, data: bytes, timestamp_ms: int | None = None) -> DecodedCommit:
-    """The commit file of `version` decoded.
-
-    Raises:
-        InvalidTableError: the file is damaged.
-    """
-    batch = decode_commits([(version, data)], lazily=True)
-    protocols, metadata = batch.protocols, batch.metadata
-    return DecodedCommit(
-        version=version,
-        commit_info=batch.commit_infos.get(version),
-        protocol=protocols[-1][1] if protocols else None,
-        metadata=metadata[-1][1] if metadata else None,
-        set_transactions=tuple(txn for _, txn in batch.set_transactions),
-        domain_metadata=tuple(domain for _, domain in batch.domain_metadata),
-        batch=batch,
-        timestamp_ms=timestamp_ms,
-    )
-
-
-async def read_commit(
-    store: ObjectStore, version: int, timestamp_ms: int | None = None
-) -> DecodedCommit:
+async def read_commit(store: ObjectStore, version: int, modified_ms: int | None = None) -> Commit:
     """The commit of `version`.
 
     Raises:
@@ -96,26 +35,29 @@ async def read_commit(
         InvalidTableError: its file is damaged.
     """
     data, meta = await store.get_with_meta(commit_path(version))
-    timestamp_ms = meta.last_modified_ms if timestamp_ms is None else timestamp_ms
+    modified_ms = meta.last_modified_ms if modified_ms is None else modified_ms
     if len(data) < _INLINE_BYTES:
-        return decode_commit(version, data, timestamp_ms)
-    return await in_thread(decode_commit, version, data, timestamp_ms)
+        return decode_commit(version, data, modified_ms)
+    return await in_thread(decode_commit, version, data, modified_ms)
 
 
-async def read_commits(store: ObjectStore, versions: Sequence[int]) -> list[DecodedCommit]:
-    """The commits of `versions`, fetched concurrently.
+async def read_commits(store: ObjectStore, files: Sequence[LogPath]) -> list[Commit]:
+    """The commits of some files, as a listing has them, fetched concurrently.
 
     Raises:
         MissingCommitError: one of them is not there.
         InvalidTableError: a file is damaged.
     """
 
-    async def read(chunk: list[LogPath]) -> list[DecodedCommit]:
+    async def read(chunk: list[LogPath]) -> list[Commit]:
         data = await _fetch(store, chunk)
-        pairs = list(zip(chunk, data, strict=True))
-        return await in_thread(lambda: [decode_commit(file.version, body) for file, body in pairs])
 
-    files = [LogPath(commit_path(v), LogFileKind.COMMIT, v) for v in versions]
+        def decode() -> list[Commit]:
+            pairs = zip(chunk, data, strict=True)
+            return [decode_commit(f.version, body, f.last_modified_ms or None) for f, body in pairs]
+
+        return await in_thread(decode)
+
     chunks = _chunks(files)
     return [c for commits in await map_concurrent(read, chunks, limit=_BATCHES) for c in commits]
 

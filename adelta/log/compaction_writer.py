@@ -1,22 +1,21 @@
 """Writes log compactions: one file that says what a run of commits leaves.
 
-The commits stay where they are. A compaction is never replaced: whoever writes the one of a range
-writes the same.
+The commits stay where they are. A compaction is not replaced, as whoever writes the one of a range
+writes the same; but for an empty one, which no reader is to trust.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import in_thread
+from adelta._concurrency import ItemsInThread, in_thread
 from adelta.errors import ObjectExistsError
 from adelta.kernel.log_compaction import compaction_pieces
 from adelta.kernel.log_path import LogFileKind, LogPath, commit_path, compaction_path
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.commit_reader import read_action_batches
-from adelta.log.log_base import reconciled
+from adelta.log.segment_replay import reconciled
 
 if TYPE_CHECKING:
     from adelta.log.state import LogState
@@ -53,8 +52,8 @@ async def compact_if_due(state: LogState) -> WrittenCompaction | None:
     return await write_compaction(state.store, version - interval + 1, version)
 
 
-async def write_compaction(store: ObjectStore, start: int, end: int) -> WrittenCompaction:
-    """Write the compaction of the commits `start` to `end`.
+async def write_compaction(store: ObjectStore, start: int, end: int) -> WrittenCompaction | None:
+    """Write the compaction of the commits `start` to `end`; none where they leave nothing.
 
     Raises:
         MissingCommitError: a commit of them is gone.
@@ -64,12 +63,15 @@ async def write_compaction(store: ObjectStore, start: int, end: int) -> WrittenC
     commits = [LogPath(commit_path(v), LogFileKind.COMMIT, v) for v in range(start, end + 1)]
     batches = await read_action_batches(store, commits)
     left = await reconciled(batches, store.uri)
-    pieces = iter(compaction_pieces(batches, left.adds, left.tombstones))
-    content: list[bytes] = []
-    while piece := await in_thread(next, pieces, None):
-        content.append(piece)
+    pieces = compaction_pieces(batches, left.adds, left.tombstones)
+    content = [piece async for piece in ItemsInThread(pieces)]
     data = await in_thread(b"".join, content)
+    if not data:
+        return None
     path = compaction_path(start, end)
-    with suppress(ObjectExistsError):
+    try:
         await store.put_if_absent(path, data)
+    except ObjectExistsError:
+        if not (await store.head(path)).size:  # it is damaged: this range leaves something
+            await store.put(path, data)
     return WrittenCompaction(path, start, end, data.count(b"\n"), len(data))

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import anyio
 
 from adelta._clock import SYSTEM_CLOCK, Clock
-from adelta.log.state import LogState, load_state, refresh_state
+from adelta.errors import TableNotFoundError
+from adelta.log.load import load_state
+from adelta.log.refresh import refresh_state
 
 if TYPE_CHECKING:
+    from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["LatestState"]
@@ -19,13 +22,17 @@ _LONG_TAIL = 1000  # commits
 
 
 class LatestState:
-    """The newest known state of the table in `store`. It only ever moves to newer versions."""
+    """The newest known state of the table in `store`.
+
+    It moves to newer versions, and to another table only where that has been found in its place.
+    """
 
     def __init__(self, store: ObjectStore, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._store = store
+        self.store = store
         self._clock = clock
-        self._seen_ms = 0
+        self._seen_ms: int | None = None
         self._state: LogState | None = None
+        self._gone: frozenset[str] = frozenset()  # ids of tables that were here before
         self._longest_tail = _LONG_TAIL
         self._lock = anyio.Lock()
 
@@ -48,14 +55,16 @@ class LatestState:
 
     async def _begin_anew(self) -> None:
         async with self._lock:
-            if self._state is not None and self._state.tail_length < self._longest_tail:
+            before = self._state
+            if before is not None and before.tail_length < self._longest_tail:
                 return
-            fresh = await load_state(self._store)
+            fresh = await load_state(self.store)
             self._longest_tail = fresh.tail_length + _LONG_TAIL  # where there is no checkpoint
-            self.publish_state(fresh)
+            self._settle(before, fresh)
 
     def _is_recent(self) -> bool:
-        return self._clock.now_ms() - self._seen_ms <= _FRESH_MS
+        seen = self._seen_ms
+        return seen is not None and self._clock.now_ms() - seen <= _FRESH_MS
 
     async def latest_state(self) -> LogState:
         """The latest state. Of concurrent callers each reads what is new, one after the other.
@@ -65,12 +74,29 @@ class LatestState:
             InvalidTableError: the log is damaged.
         """
         async with self._lock:
-            if self._state is None:
-                state = await load_state(self._store)
-            else:
-                state = await refresh_state(self._state, recent=self._is_recent())
-            self.publish_state(state)
+            before = self._state
+            try:
+                if before is None:
+                    state = await load_state(self.store)
+                else:
+                    state = await refresh_state(before, recent=self._is_recent())
+            except TableNotFoundError:
+                if before is not None:
+                    self._gone |= {before.metadata.id}
+                self._state = None
+                raise
+            self._settle(before, state)
             return state
+
+    def _settle(self, before: LogState | None, state: LogState) -> None:
+        """Take what the log says now, where `before` was known of it."""
+        if before is None or state.continues(before):
+            self._gone -= {state.metadata.id}
+            state.note_seen()
+            if self._state is None or state.version >= self._state.version:
+                self._take(state)
+        else:
+            self.replace_state(state)
 
     async def state_at(self, version: int) -> LogState:
         """The state of `version`.
@@ -82,10 +108,33 @@ class LatestState:
         """
         if self._state is not None and self._state.version == version:
             return self._state
-        return await load_state(self._store, version=version)
+        return await load_state(self.store, version=version)
 
     def publish_state(self, state: LogState) -> None:
-        """Take note of a state, where it is newer than the one that is known."""
-        if self._state is None or state.version >= self._state.version:
-            self._state = state
-            self._seen_ms = self._clock.now_ms()
+        """Take note of a state, where it is newer than the one that is known.
+
+        That of a table that has been found gone is none. A first version is: where it was made,
+        there was no table.
+        """
+        known = self._state
+        if state.metadata.id in self._gone:
+            return
+        if known is None or state.version > known.version:
+            self._take(state)
+        elif state.version == 0 and state.metadata.id != known.metadata.id:
+            self.replace_state(state)
+
+    def doubt_state(self) -> None:
+        """Have the log looked at before what is known of it is given out again."""
+        self._seen_ms = None
+
+    def replace_state(self, state: LogState) -> None:
+        """Go on with a state that the log has been found to make now, whatever its version."""
+        if self._state is not None:
+            self._gone |= {self._state.metadata.id}
+        self._gone -= {state.metadata.id}
+        self._take(state)
+
+    def _take(self, state: LogState) -> None:
+        self._state = state
+        self._seen_ms = self._clock.now_ms()

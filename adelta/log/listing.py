@@ -28,6 +28,7 @@ from adelta.kernel.log_path import (
     LogPath,
     checkpoint_part_path,
     checkpoint_path,
+    commit_path,
     parse_log_path,
     version_prefix,
 )
@@ -50,11 +51,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LogListing",
+    "find_commit",
+    "list_commits",
     "list_log",
     "list_log_back",
     "list_log_from_hint",
     "list_log_until",
+    "list_whole_log",
     "read_hint",
+    "with_unlisted",
 ]
 
 _STEPS_BACK = (99, 999)  # versions; checkpoints are mostly some ten or a hundred of them apart
@@ -99,6 +104,54 @@ async def list_log(
         if missing is not None and missing <= before:
             break
     return files
+
+
+async def find_commit(store: ObjectStore, version: int) -> LogPath | None:
+    """The commit of `version`, asked for by name; None where it is not there."""
+    path = commit_path(version)
+    try:
+        meta = await store.head(path)
+    except ObjectNotFoundError:
+        return None
+    return LogPath(path, LogFileKind.COMMIT, version, meta.size, meta.last_modified_ms)
+
+
+async def list_commits(store: ObjectStore, start: int, end: int) -> list[LogPath]:
+    """The commits of the versions `start` to `end` that are there, in order."""
+    return await with_unlisted(store, await list_log(store, start, end=end), start, end)
+
+
+async def with_unlisted(
+    store: ObjectStore, files: Iterable[LogPath], start: int, end: int
+) -> list[LogPath]:
+    """The commits among `files`, and those of `start` to `end` that the listing left out, in order.
+
+    They are asked for by name, from the newest version of each gap back: of a gap that has been
+    cleaned up that costs one request.
+    """
+    listed = [file for file in files if file.kind is LogFileKind.COMMIT]
+    commits: list[LogPath] = []
+    after = end + 1
+    for file in (*reversed(listed), None):
+        before = start - 1 if file is None else file.version
+        for version in range(after - 1, before, -1):
+            found = await find_commit(store, version)
+            if found is None:
+                break
+            commits.append(found)
+        if file is not None:
+            commits.append(file)
+            after = file.version
+    commits.reverse()
+    return commits
+
+
+async def list_whole_log(store: ObjectStore, latest: int) -> tuple[LogPath, ...]:
+    """The log's files in order, with the commits up to `latest` that a listing leaves out."""
+    files = await list_log(store)
+    oldest = min((f.version for f in files if f.kind is LogFileKind.COMMIT), default=latest)
+    there = await with_unlisted(store, files, oldest, latest)
+    return tuple(sorted({*files, *there}, key=_path))
 
 
 async def list_log_until(store: ObjectStore, time_ms: int) -> tuple[LogPath, ...]:
@@ -206,6 +259,10 @@ def _missing_commit(files: Iterable[LogPath]) -> int | None:
                 return last + 1
             last = file.version
     return None
+
+
+def _path(file: LogPath) -> str:
+    return file.path
 
 
 async def _call(fetch: Callable[[], Awaitable[None]]) -> None:

@@ -1,286 +1,112 @@
-"""LogBase: what a log says up to one version, read when it is first asked for.
+"""LogBase: the part of the log that the states of several versions share, so that it is read once.
 
-It is a checkpoint and the commits after it. States of later versions share it, so that nothing is
-read twice. A checkpoint that turns out to be missing or damaged is passed over for an earlier one.
+It has a single reference, to the replay of the segment in use, and whoever reads holds on to the
+replay that it began with. Giving up a damaged checkpoint puts another replay in its place.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
 
-from adelta._concurrency import in_thread, map_concurrent
-from adelta.errors import InvalidTableError, MissingCommitError, VersionNotFoundError
-from adelta.kernel.log_compaction import files_to_read, is_reconciled
-from adelta.kernel.log_path import LogFileKind
-from adelta.kernel.log_segment import CheckpointFiles, LogSegment, plan_log_segment
-from adelta.kernel.replay import ReconciledTail, reconcile
-from adelta.log.checkpoint_reader import CheckpointReader
-from adelta.log.commit_reader import read_action_batches
-from adelta.log.listing import list_log
+from adelta.errors import ChecksumMismatchError, InvalidTableError
+from adelta.kernel.log_path import checksum_path
+from adelta.log.opened_segment import open_earlier, open_version
+from adelta.log.segment_replay import SegmentReplay
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-    from adelta.kernel.actions.commit_info import CommitInfo
-    from adelta.kernel.actions.domain_metadata import DomainMetadata
-    from adelta.kernel.actions.json import ActionBatch
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
-    from adelta.kernel.actions.set_transaction import SetTransaction
-    from adelta.kernel.log_path import LogPath
-    from adelta.parquet.reader import ParquetFile
+    from adelta.kernel.log_segment import LogSegment
+    from adelta.log.opened_segment import OpenedSegment
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["LogBase", "OpenedSegment", "open_version", "plan_version"]
-
-_PLANNED_INLINE = 1000  # longer listings are planned in a worker thread
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedSegment:
-    """A segment of which all commits and the singletons of the checkpoint have been read.
-
-    `info` is the provenance of the segment's version, where its commit was among them.
-    """
-
-    segment: LogSegment
-    reader: CheckpointReader | None
-    batches: tuple[ActionBatch, ...]
-    protocol: Protocol
-    metadata: Metadata
-    info: CommitInfo | None = None
+__all__ = ["LogBase"]
 
 
 class LogBase:
-    """The log up to the version of `segment`. Safe to share between the tasks of one loop."""
+    """The log up to the version of `segment`. Safe to share between the tasks of one loop.
+
+    `protocol` and `metadata` are the version's as the table was opened by them: whatever segment is
+    read, it has to say the same.
+    """
 
     def __init__(
-        self, store: ObjectStore, segment: LogSegment, opened: OpenedSegment | None = None
+        self, store: ObjectStore, segment: LogSegment, protocol: Protocol, metadata: Metadata
     ) -> None:
-        self.store = store
-        self.segment = segment
-        self._opened = opened
-        self._unusable: frozenset[str] = frozenset()
+        self._store = store
+        self._planned = segment
+        self._protocol = protocol
+        self._metadata = metadata
         self._lock = anyio.Lock()
-        self._tail: ReconciledTail | None = None
-        self._tail_lock = anyio.Lock()
-        self._transactions: Mapping[str, SetTransaction] | None = None
-        self._domains: Mapping[str, DomainMetadata] | None = None
+        self._held: SegmentReplay | None = None
+        self._contradicted = False
+
+    @classmethod
+    def of_opened(cls, store: ObjectStore, opened: OpenedSegment) -> LogBase:
+        """The log up to the version of a segment that has been read."""
+        base = cls(store, opened.segment, opened.protocol, opened.metadata)
+        base._held = SegmentReplay(opened, store.uri)
+        return base
 
     @property
-    def held(self) -> OpenedSegment | None:
-        """The segment, where it has been read."""
-        return self._opened
+    def segment(self) -> LogSegment:
+        """The files of the log that are read."""
+        return self._planned if self._held is None else self._held.opened.segment
 
-    async def opened(self) -> OpenedSegment:
-        """The segment, read.
+    @property
+    def held(self) -> SegmentReplay | None:
+        """The replay in use, where the segment has been read."""
+        return self._held
+
+    async def replay(self) -> SegmentReplay:
+        """The replay in use; the segment is read where it has not been.
 
         Raises:
+            ChecksumMismatchError: the checksum that the table was opened by disagrees with the log.
             InvalidTableError: the log is damaged and no earlier checkpoint helps.
         """
         async with self._lock:
-            if self._opened is None:
-                self._opened = await open_version(self.store, self.segment)
-                self.segment = self._opened.segment
-            return self._opened
+            if self._held is None:
+                opened = await open_version(self._store, self._planned)
+                self._held = SegmentReplay(opened, self._store.uri)
+                self._contradicted = not self._agrees(opened)
+            if self._contradicted:
+                raise ChecksumMismatchError(
+                    f"{self._store.uri}/{checksum_path(self._planned.version)} states another "
+                    "protocol or schema than the log; delete it, and open the table again"
+                )
+            return self._held
 
-    async def reconciled(self) -> ReconciledTail:
-        """What the commits after the checkpoint leave.
+    async def give_up_checkpoint(self, damaged: SegmentReplay, cause: InvalidTableError) -> None:
+        """Go on with an earlier checkpoint than that of `damaged`.
 
-        Raises:
-            InvalidTableError: the log is damaged.
-        """
-        async with self._tail_lock:
-            if self._tail is None:
-                batches = (await self.opened()).batches
-                self._tail = await reconciled(batches, self.store.uri)
-            return self._tail
-
-    async def give_up_checkpoint(self, cause: InvalidTableError) -> None:
-        """Go on with an earlier checkpoint, because this one is damaged.
+        Where another task has done so already, there is nothing to do.
 
         Raises:
             InvalidTableError: `cause`, where no earlier one helps.
         """
         async with self._lock:
-            checkpoint = self.segment.checkpoint
-            if checkpoint is None:
+            if self._held is not damaged:
+                return
+            given_up = damaged.opened.segment.checkpoint
+            if given_up is None:
                 raise cause
-            self._unusable |= {file.path for file in checkpoint.files}
-            self._opened = await _open_earlier(
-                self.store, self.segment.version, self._unusable, cause
-            )
-            self.segment = self._opened.segment
-        self._tail = None
-
-    async def set_transactions(self) -> Mapping[str, SetTransaction]:
-        """The latest `txn` of every application.
-
-        Raises:
-            InvalidTableError: the log is damaged.
-        """
-        if self._transactions is None:
-            opened = await self.opened()
-            reader = opened.reader
-            read = await reader.set_transactions() if reader else []
-            found = {txn.app_id: txn for txn in read}
-            for batch in opened.batches:
-                found.update({txn.app_id: txn for _, txn in batch.set_transactions})
-            self._transactions = found
-        return self._transactions
-
-    async def domain_metadata(self) -> Mapping[str, DomainMetadata]:
-        """The latest `domainMetadata` of every domain, removed ones too.
-
-        Raises:
-            InvalidTableError: the log is damaged.
-        """
-        if self._domains is None:
-            opened = await self.opened()
-            reader = opened.reader
-            read = await reader.domain_metadata() if reader else []
-            found = {domain.domain: domain for domain in read}
-            for batch in opened.batches:
-                found.update({domain.domain: domain for _, domain in batch.domain_metadata})
-            self._domains = found
-        return self._domains
-
-
-async def reconciled(
-    batches: Sequence[ActionBatch], root: str, onto: ReconciledTail | None = None
-) -> ReconciledTail:
-    """What commits leave, after those that left `onto`."""
-    if not any(batch.changes_files for batch in batches):
-        return onto or ReconciledTail.nothing()
-    return await in_thread(reconcile, batches, root, onto=onto)
-
-
-async def plan_version(
-    store: ObjectStore,
-    files: Sequence[LogPath],
-    version: int | None,
-    unusable: frozenset[str] = frozenset(),
-) -> LogSegment:
-    """The segment that makes `version`, or the latest one, from a listing; the table is named.
-
-    Raises:
-        VersionNotFoundError: the log does not reach `version`, or no longer goes back to it.
-        MissingCommitError: a commit that is needed is missing.
-    """
-
-    def plan() -> LogSegment:
-        return plan_log_segment(files, version=version, unusable=unusable)
-
-    try:
-        return plan() if len(files) < _PLANNED_INLINE else await in_thread(plan)
-    except (MissingCommitError, VersionNotFoundError) as error:
-        raise type(error)(f"{store.uri}: {error}") from error
-
-
-async def open_version(
-    store: ObjectStore,
-    segment: LogSegment,
-    opened: Mapping[str, ParquetFile] | None = None,
-) -> OpenedSegment:
-    """Read `segment`, or one of the same version with an earlier checkpoint.
-
-    `opened` are files of the checkpoint that have been opened already, by path.
-
-    Raises:
-        InvalidTableError: the log is damaged and no earlier checkpoint helps.
-    """
-    try:
-        return await _open(store, segment, opened)
-    except _CheckpointDamaged as error:
-        return await _open_earlier(store, segment.version, error.paths, error.cause)
-
-
-async def _open_earlier(
-    store: ObjectStore, version: int, unusable: frozenset[str], cause: InvalidTableError
-) -> OpenedSegment:
-    """Read `version` without the checkpoint files that are `unusable`."""
-    files = await list_log(store, end=version)
-    while True:
-        try:
-            segment = await plan_version(store, files, version, unusable)
-        except (InvalidTableError, VersionNotFoundError) as error:
-            raise cause from error
-        try:
-            return await _open(store, segment, None)
-        except _CheckpointDamaged as error:
-            unusable |= error.paths
-
-
-class _CheckpointDamaged(Exception):
-    """A checkpoint could not be used; an earlier one may."""
-
-    def __init__(self, checkpoint: CheckpointFiles, cause: InvalidTableError) -> None:
-        super().__init__(str(cause))
-        self.paths = frozenset(file.path for file in checkpoint.files)
-        self.cause = cause
-
-
-async def _open(
-    store: ObjectStore, segment: LogSegment, opened: Mapping[str, ParquetFile] | None
-) -> OpenedSegment:
-    reader: CheckpointReader | None = None
-    batches: list[ActionBatch] = []
-
-    async def read_checkpoint() -> None:
-        nonlocal reader
-        if segment.checkpoint is None:
-            return
-        try:
-            reader = await CheckpointReader.open(store, segment.checkpoint, opened)
-        except InvalidTableError as error:
-            raise _CheckpointDamaged(segment.checkpoint, error) from error
-
-    async def read_tail() -> None:
-        batches.extend(await _read_tail(store, segment))
-
-    await map_concurrent(_call, (read_checkpoint, read_tail), limit=2)
-    protocol = reader.protocol if reader else None
-    metadata = reader.metadata if reader else None
-    for batch in batches:
-        protocol = batch.protocols[-1][1] if batch.protocols else protocol
-        metadata = batch.metadata[-1][1] if batch.metadata else metadata
-    if protocol is None or metadata is None:
-        what = "protocol" if protocol is None else "metaData"
-        failure = InvalidTableError(
-            f"{store.uri}: no {what} action up to version {segment.version}; the log is damaged: "
-            "restore its first files from a backup, or create the table anew over the data files"
-        )
-        if segment.checkpoint is not None:
-            raise _CheckpointDamaged(segment.checkpoint, failure)
-        raise failure
-    info = batches[-1].commit_infos.get(segment.version) if batches else None
-    return OpenedSegment(segment, reader, tuple(batches), protocol, metadata, info)
-
-
-async def _call(fetch: Callable[[], Awaitable[None]]) -> None:
-    await fetch()
-
-
-async def _read_tail(store: ObjectStore, segment: LogSegment) -> list[ActionBatch]:
-    """The commits after the checkpoint, by compactions where these stand for several of them."""
-    if segment.compactions:
-        with suppress(InvalidTableError):  # the commits say what a damaged compaction does not
-            return await _read_compacted(store, segment)
-    return await read_action_batches(store, segment.commits)
-
-
-async def _read_compacted(store: ObjectStore, segment: LogSegment) -> list[ActionBatch]:
-    chosen = files_to_read(segment.commits, segment.compactions)
-    compacted = {f.version: f for f in chosen if f.kind is LogFileKind.COMPACTION}
-    batches = await read_action_batches(store, chosen)
-    for batch in batches:
-        for version in compacted.keys() & set(batch.versions):
-            if not await in_thread(is_reconciled, batch, store.uri):
+            unusable = damaged.opened.passed_over | {file.path for file in given_up.files}
+            opened = await open_earlier(self._store, self._planned.version, unusable, cause)
+            if not self._agrees(opened):
                 raise InvalidTableError(
-                    f"{store.uri}/{compacted[version].path} names a file twice; it is no compaction"
-                )
-    return batches
+                    f"{self._store.uri}/{given_up.files[0].path} is damaged, and states another "
+                    "protocol or schema than the log before it; delete it, and open the table again"
+                ) from cause
+            self._held = SegmentReplay(opened, self._store.uri)
+
+    def _agrees(self, opened: OpenedSegment) -> bool:
+        same = opened.protocol == self._protocol
+        return same and _essence(opened.metadata) == _essence(self._metadata)
+
+
+def _essence(metadata: Metadata) -> tuple[object, ...]:
+    """What of the metadata decides how a table is read."""
+    return metadata.schema, metadata.partition_columns, dict(metadata.configuration)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.errors import MissingCommitError, ObjectNotFoundError, TimestampOutOfRangeError
-from adelta.kernel.history import adjusted_timestamps, from_ms, version_at
-from adelta.kernel.log_path import LogFileKind, LogPath, commit_path
+from adelta.kernel.history import adjusted_timestamps, version_at
+from adelta.kernel.log_path import LogFileKind, LogPath
 from adelta.kernel.log_segment import complete_checkpoints
 from adelta.kernel.table_features import (
     IN_COMMIT_TIMESTAMPS_ENABLED,
     in_commit_timestamp_enablement,
 )
-from adelta.log.commit_reader import decode_commit, read_commit
-from adelta.log.listing import list_log, list_log_back, list_log_pages
-from adelta.log.state import LogState, load_state
+from adelta.kernel.timestamps import from_ms
+from adelta.log.commit_provenance import read_commit_info
+from adelta.log.listing import list_log, list_log_back, list_log_pages, list_whole_log
+from adelta.log.load import load_state
 
 if TYPE_CHECKING:
-    from adelta.kernel.actions.commit_info import CommitInfo
+    from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
 __all__ = [
@@ -26,8 +27,6 @@ __all__ = [
     "readable_commits",
     "version_at_timestamp",
 ]
-
-_FIRST_LINE = 64 * 1024  # bytes: provenance is rarely longer
 
 
 async def version_at_timestamp(state: LogState, when_ms: int) -> int:
@@ -115,7 +114,7 @@ def _last_before(files: tuple[LogPath, ...], when_ms: int) -> int | None:
 
 
 async def _in_whole_log(state: LogState, when_ms: int) -> int:
-    files = await list_log(state.store)
+    files = await list_whole_log(state.store, state.version)
     commits = readable_commits(files)
     if not commits:
         raise TimestampOutOfRangeError(
@@ -206,21 +205,10 @@ async def in_commit_timestamp_ms(store: ObjectStore, version: int) -> int:
     Raises:
         MissingCommitError: the commit has none, though the table's commits must.
     """
-    info = await _first_line(store, version)
-    if info is None or info.in_commit_timestamp is None:
-        info = (await read_commit(store, version)).commit_info
-    if info is None or info.in_commit_timestamp is None:
+    info = await read_commit_info(store, version)
+    if info.in_commit_timestamp is None:
         raise MissingCommitError(
             f"{store.uri}: the commit of version {version} has no inCommitTimestamp, which the "
             "table requires; a client that broke the protocol wrote it. Ask for a version instead"
         )
     return info.in_commit_timestamp
-
-
-async def _first_line(store: ObjectStore, version: int) -> CommitInfo | None:
-    """The provenance of a commit where its first line is that, as it is with timestamps in it."""
-    head = await store.get_range(commit_path(version), 0, _FIRST_LINE)
-    line, end, _ = head.partition(b"\n")
-    if not end and len(head) == _FIRST_LINE:
-        return None
-    return decode_commit(version, line).commit_info

@@ -12,15 +12,18 @@ import pyarrow.compute
 
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidTableError, VersionNotFoundError
-from adelta.kernel.file_set import FileSet, file_keys
+from adelta.kernel.file_id import file_ids
 from adelta.kernel.log_segment import complete_checkpoints, plan_log_segment
+from adelta.kernel.partition import with_known_values
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.log.log_base import open_version
-from adelta.log.state import LogState, version_timestamp
+from adelta.log.load import version_timestamp
+from adelta.log.opened_segment import open_version
+from adelta.log.state import LogState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from adelta.kernel.file_set import FileSet
     from adelta.kernel.log_path import LogPath
     from adelta.kernel.log_segment import CheckpointFiles, LogSegment
     from adelta.storage.object_store import ObjectStore
@@ -40,15 +43,7 @@ async def replay(store: ObjectStore, segment: LogSegment) -> LogState:
     """
     opened = await open_version(store, segment)
     timestamp = await version_timestamp(store, opened.segment, opened.info, opened.metadata)
-    return LogState(
-        store,
-        opened.segment,
-        opened.protocol,
-        opened.metadata,
-        timestamp_ms=timestamp,
-        batches=opened.batches,
-        reader=opened.reader,
-    )
+    return LogState.of_opened(store, opened, timestamp_ms=timestamp)
 
 
 async def checkpoint_faults(
@@ -80,7 +75,7 @@ async def checkpoint_faults(
         found = await replayed.files()
     except (InvalidTableError, VersionNotFoundError):
         return ()  # no earlier start is left
-    faults = await in_thread(_file_faults, live, found, _partition_names(replayed))
+    faults = await in_thread(_file_faults, live, found, _partition_names(replayed), store.uri)
     if stated.protocol != replayed.protocol:
         faults.append("has another protocol than the commits leave")
     if not _same_metadata(stated, replayed):
@@ -111,9 +106,11 @@ def _partition_names(state: LogState) -> tuple[str, ...]:
     return TableConfiguration(state.protocol, state.metadata).physical_partition_columns
 
 
-def _file_faults(stated: FileSet, found: FileSet, partitions: tuple[str, ...]) -> list[str]:
+def _file_faults(
+    stated: FileSet, found: FileSet, partitions: tuple[str, ...], root: str
+) -> list[str]:
     """How two sets of live files differ: by file, then by what is said of the files of both."""
-    ours, theirs = _by_key(stated), _by_key(found)
+    ours, theirs = _by_key(stated, root), _by_key(found, root)
     faults = []
     for table, others, sentence in (
         (theirs, ours, "lacks {count} live files, such as {paths}"),
@@ -138,7 +135,7 @@ def _file_faults(stated: FileSet, found: FileSet, partitions: tuple[str, ...]) -
     return faults
 
 
-def _by_key(files: FileSet) -> pa.Table:
-    keyed = files.table.select(["path", "size", "partition_values"])
-    keys = pa.chunked_array(file_keys(files.table, files.root).chunks, pa.string())
+def _by_key(files: FileSet, root: str) -> pa.Table:
+    keyed = with_known_values(files.table.select(["path", "size", "partition_values"]))
+    keys = pa.chunked_array(file_ids(files.table, root).chunks, pa.string())
     return keyed.append_column("key", keys).sort_by("key").combine_chunks()

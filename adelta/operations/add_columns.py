@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.schema.alteration import change_type, insert_fields, shown, type_at
@@ -19,7 +20,6 @@ from adelta.operations.clustering import check_still_clustered
 from adelta.operations.create import ArrowSchema, delta_schema
 from adelta.operations.dependents import column_path
 from adelta.operations.evolve import stage_metadata
-from adelta.transaction import describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.schema.types import StructField
     from adelta.table import Table
-    from adelta.transaction import Transaction
+    from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["add_columns"]
 
@@ -40,6 +40,7 @@ _COMPUTED = (
 )
 
 
+@checked
 async def add_columns(
     table: Table | str,
     columns: ArrowSchema | StructType,
@@ -85,7 +86,7 @@ async def add_columns(
 
 
 def _widened(
-    tx: Transaction, new: StructType, parent: str | None, *, first: bool, after: str | None
+    tx: TransactionCore, new: StructType, parent: str | None, *, first: bool, after: str | None
 ) -> Metadata | None:
     """The metadata with the new columns; None where there is none."""
     before = tx.metadata.schema
@@ -97,7 +98,7 @@ def _widened(
         )
     added = list(_added(struct, new, ".".join(path)))
     place = {"position": "FIRST" if first else f"AFTER {after}"} if first or after else {}
-    describe(tx, columns=[{"column": _described(p, f), **place} for p, f in added])
+    tx.describe(columns=[{"column": _described(p, f), **place} for p, f in added])
     if not added:
         return None
     mapped = TableConfiguration(tx.protocol, tx.metadata).column_mapping_mode != "none"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.kernel.table_features import named_feature
 from adelta.kernel.table_properties import FEATURE_PREFIX
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["add_feature"]
 
 
+@checked
 async def add_feature(
     table: Table | str,
     name: str,

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from adelta.table import Table, latest_state, open_table
+from adelta.table import begin, latest_state, opened
+from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
-    from contextlib import AbstractAsyncContextManager
 
-    from adelta.transaction import Transaction
+    from adelta.table import Table
+    from adelta.write.transaction_core import TransactionCore
 
-__all__ = ["AlterMetrics", "altering", "opened"]
+__all__ = ["AlterMetrics", "altering"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ async def altering(
     *,
     user_metadata: str | None,
     storage_options: Mapping[str, str] | None,
-) -> AsyncIterator[tuple[Transaction, Table]]:
+) -> AsyncIterator[tuple[TransactionCore, Table]]:
     """A transaction on the latest version, which is committed at the end of the block.
 
     Raises:
@@ -42,13 +43,10 @@ async def altering(
     """
     async with opened(table, storage_options) as handle:
         await latest_state(handle)  # what is changed here should not be out of date already
-        tx = handle.transaction(operation, parameters=parameters, user_metadata=user_metadata)
-        async with tx:
+        request = TransactionRequest(
+            operation=operation,
+            parameters=parameters,
+            user_metadata=user_metadata,
+        )
+        async with begin(handle, request) as tx:
             yield tx, handle
-
-
-def opened(
-    table: Table | str, storage_options: Mapping[str, str] | None
-) -> AbstractAsyncContextManager[Table]:
-    """A handle on the table, which is closed at the end of the block if it was opened here."""
-    return nullcontext(table) if isinstance(table, Table) else open_table(table, storage_options)

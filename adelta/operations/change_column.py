@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.errors import (
     InvalidOptionError,
@@ -36,7 +37,6 @@ from adelta.operations.clustering import check_still_clustered
 from adelta.operations.constraints import violations
 from adelta.operations.dependents import check_independent, column_path
 from adelta.operations.evolve import stage_metadata
-from adelta.transaction import describe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import DataType
     from adelta.table import Table
-    from adelta.transaction import Transaction
+    from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["change_column"]
 
@@ -53,6 +53,7 @@ _COMMENT = "comment"
 _GENERATION = "delta.generationExpression"
 
 
+@checked
 async def change_column(
     table: Table | str,
     column: str,
@@ -131,7 +132,7 @@ class _Change:
 
 
 def _changed(
-    tx: Transaction, schema: StructType, path: tuple[str, ...], change: _Change
+    tx: TransactionCore, schema: StructType, path: tuple[str, ...], change: _Change
 ) -> Metadata:
     """The metadata of the table with the change; the history is told of it."""
     if change.type is not None and change.type != type_at(schema, path):
@@ -145,8 +146,8 @@ def _changed(
         schema = _with_metadata(schema, path, DEFAULT_KEY, change.default)
     if change.moves:
         schema = move_field(schema, path, change.after)
-        describe(tx, position="FIRST" if change.first else f"AFTER {change.after}")
-    describe(tx, column=_described(schema, path))
+        tx.describe(position="FIRST" if change.first else f"AFTER {change.after}")
+    tx.describe(column=_described(schema, path))
     check_identity_columns(schema, tx.metadata.partition_columns)
     if schema == tx.metadata.schema:
         return tx.metadata
@@ -183,7 +184,7 @@ def _with_metadata(schema: StructType, path: tuple[str, ...], key: str, text: st
 
 
 def _with_type(
-    tx: Transaction, schema: StructType, path: tuple[str, ...], wanted: DataType
+    tx: TransactionCore, schema: StructType, path: tuple[str, ...], wanted: DataType
 ) -> StructType:
     current = type_at(schema, path)
     configuration = TableConfiguration(tx.protocol, tx.metadata)
@@ -213,7 +214,7 @@ def _with_type(
 
 
 async def _with_nullability(
-    tx: Transaction, table: Table, path: tuple[str, ...], nullable: bool
+    tx: TransactionCore, table: Table, path: tuple[str, ...], nullable: bool
 ) -> StructType:
     schema = tx.metadata.schema
     _check_field(schema, path)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._arguments import checked
 from adelta.commit.choose import publish
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.checkpoint_writer import write_checkpoint
-from adelta.table import latest_state
+from adelta.table import latest_state, opened
 from adelta.write.upkeep import after_checkpoint
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from adelta.table import Table
 
 __all__ = ["CheckpointMetrics", "checkpoint"]
@@ -27,7 +30,10 @@ class CheckpointMetrics:
     num_bytes: int
 
 
-async def checkpoint(table: Table) -> CheckpointMetrics:
+@checked
+async def checkpoint(
+    table: Table | str, *, storage_options: Mapping[str, str] | None = None
+) -> CheckpointMetrics:
     """Write a checkpoint of the latest version, so that the table opens without the commits before.
 
     Commits do this by themselves, every `delta.checkpointInterval` versions. What has expired in
@@ -40,15 +46,16 @@ async def checkpoint(table: Table) -> CheckpointMetrics:
         InvalidTableError: the log is damaged.
         StorageError: the store refused or failed.
     """
-    state = await latest_state(table)
-    configuration = TableConfiguration(state.protocol, state.metadata)
-    configuration.check_writable(table.uri)
-    await publish(table.store, configuration)
-    written = await write_checkpoint(state, table._clock)
-    await after_checkpoint(state, table._clock)
-    return CheckpointMetrics(
-        version=written.version,
-        num_actions=written.size,
-        num_files=written.num_of_add_files or 0,
-        num_bytes=written.size_in_bytes or 0,
-    )
+    async with opened(table, storage_options) as handle:
+        state = await latest_state(handle)
+        configuration = TableConfiguration(state.protocol, state.metadata)
+        configuration.check_writable(handle.uri)
+        await publish(handle.store, configuration)
+        written = await write_checkpoint(state, handle._clock)
+        await after_checkpoint(state, handle._clock)
+        return CheckpointMetrics(
+            version=written.version,
+            num_actions=written.size,
+            num_files=written.num_of_add_files or 0,
+            num_bytes=written.size_in_bytes or 0,
+        )

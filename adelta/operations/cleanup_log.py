@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from adelta._arguments import checked
 from adelta.commit.choose import check_maintenance
 from adelta.errors import InvalidOptionError
-from adelta.kernel.history import from_ms
 from adelta.kernel.log_path import LogFileKind
 from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.timestamps import from_ms
 from adelta.log.cleanup import clean_log
-from adelta.table import latest_state
+from adelta.table import latest_state, opened
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from adelta.table import Table
 
 __all__ = ["LogCleanupMetrics", "cleanup_log"]
@@ -53,8 +56,13 @@ class LogCleanupMetrics:
         return len(self.paths)
 
 
+@checked
 async def cleanup_log(
-    table: Table, *, retention: timedelta | None = None, dry_run: bool = False
+    table: Table | str,
+    *,
+    retention: timedelta | None = None,
+    dry_run: bool = False,
+    storage_options: Mapping[str, str] | None = None,
 ) -> LogCleanupMetrics:
     """Delete commits, checkpoints and their like that the table's history no longer needs.
 
@@ -76,12 +84,14 @@ async def cleanup_log(
     """
     if retention is not None and retention < timedelta(0):
         raise InvalidOptionError(f"retention is {retention}; it cannot be negative")
-    state = await latest_state(table)
-    configuration = TableConfiguration(state.protocol, state.metadata)
-    configuration.check_writable(table.uri)
-    check_maintenance(table.store, configuration)
     kept_ms = None if retention is None else retention // timedelta(milliseconds=1)
-    cleaned = await clean_log(state, table._clock.now_ms(), retention_ms=kept_ms, dry_run=dry_run)
+    async with opened(table, storage_options) as handle:
+        state = await latest_state(handle)
+        configuration = TableConfiguration(state.protocol, state.metadata)
+        configuration.check_writable(handle.uri)
+        check_maintenance(handle.store, configuration)
+        now_ms = handle._clock.now_ms()
+        cleaned = await clean_log(state, now_ms, retention_ms=kept_ms, dry_run=dry_run)
     return LogCleanupMetrics(
         cutoff=from_ms(cleaned.cutoff_ms),
         first_version=cleaned.first_version,

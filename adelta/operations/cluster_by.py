@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidUseError
 from adelta.kernel.schema.alteration import shown
@@ -19,12 +20,9 @@ from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.clustering import (
     CLUSTERED,
     clustered_by,
-    clustering_names,
     clustering_paths,
 )
 from adelta.operations.evolve import stage_metadata
-from adelta.operations.staging import live_files, read_domains, stage_domain
-from adelta.transaction import describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["cluster_by"]
 
 
+@checked
 async def cluster_by(
     table: Table | str,
     columns: Iterable[str],
@@ -59,7 +58,7 @@ async def cluster_by(
         CommitConflictError: another commit came first and the work has to be done again.
         StorageError: the store refused or failed.
     """
-    wanted = clustering_names(columns)
+    wanted = tuple(columns)
     async with altering(
         table,
         "CLUSTER BY",
@@ -71,15 +70,14 @@ async def cluster_by(
         configuration = TableConfiguration(tx.protocol, tx.metadata)
         paths = clustering_paths(configuration, wanted)
         before = await clustered_by(tx)
-        describe(
-            tx,
+        tx.describe(
             oldClusteringColumns=",".join(map(shown, before)),
             newClusteringColumns=",".join(map(shown, paths)),
         )
-        if paths != before or CLUSTERING_DOMAIN not in await read_domains(tx):
+        if paths != before or CLUSTERING_DOMAIN not in await tx.read_domains():
             added = [path for path in paths if path not in before]
             physical = physical_clustering_columns(added, tx.metadata)
-            stats = (await live_files(tx)).table.column("stats")
+            stats = (await tx.live_files()).table.column("stats")
             bare = await in_thread(_without_statistics, stats, physical) if added else 0
             if bare:
                 raise InvalidUseError(
@@ -87,7 +85,7 @@ async def cluster_by(
                     f"{' or '.join(map(shown, added))}, which clustering needs; write them anew "
                     "first"
                 )
-            stage_domain(tx, CLUSTERING_DOMAIN, clustering_configuration(paths, tx.metadata))
+            tx.staging.set_domain(CLUSTERING_DOMAIN, clustering_configuration(paths, tx.metadata))
     return AlterMetrics(tx.version)
 
 

@@ -16,22 +16,18 @@ from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import CLUSTERING, clustering_columns
 from adelta.kernel.table_properties import FEATURE_PREFIX
 from adelta.operations.dependents import column_path
-from adelta.operations.staging import metadata_before, read_domains
-from adelta.table import known_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from adelta.kernel.actions.metadata import Metadata
-    from adelta.table import Table
-    from adelta.transaction import Transaction
+    from adelta.write.transaction_core import TransactionCore
 
 __all__ = [
     "CLUSTERED",
     "check_clustered_as",
     "check_still_clustered",
     "clustered_by",
-    "clustering_names",
     "clustering_paths",
 ]
 
@@ -39,17 +35,6 @@ CLUSTERED: Final = {FEATURE_PREFIX + CLUSTERING.name: "supported"}
 """The property that asks for the table feature."""
 
 _MOST = 4
-
-
-def clustering_names(columns: Iterable[str]) -> tuple[str, ...]:
-    """The names of columns that a user gives.
-
-    Raises:
-        InvalidOptionError: it is one text.
-    """
-    if isinstance(columns, str):
-        raise InvalidOptionError(f"columns is the text {columns!r}; give a list of names")
-    return tuple(columns)
 
 
 def clustering_paths(
@@ -79,35 +64,32 @@ def clustering_paths(
     return paths
 
 
-async def clustered_by(tx: Transaction) -> tuple[tuple[str, ...], ...]:
+async def clustered_by(tx: TransactionCore) -> tuple[tuple[str, ...], ...]:
     """The paths of the columns by which the table is clustered that `tx` changes.
 
     Others who cluster it by other columns meanwhile are a conflict.
     """
     if not TableConfiguration(tx.protocol, tx.metadata).supports(CLUSTERING):
         return ()
-    return clustering_columns(await read_domains(tx), metadata_before(tx))
+    return clustering_columns(await tx.read_domains(), tx.base.metadata)
 
 
-async def check_clustered_as(table: Table, names: Sequence[str]) -> None:
+async def check_clustered_as(tx: TransactionCore, names: Sequence[str]) -> None:
     """Refuse a table that is clustered by other columns than a user says, or in another order.
 
     Raises:
         SchemaMismatchError: it is, or it has no such column.
         InvalidOptionError: a name is none.
     """
-    state = await known_state(table)
-    domains = {name: d.configuration for name, d in (await state.domain_metadata()).items()}
-    supported = TableConfiguration(state.protocol, state.metadata).supports(CLUSTERING)
-    now = clustering_columns(domains, state.metadata) if supported else ()
-    if now != tuple(column_path(state.metadata.schema, name) for name in names):
+    now = await clustered_by(tx)
+    if now != tuple(column_path(tx.metadata.schema, name) for name in names):
         raise SchemaMismatchError(
-            f"{table.uri} is clustered by ({', '.join(map(shown, now))}), not by "
+            f"{tx.root} is clustered by ({', '.join(map(shown, now))}), not by "
             f"({', '.join(names)}); leave cluster_by out, or call adelta.cluster_by first"
         )
 
 
-async def check_still_clustered(tx: Transaction, after: Metadata) -> None:
+async def check_still_clustered(tx: TransactionCore, after: Metadata) -> None:
     """Refuse metadata that no longer fit the columns by which the table is clustered.
 
     Raises:
@@ -118,7 +100,7 @@ async def check_still_clustered(tx: Transaction, after: Metadata) -> None:
     if not paths:
         return
     try:
-        still = clustering_columns(await read_domains(tx), after)
+        still = clustering_columns(await tx.read_domains(), after)
     except InvalidTableError:
         still = ()
     if still != paths:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._arguments import check_count, checked
 from adelta.commit.choose import publish
 from adelta.errors import InvalidOptionError
 from adelta.kernel.log_path import LogFileKind
@@ -12,9 +13,11 @@ from adelta.kernel.log_segment import complete_checkpoints
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.compaction_writer import write_compaction
 from adelta.log.listing import list_log_from_hint
-from adelta.table import latest_state
+from adelta.table import latest_state, opened
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from adelta.log.state import LogState
     from adelta.table import Table
 
@@ -37,8 +40,13 @@ class LogCompactionMetrics:
     path: str | None = None
 
 
+@checked
 async def compact_log(
-    table: Table, *, start_version: int | None = None, end_version: int | None = None
+    table: Table | str,
+    *,
+    start_version: int | None = None,
+    end_version: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> LogCompactionMetrics:
     """Write what the commits of a range leave into one file, which readers may read instead.
 
@@ -55,29 +63,34 @@ async def compact_log(
         InvalidTableError: the log is damaged.
         StorageError: the store refused or failed.
     """
-    state = await latest_state(table)
-    configuration = TableConfiguration(state.protocol, state.metadata)
-    configuration.check_writable(table.uri)
-    await publish(table.store, configuration)
-    end = state.version if end_version is None else end_version
-    start = await _first_uncovered(state) if start_version is None else start_version
-    empty = start >= end and start_version is not None
-    if end > state.version or start < 0 or empty:
-        raise InvalidOptionError(
-            f"the commits {start} to {end} are no range to compact; it takes two commits at least, "
-            f"of the versions 0 to {state.version}"
+    check_count("start_version", start_version)
+    check_count("end_version", end_version)
+    async with opened(table, storage_options) as handle:
+        state = await latest_state(handle)
+        configuration = TableConfiguration(state.protocol, state.metadata)
+        configuration.check_writable(handle.uri)
+        await publish(handle.store, configuration)
+        end = state.version if end_version is None else end_version
+        start = await _first_uncovered(state) if start_version is None else start_version
+        empty = start >= end and start_version is not None
+        if end > state.version or start < 0 or empty:
+            raise InvalidOptionError(
+                f"the commits {start} to {end} are no range to compact; it takes two commits at "
+                f"least, of the versions 0 to {state.version}"
+            )
+        if start >= end:
+            return LogCompactionMetrics()
+        written = await write_compaction(handle.store, start, end)
+        if written is None:
+            return LogCompactionMetrics()
+        return LogCompactionMetrics(
+            start_version=start,
+            end_version=end,
+            num_commits=end - start + 1,
+            num_actions=written.num_actions,
+            num_bytes=written.size,
+            path=written.path,
         )
-    if start >= end:
-        return LogCompactionMetrics()
-    written = await write_compaction(table.store, start, end)
-    return LogCompactionMetrics(
-        start_version=start,
-        end_version=end,
-        num_commits=end - start + 1,
-        num_actions=written.num_actions,
-        num_bytes=written.size,
-        path=written.path,
-    )
 
 
 async def _first_uncovered(state: LogState) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
+from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, InvariantViolationError
 from adelta.kernel.expressions.nodes import TRUE, Comparison, Not
@@ -16,7 +17,6 @@ from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.evolve import stage_metadata
 from adelta.read.data_files import read_files
-from adelta.transaction import describe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["add_constraint", "drop_constraint", "violations"]
 
 
+@checked
 async def add_constraint(
     table: Table | str,
     name: str,
@@ -82,6 +83,7 @@ async def add_constraint(
     return AlterMetrics(tx.version)
 
 
+@checked
 async def drop_constraint(
     table: Table | str,
     name: str,
@@ -109,7 +111,7 @@ async def drop_constraint(
         key = _key(tx.metadata, name)
         if key is not None:
             rest = dict(tx.metadata.configuration)
-            describe(tx, expr=rest.pop(key), existed="true")
+            tx.describe(expr=rest.pop(key), existed="true")
             await in_thread(stage_metadata, tx, tx.metadata.with_configuration(rest))
         elif not if_exists:
             raise InvalidOptionError(

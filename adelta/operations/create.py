@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 import orjson
 import pyarrow as pa
 
+from adelta._arguments import checked
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread
 from adelta.errors import (
@@ -22,9 +23,7 @@ from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.names import check_column_names
 from adelta.kernel.schema.types import StructType
-from adelta.kernel.staged import StagedChanges
 from adelta.kernel.statistics import check_stats_columns
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     CLUSTERING_DOMAIN,
     COLUMN_MAPPING_MODE,
@@ -37,15 +36,15 @@ from adelta.kernel.table_features import (
     validate_properties,
 )
 from adelta.kernel.table_state import TableState
-from adelta.operations.clustering import CLUSTERED, clustering_names, clustering_paths
+from adelta.kernel.transaction.creation import NewTable
+from adelta.operations.clustering import CLUSTERED, clustering_paths
 from adelta.operations.evolve import partition_names
 from adelta.operations.identity_column import with_identities
-from adelta.table import give_back_connections, known_state, open_table, publish_state
-from adelta.write.first_commit import commit_new_table
-from adelta.write.spec import ENGINE
-from adelta.write.upkeep import after_commit
+from adelta.table import begin, give_back_connections, known_state, open_table
+from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Mapping
 
     from adelta._clock import Clock
@@ -64,8 +63,9 @@ class ArrowSchema(Protocol):
         ...
 
 
+@checked
 async def create_table(
-    uri: str,
+    uri: str | os.PathLike[str],
     schema: ArrowSchema | StructType,
     *,
     partition_by: Iterable[str] = (),
@@ -106,15 +106,27 @@ async def create_table(
     """
     if mode not in ("error", "ignore"):
         raise InvalidOptionError(f"there is no mode {mode!r} for a new table: 'error' or 'ignore'")
+    clustered = tuple(cluster_by)
     first = await in_thread(
         new_table,
         schema if isinstance(schema, StructType) else delta_schema(schema),
         partition_by=tuple(partition_by),
-        cluster_by=clustering_names(cluster_by),
+        cluster_by=clustered,
         properties=properties or {},
         name=name,
         description=description,
+    )
+    request = TransactionRequest(
         operation="CREATE TABLE",
+        parameters={
+            "isManaged": "false",
+            "description": description,
+            "partitionBy": list(first.metadata.partition_columns),
+            "clusterBy": list(clustered),
+            "properties": orjson.dumps(
+                stored_properties(validate_properties(properties or {}))
+            ).decode(),
+        },
     )
     table = open_table(
         uri, storage_options, unsafe_single_writer=unsafe_single_writer, catalog=catalog
@@ -128,7 +140,8 @@ async def create_table(
                 )
         else:
             try:
-                await commit_first(table, first)
+                async with begin(table, request, creates=first):
+                    pass
             except TableAlreadyExistsError:
                 if mode == "error":
                     raise
@@ -146,17 +159,6 @@ async def exists(table: Table) -> bool:
     except TableNotFoundError:
         return False
     return True
-
-
-async def commit_first(table: Table, staged: StagedChanges, clock: Clock = SYSTEM_CLOCK) -> None:
-    """Commit version 0.
-
-    Raises:
-        TableAlreadyExistsError: another writer has created the table.
-    """
-    made = await commit_new_table(table.store, staged, engine=ENGINE, clock=clock)
-    publish_state(table, made.state)
-    await after_commit(made.state, clock)
 
 
 def delta_schema(schema: ArrowSchema) -> StructType:
@@ -182,15 +184,12 @@ def new_table(
     *,
     partition_by: tuple[str, ...],
     properties: Mapping[str, str],
-    operation: str,
     cluster_by: tuple[str, ...] = (),
-    parameters: Mapping[str, object] | None = None,
     name: str | None = None,
     description: str | None = None,
-    user_metadata: str | None = None,
     clock: Clock = SYSTEM_CLOCK,
-) -> StagedChanges:
-    """The first commit of a table, not yet committed.
+) -> NewTable:
+    """What the first commit of a table says of it.
 
     Raises:
         SchemaMismatchError: Delta cannot have such a schema, or a partition column is not in it.
@@ -203,47 +202,23 @@ def new_table(
     check_column_names(schema, mapped=COLUMN_MAPPING_MODE.read(asked) != "none")
     partition_columns = partition_names(schema, partition_by)
     check_identity_columns(schema, partition_columns)
-    stored = stored_properties(asked)
     metadata = Metadata(
         id=str(uuid.uuid4()),
         schema_string=schema_to_string(schema),
         partition_columns=partition_columns,
-        configuration=stored,
+        configuration=stored_properties(asked),
         name=name,
         description=description,
         created_time=clock.now_ms(),
     )
     protocol = protocol_for_new_table(schema, asked)
     metadata = completed_metadata(None, metadata, protocol, lambda: str(uuid.uuid4()))
-    if parameters is None:
-        parameters = {
-            "isManaged": "false",
-            "description": description,
-            "partitionBy": list(partition_columns),
-            "clusterBy": list(cluster_by),
-            "properties": orjson.dumps(dict(stored)).decode(),
-        }
-    staged = StagedChanges(
-        transaction_id=str(uuid.uuid4()),
-        operation=operation,
-        parameters=parameters,
-        user_metadata=user_metadata,
-        protocol=protocol,
-        metadata=metadata,
-    )
-    configuration = table_configuration(staged)
-    configuration.check_writable("the new table")
+    table = NewTable(protocol, metadata)
+    table.configuration.check_writable("the new table")
     check_change(None, TableState(protocol, metadata))
-    check_stats_columns(schema, configuration.properties, partition_columns)
+    check_stats_columns(schema, table.configuration.properties, partition_columns)
     if not cluster_by:
-        return staged
-    paths = clustering_paths(configuration, cluster_by)
+        return table
+    paths = clustering_paths(table.configuration, cluster_by)
     columns = clustering_configuration(paths, metadata)
-    return replace(staged, domains=(DomainMetadata(CLUSTERING_DOMAIN, columns),))
-
-
-def table_configuration(first: StagedChanges) -> TableConfiguration:
-    """The configuration of the table that `first` begins."""
-    assert first.protocol is not None
-    assert first.metadata is not None
-    return TableConfiguration(first.protocol, first.metadata)
+    return replace(table, domains=(DomainMetadata(CLUSTERING_DOMAIN, columns),))

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.kernel.data_skipping.prune import exact_row_counts
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.operations.alter import opened
 from adelta.operations.matching import decided_by_partition, find_matches
 from adelta.operations.removal import remove_rows
 from adelta.operations.row_metrics import RowMetrics, Stopwatch, measured, report
-from adelta.operations.staging import read_set, remove_read
+from adelta.table import begin, opened
+from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.file_set import FileSet
     from adelta.table import Table
-    from adelta.transaction import Transaction
+    from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["DeleteMetrics", "IsolationName", "delete"]
 
@@ -41,11 +42,12 @@ class DeleteMetrics(RowMetrics):
     num_deleted_rows: int | None = 0
 
 
+@checked
 async def delete(
     table: Table | str,
     where: Where | None = None,
     *,
-    isolation: IsolationName = "Serializable",
+    isolation: IsolationName | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> DeleteMetrics:
@@ -56,7 +58,8 @@ async def delete(
     gets a deletion vector, where `delta.enableDeletionVectors` is set, or is written anew.
 
     Rows that others add meanwhile and that `where` may be true for are a conflict; with the
-    isolation ``WriteSerializable`` they are not where they were appended blindly.
+    isolation ``WriteSerializable`` they are not where they were appended blindly. None is the
+    table's isolation level.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -70,12 +73,13 @@ async def delete(
     """
     condition = to_predicate(where)
     async with opened(table, storage_options) as handle:
-        tx = handle.transaction(
-            "DELETE",
+        request = TransactionRequest(
+            operation="DELETE",
             parameters={"predicate": ["true" if condition is None else to_sql(condition)]},
             user_metadata=user_metadata,
             isolation=isolation,
         )
+        tx = begin(handle, request)
         async with tx:
             done = await _stage(handle, tx, condition)
         if tx.version is None:
@@ -85,9 +89,9 @@ async def delete(
         )
 
 
-async def _stage(table: Table, tx: Transaction, where: Node | None) -> dict[str, int]:
+async def _stage(table: Table, tx: TransactionCore, where: Node | None) -> dict[str, int]:
     watch, roots = Stopwatch(), table._roots
-    files = await read_set(tx, where)
+    files = await tx.read_set(where)
     configuration = TableConfiguration(tx.protocol, tx.metadata)
     configuration.check_removable(table.uri)
     copied = 0
@@ -95,7 +99,7 @@ async def _stage(table: Table, tx: Transaction, where: Node | None) -> dict[str,
         deleted = await in_thread(_live_rows, files)
         scanned = watch.lap_ms()
         if files.num_files:
-            remove_read(tx, files)
+            tx.remove(files)
     else:
         candidates = await in_thread(lambda: list(files.rows()))
         matched = await find_matches(roots, configuration, candidates, where)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from adelta.kernel.history import from_ms
+from adelta._arguments import checked
 from adelta.kernel.schema.alteration import shown
 from adelta.kernel.table_features import clustering_columns
+from adelta.kernel.timestamps import from_ms
+from adelta.table import opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +47,10 @@ class TableDetail:
     version: int
 
 
-async def detail(table: Table) -> TableDetail:
+@checked
+async def detail(
+    table: Table | str, *, storage_options: Mapping[str, str] | None = None
+) -> TableDetail:
     """What the table is at its latest version.
 
     Raises:
@@ -53,17 +58,19 @@ async def detail(table: Table) -> TableDetail:
         UnsupportedFeatureError: reading the table needs a feature that adelta lacks.
         InvalidTableError: the log is damaged.
     """
-    snapshot = await table.snapshot()
-    files = await snapshot.files()
+    async with opened(table, storage_options) as handle:
+        snapshot = await handle.snapshot()
+        files = await snapshot.files()
+        domains = await snapshot.domain_metadata()
     metadata, protocol = snapshot.metadata, snapshot.protocol
-    clustered = clustering_columns(await snapshot.domain_metadata(), metadata)
+    clustered = clustering_columns(domains, metadata)
     features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     return TableDetail(
         format="delta",
         id=metadata.id,
         name=metadata.name,
         description=metadata.description,
-        location=table.uri,
+        location=handle.uri,
         created_at=None if metadata.created_time is None else from_ms(metadata.created_time),
         last_modified=snapshot.timestamp,
         partition_columns=snapshot.partition_columns,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, InvalidUseError, SchemaMismatchError
 from adelta.kernel.schema.alteration import change_field, shown, type_at
@@ -20,18 +21,18 @@ from adelta.operations.dependents import (
 )
 from adelta.operations.evolve import stage_metadata
 from adelta.operations.rename_column import check_mapped
-from adelta.transaction import describe
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from adelta.kernel.actions.metadata import Metadata
     from adelta.table import Table
-    from adelta.transaction import Transaction
+    from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["drop_columns"]
 
 
+@checked
 async def drop_columns(
     table: Table | str,
     columns: Iterable[str],
@@ -75,7 +76,7 @@ async def drop_columns(
 
 
 def _stage(
-    tx: Transaction,
+    tx: TransactionCore,
     names: Iterable[str],
     clustered: Sequence[tuple[str, ...]],
     *,
@@ -93,7 +94,7 @@ def _stage(
         dropped.append(path)
     for path in dropped:
         check_independent(after, path, DROPPED)
-    describe(tx, columns=[shown(path) for path in dropped])
+    tx.describe(columns=[shown(path) for path in dropped])
     stage_metadata(tx, after)
 
 

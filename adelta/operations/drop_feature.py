@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
+from adelta._arguments import checked
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.commit.choose import check_maintenance, publish
 from adelta.errors import HistoryRetainedError, InvalidOptionError, InvalidUseError
@@ -35,20 +36,12 @@ from adelta.kernel.table_features import (
 from adelta.kernel.table_state import TableState
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.cleanup import clean_log
-from adelta.operations.alter import AlterMetrics, altering, opened
+from adelta.operations.alter import AlterMetrics, altering
+from adelta.operations.copies import move_rows
 from adelta.operations.feature_history import oldest_commit, used_in_history
-from adelta.operations.staging import (
-    add_again,
-    commit_nothing,
-    live_files,
-    move_rows,
-    read_domains,
-    read_set,
-    stage_cleaned,
-    stage_domain,
-)
 from adelta.read.opener import open_data_file
-from adelta.table import Table, latest_state
+from adelta.table import Table, begin, latest_state, opened
+from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,6 +55,7 @@ _FOOTERS_AT_ONCE = 32
 _BARRIER = 3  # checkpoints: a reader that cannot use one of them may try two earlier ones
 
 
+@checked
 async def drop_feature(
     table: Table | str,
     name: str,
@@ -184,20 +178,20 @@ class _Dropping:
             storage_options=None,
         ) as (tx, _):
             before = TableConfiguration(tx.protocol, tx.metadata)
-            files = await (read_set(tx, None) if removal.exclusive else live_files(tx))
+            files = await (tx.read_set() if removal.exclusive else tx.live_files())
             marked = await in_thread(_with_values, files, *removal.cleared)
             moved = await self._to_be_moved(files, TableState(before.protocol, before.metadata))
             cleaned = await in_thread(removal.cleaned, before.metadata)
             if cleaned != before.metadata:
-                stage_cleaned(tx, cleaned)
+                tx.staging.metadata = cleaned
             if removal.domains is None:
-                for domain in await read_domains(tx):
-                    stage_domain(tx, domain, None)
+                for domain in await tx.read_domains():
+                    tx.staging.set_domain(domain, None)
             if moved:
                 await move_rows(tx, self.table._roots, before, moved)
             if marked.num_files:
                 cleared: dict[str, Any] = dict.fromkeys(removal.cleared)
-                add_again(tx, (replace(file, **cleared) for file in marked.rows()))
+                tx.staging.add_again(replace(file, **cleared) for file in marked.rows())
         return tx.version is not None
 
     async def _to_be_moved(self, files: FileSet, state: TableState) -> list[AddFile]:
@@ -217,8 +211,10 @@ class _Dropping:
         return [file for file, is_done in zip(every, done, strict=True) if not is_done]
 
     async def _barrier(self) -> None:
-        async with self.table.transaction("Empty Commit") as tx:
-            commit_nothing(tx)
+        async with begin(
+            self.table, TransactionRequest(operation="Empty Commit", commits_empty=True)
+        ):
+            pass
         await self._checkpoint()
 
     async def _checkpoint(self) -> None:
@@ -282,7 +278,7 @@ class _Dropping:
             storage_options=None,
         ) as (tx, _):
             state = TableState(tx.protocol, tx.metadata)
-            files = await read_set(tx, None)
+            files = await tx.read_set()
             used = await in_thread(_with_values, files, removal.column, *removal.cleared)
             if (
                 removal.cleaned(tx.metadata) != tx.metadata
@@ -297,13 +293,13 @@ class _Dropping:
             metadata = unset(tx.metadata, *removal.forgotten)
             if removal.protects_history and not self.truncate_history:
                 protocol = protocol_with(protocol, CHECKPOINT_PROTECTION)
-                version = {CHECKPOINT_PROTECTION_BEFORE.key: str(tx.read_version + 1)}
+                version = {CHECKPOINT_PROTECTION_BEFORE.key: str(tx.base.version + 1)}
                 metadata = with_properties(metadata, version)
             await in_thread(tx.update_metadata, metadata, protocol)
-            known = await read_domains(tx)
+            known = await tx.read_domains()
             for domain in removal.domains or ():
                 if domain in known:
-                    stage_domain(tx, domain, None)
+                    tx.staging.set_domain(domain, None)
         return AlterMetrics(tx.version)
 
 

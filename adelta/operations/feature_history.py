@@ -9,7 +9,7 @@ from adelta.kernel.log_segment import complete_checkpoints
 from adelta.kernel.table_state import TableState
 from adelta.log.commit_reader import read_commits
 from adelta.log.listing import list_log
-from adelta.log.state import load_state
+from adelta.log.load import load_state
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,7 +49,7 @@ async def used_in_history(store: ObjectStore, removal: Removal, protocol: Protoc
             return True
         if removal.column is not None and _has_values((await state.files()).table, removal.column):
             return True
-    commits = [file.version for file in files if file.kind is LogFileKind.COMMIT]
+    commits = [file for file in files if file.kind is LogFileKind.COMMIT]
 
     for start in range(0, len(commits), _COMMITS_AT_ONCE):
         for commit in await read_commits(store, commits[start : start + _COMMITS_AT_ONCE]):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from adelta._arguments import checked
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import InvalidTableError, ObjectNotFoundError, UnsupportedFeatureError
 from adelta.kernel.actions.file_actions import decode_path
@@ -21,12 +22,12 @@ from adelta.kernel.log_segment import complete_checkpoints, plan_log_segment
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.checksum_io import verify_checksum
 from adelta.log.deletion_vector_reader import read_deletion_vector
-from adelta.log.listing import list_log
+from adelta.log.listing import list_whole_log
 from adelta.log.verify import checkpoint_faults, replay
-from adelta.table import latest_state
+from adelta.table import latest_state, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.storage.object_store import ObjectMeta
@@ -80,7 +81,13 @@ class FsckReport:
         return tuple(p for p in self.problems if p.kind != MISSING_FILE)
 
 
-async def fsck(table: Table, *, dry_run: bool = True) -> FsckReport:
+@checked
+async def fsck(
+    table: Table | str,
+    *,
+    dry_run: bool = True,
+    storage_options: Mapping[str, str] | None = None,
+) -> FsckReport:
     """Check the table's log and files; without `dry_run`, take files that are gone out of it.
 
     Taking them out is a commit of its own, ``FSCK`` in the history: earlier versions still name the
@@ -94,9 +101,14 @@ async def fsck(table: Table, *, dry_run: bool = True) -> FsckReport:
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
         StorageError: the store refused or failed.
     """
-    await latest_state(table)  # says that there is no table, if there is none
+    async with opened(table, storage_options) as handle:
+        return await _fsck(handle, dry_run=dry_run)
+
+
+async def _fsck(table: Table, *, dry_run: bool) -> FsckReport:
+    latest = (await latest_state(table)).version  # or that there is no table
     store = table.store
-    listing = await list_log(store)
+    listing = await list_whole_log(store, latest)
     state = await replay(store, plan_log_segment(listing))
     TableConfiguration(state.protocol, state.metadata).check_readable(table.uri)
     checkpoints = complete_checkpoints(listing)
@@ -213,5 +225,6 @@ async def _repaired(table: Table, report: FsckReport, files: Sequence[AddFile]) 
     if not missing:
         return report
     async with table.transaction(operation="FSCK") as transaction:
-        transaction.remove_files(file for file in files if file.path in missing)
+        live = await transaction.read()
+        transaction.remove_files([file for file in live if file.path in missing])
     return replace(report, repaired_version=transaction.version)

@@ -5,18 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from adelta.errors import InvalidOptionError
-from adelta.kernel.history import adjusted_timestamps, from_ms
-from adelta.kernel.log_path import LogFileKind
+from adelta._arguments import check_count, checked
+from adelta.errors import MissingCommitError
+from adelta.kernel.history import adjusted_timestamps
+from adelta.kernel.timestamps import from_ms
 from adelta.log.commit_reader import read_commits
-from adelta.log.listing import list_log
-from adelta.table import latest_state
+from adelta.log.listing import list_commits
+from adelta.table import latest_state, opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from adelta.kernel.actions.commit_info import CommitInfo
+    from adelta.kernel.commit import Commit
+    from adelta.kernel.log_path import LogPath
+    from adelta.storage.object_store import ObjectStore
     from adelta.table import Table
 
 __all__ = ["HistoryEntry", "history"]
@@ -49,7 +53,13 @@ class HistoryEntry:
     others: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
-async def history(table: Table, limit: int | None = None) -> list[HistoryEntry]:
+@checked
+async def history(
+    table: Table | str,
+    limit: int | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> list[HistoryEntry]:
     """The commits whose files are still kept, newest first; at most `limit` of them.
 
     Raises:
@@ -57,27 +67,28 @@ async def history(table: Table, limit: int | None = None) -> list[HistoryEntry]:
         TableNotFoundError: there is no table.
         InvalidTableError: the log is damaged.
     """
-    if limit is not None and limit < 1:
-        raise InvalidOptionError(f"limit is {limit}; it must be 1 or more, or None for all commits")
-    latest = (await latest_state(table)).version
-    start = 0 if limit is None else max(0, latest - limit + 1)
-    files = [
-        file
-        for file in await list_log(table.store, start, end=latest)
-        if file.kind is LogFileKind.COMMIT
-    ]
-    commits = await read_commits(table.store, [file.version for file in files])
+    check_count("limit", limit, least=1)
+    async with opened(table, storage_options) as handle:
+        latest = (await latest_state(handle)).version
+        start = 0 if limit is None else max(0, latest - limit + 1)
+        try:
+            files, commits = await _read(handle.store, start, latest)
+        except MissingCommitError:  # cleaned up between the listing and the reading
+            files, commits = await _read(handle.store, start, latest)
     modified = adjusted_timestamps([file.last_modified_ms for file in files])
     entries = [
-        _entry(commit.version, commit.commit_info, at)
+        _entry(commit.version, commit.info, at)
         for commit, at in zip(commits, modified, strict=True)
     ]
     return entries[::-1]
 
 
-def _entry(version: int, info: CommitInfo | None, modified_ms: int) -> HistoryEntry:
-    if info is None:
-        return HistoryEntry(version, from_ms(modified_ms))
+async def _read(store: ObjectStore, start: int, end: int) -> tuple[list[LogPath], list[Commit]]:
+    files = await list_commits(store, start, end)
+    return files, await read_commits(store, files)
+
+
+def _entry(version: int, info: CommitInfo, modified_ms: int) -> HistoryEntry:
     others = dict(info.others)
     stamp = modified_ms if info.in_commit_timestamp is None else info.in_commit_timestamp
     return HistoryEntry(

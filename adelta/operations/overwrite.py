@@ -25,14 +25,9 @@ from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.schema.names import physical_name
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import DELETION_VECTORS
+from adelta.operations.copies import copied_rows
 from adelta.operations.matching import decided_by_partition, find_matches
 from adelta.operations.removal import remove_rows
-from adelta.operations.staging import (
-    append_replacing,
-    copied_rows,
-    remove_replaced,
-    stage_rewritten,
-)
 from adelta.write.change_data import INSERT, ChangeDataWriter
 from adelta.write.spec import WriteSpec
 
@@ -44,8 +39,8 @@ if TYPE_CHECKING:
     from adelta.kernel.schema.types import StructField
     from adelta.operations.matching import MatchedFile
     from adelta.storage.roots import StoreRoots
-    from adelta.transaction import Transaction
     from adelta.write.batches import Data
+    from adelta.write.transaction_core import TransactionCore
 
 __all__ = [
     "overwrite_partitions",
@@ -55,7 +50,7 @@ __all__ = [
 ]
 
 
-async def overwrite_where(tx: Transaction, roots: StoreRoots, data: Data, where: Node) -> None:
+async def overwrite_where(tx: TransactionCore, roots: StoreRoots, data: Data, where: Node) -> None:
     """Stage the removal of the rows for which `where` is true, and the rows of `data`.
 
     A file that holds other rows too is written anew with these, or gets a deletion vector where the
@@ -72,22 +67,22 @@ async def overwrite_where(tx: Transaction, roots: StoreRoots, data: Data, where:
     configuration = TableConfiguration(tx.protocol, tx.metadata)
     configuration.check_removable(roots.store.uri)
     if await in_thread(decided_by_partition, where, configuration):
-        await tx.append(data, where)
-        remove_replaced(tx, files)
+        await tx.write(data, where)
+        tx.remove(files)
         return
     matched = await find_matches(roots, configuration, files, where)
     if _tells_of_inserts(configuration, matched):
         spec = WriteSpec.of(configuration)
         async with ChangeDataWriter(roots.store, spec) as changes:
-            await append_replacing(tx, data, where, changes)
-            stage_rewritten(tx, cdc=await changes.finish())
+            await tx.write(data, where, changes=changes)
+            tx.stage_written(cdc=await changes.finish())
     else:
-        await append_replacing(tx, data, where, None)
+        await tx.write(data, where)
     await remove_rows(tx, roots, configuration, matched)
 
 
 async def replace_where(
-    tx: Transaction, roots: StoreRoots, added: Sequence[AddFile], where: Node
+    tx: TransactionCore, roots: StoreRoots, added: Sequence[AddFile], where: Node
 ) -> None:
     """Stage files that are written already, in place of the rows for which `where` is true.
 
@@ -100,9 +95,9 @@ async def replace_where(
     files = await tx.read(where)
     configuration = TableConfiguration(tx.protocol, tx.metadata)
     configuration.check_removable(roots.store.uri)
-    tx.add_files(added)
+    tx.stage_written(adds=added)
     if await in_thread(decided_by_partition, where, configuration):
-        remove_replaced(tx, files)
+        tx.remove(files)
         return
     matched = await find_matches(roots, configuration, files, where)
     if _tells_of_inserts(configuration, matched):
@@ -112,11 +107,11 @@ async def replace_where(
         ):
             async for batch in rows:
                 await changes.write(batch, INSERT)
-            stage_rewritten(tx, cdc=await changes.finish())
+            tx.stage_written(cdc=await changes.finish())
     await remove_rows(tx, roots, configuration, matched)
 
 
-async def overwrite_partitions(tx: Transaction, data: Data) -> None:
+async def overwrite_partitions(tx: TransactionCore, data: Data) -> None:
     """Stage the rows of `data`, and the removal of all files in the partitions that they are in.
 
     Raises:
@@ -124,10 +119,10 @@ async def overwrite_partitions(tx: Transaction, data: Data) -> None:
     """
     if await tx.is_applied():
         return
-    await replace_partitions(tx, await tx.append(data))
+    await replace_partitions(tx, await tx.write(data))
 
 
-async def replace_partitions(tx: Transaction, added: Sequence[AddFile]) -> None:
+async def replace_partitions(tx: TransactionCore, added: Sequence[AddFile]) -> None:
     """Stage the removal of the files in the partitions of `added`, which are staged already.
 
     Raises:
@@ -142,7 +137,7 @@ async def replace_partitions(tx: Transaction, added: Sequence[AddFile]) -> None:
     )
     if partitions:
         where = await in_thread(_in_partitions, fields, partitions)
-        remove_replaced(tx, await tx.read(where))
+        tx.remove(await tx.read(where))
 
 
 def _tells_of_inserts(configuration: TableConfiguration, matched: Sequence[MatchedFile]) -> bool:

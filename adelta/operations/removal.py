@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from adelta.kernel.table_features import DELETION_VECTORS
 from adelta.operations.rewrite import RewriteTask, plan_rewrites, run_rewrites
-from adelta.operations.staging import remove_replaced, stage_rewritten
 from adelta.write.deletion_vectors import RowRemoval, write_deletion_vectors
 from adelta.write.spec import WriteSpec
 
@@ -20,13 +19,13 @@ if TYPE_CHECKING:
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.operations.matching import MatchedFile
     from adelta.storage.roots import StoreRoots
-    from adelta.transaction import Transaction
+    from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["remove_rows"]
 
 
 async def remove_rows(
-    tx: Transaction,
+    tx: TransactionCore,
     roots: StoreRoots,
     configuration: TableConfiguration,
     matched: Sequence[MatchedFile],
@@ -43,13 +42,13 @@ async def remove_rows(
     """
     if configuration.uses(DELETION_VECTORS):
         removals = (RowRemoval(each.file, each.rows, each.num_rows) for each in matched)
-        stage_rewritten(tx, vectors=await write_deletion_vectors(roots, removals))
+        tx.stage_written(vectors=await write_deletion_vectors(roots, removals))
         return 0
     anew = any(not each.is_whole for each in matched)
     tells = configuration.change_data_feed_enabled and anew
     task = RewriteTask(configuration, tuple(matched), tells=tells)
     target = WriteSpec.of(configuration).target_file_size
     done = await run_rewrites(roots, plan_rewrites(task, target))
-    stage_rewritten(tx, adds=done.adds, cdc=done.cdc)
-    remove_replaced(tx, [each.file for each in matched])
+    tx.stage_written(adds=done.adds, cdc=done.cdc)
+    tx.remove([each.file for each in matched])
     return done.num_copied_rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidUseError
 from adelta.kernel.schema.alteration import change_field, shown
@@ -15,17 +16,17 @@ from adelta.kernel.table_features import COLUMN_MAPPING_MODE
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.dependents import check_independent, column_path, stats_columns_with
 from adelta.operations.evolve import stage_metadata
-from adelta.transaction import describe
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.table import Table
-    from adelta.transaction import Transaction
+    from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["check_mapped", "rename_column"]
 
 
+@checked
 async def rename_column(
     table: Table | str,
     column: str,
@@ -63,10 +64,10 @@ async def rename_column(
     return AlterMetrics(tx.version)
 
 
-def _stage(tx: Transaction, column: str, new_name: str) -> None:
+def _stage(tx: TransactionCore, column: str, new_name: str) -> None:
     before = tx.metadata
     path = column_path(before.schema, column)
-    describe(tx, oldColumnPath=shown(path), newColumnPath=shown((*path[:-1], new_name)))
+    tx.describe(oldColumnPath=shown(path), newColumnPath=shown((*path[:-1], new_name)))
     if path[-1] == new_name:
         return
     schema = change_field(before.schema, path, lambda field: replace(field, name=new_name))
@@ -81,7 +82,7 @@ def _stage(tx: Transaction, column: str, new_name: str) -> None:
     stage_metadata(tx, after)
 
 
-def check_mapped(tx: Transaction, table: Table, verb: str) -> None:
+def check_mapped(tx: TransactionCore, table: Table, verb: str) -> None:
     """Refuse to have columns `verb` where files know columns by the names that users see.
 
     Raises:

@@ -11,7 +11,7 @@ import anyio
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from adelta.transaction import Transaction
+    from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["RowMetrics", "Stopwatch", "measured", "report"]
 
@@ -68,12 +68,12 @@ class RowMetrics:
     rewrite_time_ms: int = 0
 
 
-def report(tx: Transaction, **more: int | None) -> dict[str, int]:
+def report(tx: TransactionCore, **more: int | None) -> dict[str, int]:
     """Have the commit say in Spark's names what it has staged, and `more`; all of that.
 
     What is None is not known, and left out.
     """
-    staged = tx._staging.metrics
+    staged = tx.metrics
     said = {new: value for name, value in staged.items() if (new := _RENAMED.get(name, name))}
     found = dict.fromkeys(_ALWAYS, 0) | said
     found |= {name: value for name, value in more.items() if value is not None}

@@ -1,13 +1,13 @@
 """Row tracking for a table that exists: ids for the rows that are there, in several commits.
 
 First the table comes to support the feature, so that from then on every commit gives ids to the
-rows that it adds. Then the files that are without are added again, with ids, a batch a commit. Only
-a table all of whose files have ids may be set to `delta.enableRowTracking`.
+rows that it adds. Then the files that are without are added again, with ids, a batch a commit, as
+the transaction that does so finds them. Only a table all of whose files have ids may be set to
+`delta.enableRowTracking`.
 """
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,16 +22,16 @@ from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import ROW_TRACKING, ROW_TRACKING_BACKFILL
 from adelta.kernel.table_properties import FEATURE_PREFIX
 from adelta.operations.evolve import stage_metadata
-from adelta.operations.staging import add_again
 from adelta.read.opener import open_data_file
-from adelta.table import Table, latest_state, open_table
+from adelta.table import begin, latest_state, opened
+from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from contextlib import AbstractAsyncContextManager
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.storage.roots import StoreRoots
+    from adelta.table import Table
 
 __all__ = ["backfill_row_ids"]
 
@@ -54,28 +54,41 @@ async def backfill_row_ids(
         InvalidTableError: a file does not say how many rows it has, and is damaged or not there.
         CommitConflictError: another commit changed the table's protocol or metadata meanwhile.
     """
-    handle: AbstractAsyncContextManager[Table]
-    handle = nullcontext(table) if isinstance(table, Table) else open_table(table, storage_options)
-    async with handle as opened:
-        state = await latest_state(opened)
+    async with opened(table, storage_options) as handle:
+        state = await latest_state(handle)
         configuration = TableConfiguration(state.protocol, state.metadata)
         if configuration.row_id_columns is not None:
             return
-        if configuration.supports(ROW_TRACKING) and not configuration.uses(ROW_TRACKING):
-            raise InvalidPropertyError(
-                f"{opened.uri} has suspended row tracking (delta.rowTrackingSuspended), so that no "
-                "row gets an id; unset that property first"
-            )
+        _check_not_suspended(configuration, handle.uri)
         if not configuration.supports(ROW_TRACKING):
-            async with opened.transaction("UPGRADE PROTOCOL") as tx:
+            async with begin(handle, TransactionRequest(operation="UPGRADE PROTOCOL")) as tx:
                 asked = {FEATURE_PREFIX + ROW_TRACKING.name: "supported"}
                 await in_thread(stage_metadata, tx, tx.metadata, asked)
-        while files := await _without_ids(opened, files_a_commit):
-            try:
-                async with opened.transaction(ROW_TRACKING_BACKFILL) as tx:
-                    add_again(tx, files)
-            except (ConcurrentAppendError, ConcurrentDeleteReadError):
-                continue  # a file of the batch is gone, or has its ids: see what is left
+        while await _backfill_some(handle, files_a_commit):
+            pass
+
+
+def _check_not_suspended(configuration: TableConfiguration, uri: str) -> None:
+    if configuration.supports(ROW_TRACKING) and not configuration.uses(ROW_TRACKING):
+        raise InvalidPropertyError(
+            f"{uri} has suspended row tracking (delta.rowTrackingSuspended), so that no row gets "
+            "an id; unset that property first"
+        )
+
+
+async def _backfill_some(table: Table, most: int) -> bool:
+    """Give ids to the rows of so many files at the most; whether there may be more to do."""
+    await latest_state(table)
+    try:
+        async with begin(table, TransactionRequest(operation=ROW_TRACKING_BACKFILL)) as tx:
+            _check_not_suspended(tx.configuration, table.uri)
+            live = await tx.live_files()
+            bare = await in_thread(_without_ids, live, most)
+            count = partial(_counted, table._roots)
+            tx.staging.add_again(await map_concurrent(count, bare, limit=_FOOTERS_AT_ONCE))
+    except (ConcurrentAppendError, ConcurrentDeleteReadError):
+        return True  # a file of the batch is gone, or has its ids: see what is left
+    return bool(bare)
 
 
 async def _counted(roots: StoreRoots, file: AddFile) -> AddFile:
@@ -86,14 +99,6 @@ async def _counted(roots: StoreRoots, file: AddFile) -> AddFile:
     return replace(file, stats=with_num_records(file.stats, rows))
 
 
-async def _without_ids(table: Table, most: int) -> list[AddFile]:
-    state = await latest_state(table)
-    live = await state.files()
-
-    def chosen() -> list[AddFile]:
-        bare = pc.is_null(live.table.column("base_row_id"))
-        return list(FileSet(live.table.filter(bare).slice(0, most)).rows())
-
-    files = await in_thread(chosen)
-    count = partial(_counted, table._roots)
-    return await map_concurrent(count, files, limit=_FOOTERS_AT_ONCE)
+def _without_ids(live: FileSet, most: int) -> list[AddFile]:
+    bare = pc.is_null(live.table.column("base_row_id"))
+    return list(FileSet(live.table.filter(bare).slice(0, most)).rows())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
+from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidPropertyError
 from adelta.kernel.statistics import check_stats_columns
@@ -19,17 +20,17 @@ from adelta.kernel.table_features import (
 )
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX, PROTOCOL_KEYS, TableProperties
 from adelta.kernel.table_state import TableState
-from adelta.operations.alter import AlterMetrics, altering, opened
+from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.clustering import check_still_clustered
 from adelta.operations.evolve import stage_metadata
 from adelta.operations.row_tracking import backfill_row_ids
-from adelta.table import latest_state
+from adelta.table import latest_state, opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from adelta.table import Table
-    from adelta.transaction import Transaction
+    from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["set_properties", "unset_properties"]
 
@@ -39,6 +40,7 @@ _RETENTIONS = tuple(
 )
 
 
+@checked
 async def set_properties(
     table: Table | str,
     properties: Mapping[str, str],
@@ -79,6 +81,7 @@ async def set_properties(
     return AlterMetrics(tx.version)
 
 
+@checked
 async def unset_properties(
     table: Table | str,
     names: Iterable[str],
@@ -176,7 +179,7 @@ async def _check_beforehand(
 
 
 async def _stage(
-    tx: Transaction, configuration: Mapping[str, str], asked: Mapping[str, str]
+    tx: TransactionCore, configuration: Mapping[str, str], asked: Mapping[str, str]
 ) -> None:
     after = tx.metadata.with_configuration(configuration)
     properties = TableConfiguration(tx.protocol, after).properties

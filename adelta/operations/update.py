@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._arguments import check_text, checked
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.expressions.compute import evaluate
@@ -19,24 +21,24 @@ from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import DELETION_VECTORS, GENERATED_COLUMNS, identities_of
-from adelta.operations.alter import opened
 from adelta.operations.matching import find_matches, match_all
 from adelta.operations.rewrite import RewriteTask, plan_rewrites, run_rewrites
 from adelta.operations.row_metrics import RowMetrics, Stopwatch, measured, report
-from adelta.operations.staging import remove_replaced, stage_rewritten
+from adelta.table import begin, opened
 from adelta.write.deletion_vectors import RowRemoval, write_deletion_vectors
 from adelta.write.row_rules import RowRules
 from adelta.write.spec import WriteSpec
+from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.expressions.nodes import Node
     from adelta.operations.delete import IsolationName
     from adelta.operations.matching import MatchedFile
     from adelta.table import Table
-    from adelta.transaction import Transaction
+    from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["SetValue", "UpdateMetrics", "update"]
 
@@ -51,12 +53,13 @@ class UpdateMetrics(RowMetrics):
     num_updated_rows: int = 0
 
 
+@checked
 async def update(
     table: Table | str,
     set: Mapping[str, SetValue],  # the word that SQL and delta-spark have for it
     where: Where | None = None,
     *,
-    isolation: IsolationName = "Serializable",
+    isolation: IsolationName | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> UpdateMetrics:
@@ -72,7 +75,8 @@ async def update(
     the updated rows are written. Rows keep their ids where the table tracks rows.
 
     Rows that others add meanwhile and that `where` may be true for are a conflict; with the
-    isolation ``WriteSerializable`` they are not where they were appended blindly.
+    isolation ``WriteSerializable`` they are not where they were appended blindly. None is the
+    table's isolation level.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -87,17 +91,22 @@ async def update(
         InvalidTableError: a file is damaged, or not there.
         StorageError: the store refused or failed.
     """
+    if not isinstance(set, Mapping):
+        raise InvalidOptionError(f"set is {set!r:.100}; pass a dict of columns and their values")
+    for name in set:
+        check_text("a column of set", name)
     if not set:
         raise InvalidOptionError("nothing is to be set; name a column and its new value")
     wanted = {name: _expression(value) for name, value in set.items()}
     condition = to_predicate(where)
     async with opened(table, storage_options) as handle:
-        tx = handle.transaction(
-            "UPDATE",
+        request = TransactionRequest(
+            operation="UPDATE",
             parameters={"predicate": ["true" if condition is None else to_sql(condition)]},
             user_metadata=user_metadata,
             isolation=isolation,
         )
+        tx = begin(handle, request)
         async with tx:
             done = await _stage(handle, tx, wanted, condition)
         if tx.version is None:
@@ -110,7 +119,7 @@ def _expression(value: SetValue) -> Node:
 
 
 async def _stage(
-    table: Table, tx: Transaction, wanted: Mapping[str, Node], where: Node | None
+    table: Table, tx: TransactionCore, wanted: Mapping[str, Node], where: Node | None
 ) -> dict[str, int]:
     watch, roots = Stopwatch(), table._roots
     files = await tx.read(where)
@@ -137,7 +146,7 @@ async def _stage(
 
 async def _rewrite(
     table: Table,
-    tx: Transaction,
+    tx: TransactionCore,
     configuration: TableConfiguration,
     matched: Sequence[MatchedFile],
     assignments: Assignments,
@@ -153,12 +162,12 @@ async def _rewrite(
     )
     target = WriteSpec.of(configuration).target_file_size
     done = await run_rewrites(roots, plan_rewrites(task, target))
-    stage_rewritten(tx, adds=done.adds, cdc=done.cdc)
+    tx.stage_written(adds=done.adds, cdc=done.cdc)
     if vectors:
         removals = (RowRemoval(each.file, each.rows, each.num_rows) for each in matched)
-        stage_rewritten(tx, vectors=await write_deletion_vectors(roots, removals))
+        tx.stage_written(vectors=await write_deletion_vectors(roots, removals))
     else:
-        remove_replaced(tx, [each.file for each in matched])
+        tx.remove([each.file for each in matched])
     return done.num_copied_rows
 
 

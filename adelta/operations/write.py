@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from adelta._clock import SYSTEM_CLOCK
-from adelta._concurrency import in_thread
-from adelta.commit.choose import coordinator_of
-from adelta.errors import (
-    CommitOutcomeUnknownError,
-    InvalidOptionError,
-    MetadataChangedError,
-    SchemaMismatchError,
-    TableAlreadyExistsError,
+from adelta._arguments import (
+    checked,
 )
-from adelta.kernel.actions.file_actions import decode_path
-from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.errors import InvalidOptionError, MetadataChangedError, TableAlreadyExistsError
 from adelta.kernel.expressions.dnf import Where, to_predicate
-from adelta.kernel.schema.arrow import from_arrow_schema
-from adelta.operations.clustering import (
-    check_clustered_as,
-    check_still_clustered,
-    clustering_names,
-)
-from adelta.operations.create import commit_first, exists, new_table, table_configuration
-from adelta.operations.evolve import merge_schema, overwrite_schema
-from adelta.operations.overwrite import overwrite_partitions, overwrite_where
+from adelta.operations.create import exists
 from adelta.operations.write_kind import PartitionOverwrite, SchemaMode, WriteKind, WriteMode
-from adelta.table import Table, known_state, latest_state, open_table
-from adelta.write.batches import open_batches
-from adelta.write.data_files import discard_data_files
-from adelta.write.metrics import added_metrics
-from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions, WriteSpec
-from adelta.write.write_data_files import write_data_files
+from adelta.operations.write_transactions import WriteRequest, change_rows, create_with_rows
+from adelta.table import Table, open_table
+from adelta.write.spec import DataFileOptions
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Mapping
 
-    import pyarrow as pa
-
     from adelta.commit.catalog import CatalogClient
-    from adelta.kernel.staged import StagedChanges
     from adelta.parquet.options import WriterOptions
-    from adelta.transaction import Transaction
     from adelta.write.batches import Data
+    from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["PartitionOverwrite", "SchemaMode", "WriteMetrics", "WriteMode", "write_table"]
 
@@ -67,8 +45,9 @@ class WriteMetrics:
     skipped: bool = False
 
 
+@checked
 async def write_table(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     data: Data,
     *,
     mode: WriteMode = "append",
@@ -132,11 +111,11 @@ async def write_table(
             other writers.
         StorageError: the store refused or failed.
     """
-    request = _Request(
+    request = WriteRequest(
         WriteKind(mode, schema_mode, to_predicate(replace_where), partition_overwrite),
         None if partition_by is None else tuple(partition_by),
-        None if cluster_by is None else clustering_names(cluster_by),
-        dict(properties or {}),
+        None if cluster_by is None else tuple(cluster_by),
+        properties or {},
         txn,
         user_metadata,
         DataFileOptions(
@@ -159,91 +138,32 @@ async def write_table(
         return await _write(opened, data, request)
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
-    """The arguments."""
-
-    kind: WriteKind
-    partition_by: tuple[str, ...] | None
-    cluster_by: tuple[str, ...] | None
-    properties: Mapping[str, str]
-    txn: tuple[str, int] | None
-    user_metadata: str | None
-    data_files: DataFileOptions = AS_THE_TABLE_SAYS
-    group_commit: bool = False
-
-    @property
-    def layout_parameters(self) -> dict[str, object]:
-        """What the history says of a write that creates a table."""
-        said = {**self.kind.parameters, "partitionBy": list(self.partition_by or ())}
-        return {**said, "clusterBy": list(self.cluster_by)} if self.cluster_by else said
-
-
-async def _write(table: Table, data: Data, request: _Request) -> WriteMetrics:
+async def _write(table: Table, data: Data, request: WriteRequest) -> WriteMetrics:
+    """Create the table, or change the one that is there, whoever comes to make it meanwhile."""
+    mode = request.kind.mode
     if not await exists(table):
-        return await _into_new(table, data, request)
-    if request.kind.mode == "error":
+        try:
+            return _metrics(await create_with_rows(table, data, request))
+        except TableAlreadyExistsError:
+            if mode == "ignore":
+                return WriteMetrics(None)
+            if mode == "error":
+                raise
+            raise MetadataChangedError(
+                f"{table.uri}: another writer has created the table meanwhile; write again",
+                winning_version=0,
+            ) from None
+    if mode == "error":
         raise TableAlreadyExistsError(
             f"there is a Delta table at {table.uri} already; choose the mode 'append', "
             "'overwrite' or 'ignore'"
         )
-    if request.kind.mode == "ignore":
+    if mode == "ignore":
         return WriteMetrics(None)
-    if request.kind.schema_mode != "overwrite":
-        await _check_partitioning(table, request)
-    if request.cluster_by is not None:
-        await check_clustered_as(table, request.cluster_by)
-    if request.kind.schema_mode is not None or request.kind.partition_overwrite == "dynamic":
-        await latest_state(table)  # what is written before files are read fixes the version
-    tx = table.transaction(
-        parameters=request.kind.parameters,
-        user_metadata=request.user_metadata,
-        data_files=request.data_files,
-        group_commit=request.group_commit,
-    )
-    async with tx:
-        if request.txn is not None:
-            tx.set_transaction(*request.txn)
-        schema, batches = await open_batches(data)
-        async with aclosing(batches):
-            if schema is not None and not await tx.is_applied():
-                await in_thread(_evolve, tx, schema, request)
-                if request.kind.schema_mode == "overwrite":
-                    await check_still_clustered(tx, tx.metadata)
-            await _stage_rows(table, tx, batches, request)
-    return _metrics(tx)
+    return _metrics(await change_rows(table, data, request))
 
 
-def _evolve(tx: Transaction, schema: pa.Schema, request: _Request) -> None:
-    if request.kind.schema_mode == "merge":
-        merge_schema(tx, from_arrow_schema(schema))
-    elif request.kind.schema_mode == "overwrite":
-        overwrite_schema(tx, from_arrow_schema(schema), request.partition_by)
-
-
-async def _stage_rows(table: Table, tx: Transaction, rows: Data, request: _Request) -> None:
-    if request.kind.mode == "append":
-        await tx.append(rows)
-    elif request.kind.replace_where is not None:
-        await overwrite_where(tx, table._roots, rows, request.kind.replace_where)
-    elif request.kind.partition_overwrite == "dynamic" and tx.metadata.partition_columns:
-        await overwrite_partitions(tx, rows)
-    else:
-        await tx.overwrite(rows)
-
-
-async def _check_partitioning(table: Table, request: _Request) -> None:
-    if request.partition_by is None:
-        return
-    columns = (await known_state(table)).metadata.partition_columns
-    if tuple(map(str.lower, request.partition_by)) != tuple(map(str.lower, columns)):
-        raise SchemaMismatchError(
-            f"{table.uri} is partitioned by ({', '.join(columns)}), not by "
-            f"({', '.join(request.partition_by)}); leave partition_by out"
-        )
-
-
-def _metrics(tx: Transaction) -> WriteMetrics:
+def _metrics(tx: TransactionCore) -> WriteMetrics:
     found = tx.metrics
     return WriteMetrics(
         version=tx.version,
@@ -254,84 +174,3 @@ def _metrics(tx: Transaction) -> WriteMetrics:
         num_removed_bytes=found.get("numRemovedBytes", 0),
         skipped=tx.skipped,
     )
-
-
-async def _into_new(table: Table, data: Data, request: _Request) -> WriteMetrics:
-    """Create the table with its rows, in one commit."""
-    coordinator_of(table.store)  # refused before rows are written, not after
-    schema, batches = await open_batches(data)
-    async with aclosing(batches):
-        if schema is None:
-            raise InvalidOptionError(
-                f"there is no table at {table.uri}, and an iterator without batches has no schema "
-                "to create one with; call create_table first"
-            )
-        staged = await in_thread(
-            new_table,
-            from_arrow_schema(schema),
-            partition_by=request.partition_by or (),
-            cluster_by=request.cluster_by or (),
-            properties=request.properties,
-            operation="WRITE",
-            parameters=request.layout_parameters,
-            user_metadata=request.user_metadata,
-        )
-        configuration = table_configuration(staged)
-        coordinator_of(table.store, configuration)
-        spec = WriteSpec.of(
-            configuration, files=request.data_files, where=request.kind.replace_where
-        )
-        files = await write_data_files(table.store, spec, batches)
-    if request.txn is not None:
-        stamp = SetTransaction(*request.txn, SYSTEM_CLOCK.now_ms())
-        staged = replace(staged, set_transactions=(stamp,))
-    staged = replace(staged, adds=tuple(files), metrics=added_metrics(files))
-    try:
-        try:
-            await commit_first(table, staged)
-        except TableAlreadyExistsError:
-            return await _after_lost_creation(table, staged, request)
-    except CommitOutcomeUnknownError:
-        raise
-    except BaseException:
-        await discard_data_files(table.store, [decode_path(file.path) for file in files])
-        raise
-    return WriteMetrics(
-        version=0,
-        num_files=len(files),
-        num_output_rows=staged.metrics["numOutputRows"],
-        num_output_bytes=staged.metrics["numOutputBytes"],
-    )
-
-
-async def _after_lost_creation(
-    table: Table, staged: StagedChanges, request: _Request
-) -> WriteMetrics:
-    """Another writer created the table while we wrote our files: they may still fit into it."""
-    paths = [decode_path(file.path) for file in staged.adds]
-    if request.kind.mode == "ignore":
-        await discard_data_files(table.store, paths)
-        return WriteMetrics(None)
-    state = await latest_state(table)
-    ours, theirs = staged.metadata, state.metadata
-    assert ours is not None
-    same = ours.schema == theirs.schema and ours.partition_columns == theirs.partition_columns
-    if request.kind.mode == "error":
-        raise TableAlreadyExistsError(
-            f"{table.uri}: another writer has created the table meanwhile"
-        )
-    if request.kind.mode == "overwrite" or not same:
-        raise MetadataChangedError(
-            f"{table.uri}: another writer has created the table meanwhile; write again",
-            winning_version=0,
-        )
-    if request.cluster_by is not None:
-        await check_clustered_as(table, request.cluster_by)
-    tx = table.transaction(user_metadata=request.user_metadata)
-    async with tx:
-        if request.txn is not None:
-            tx.set_transaction(*request.txn)
-        tx.add_files(staged.adds)
-    if tx.skipped:
-        await discard_data_files(table.store, paths)
-    return _metrics(tx)

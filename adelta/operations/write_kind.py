@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from adelta._arguments import check_choice
 from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.sql import to_sql
 
@@ -45,18 +46,10 @@ class WriteKind:
     partition_overwrite: PartitionOverwrite = "static"
 
     def __post_init__(self) -> None:
-        if self.mode not in _MODES:
-            modes = ", ".join(_MODES)
-            raise InvalidOptionError(f"there is no mode {self.mode!r}; choose one of {modes}")
-        if self.schema_mode not in (None, "merge", "overwrite"):
-            raise InvalidOptionError(
-                f"there is no schema_mode {self.schema_mode!r}; choose 'merge', 'overwrite' or None"
-            )
-        if self.partition_overwrite not in ("static", "dynamic"):
-            raise InvalidOptionError(
-                f"there is no partition_overwrite {self.partition_overwrite!r}; choose 'static' or "
-                "'dynamic'"
-            )
+        check_choice("mode", self.mode, _MODES)
+        if self.schema_mode is not None:
+            check_choice("schema_mode", self.schema_mode, _SCHEMA_PARAMETERS)
+        check_choice("partition_overwrite", self.partition_overwrite, ("static", "dynamic"))
         partial = self._partial
         if self.mode != "overwrite":
             needing = 'schema_mode="overwrite"' if self.schema_mode == "overwrite" else partial

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import InvalidTableError
-from adelta.parquet.arrow_reader import open_arrow_reader
+from adelta.parquet.arrow_reader import open_footer
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -60,7 +60,7 @@ class FetchedFooter:
         Raises:
             InvalidTableError: the footer is damaged.
         """
-        return open_arrow_reader(self.path, self.footer).metadata
+        return open_footer(self.path, self.footer).metadata
 
 
 async def fetch_footer(

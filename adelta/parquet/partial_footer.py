@@ -146,20 +146,9 @@ _NOTHING: Final = _chunk(PlacedChunk(0, 0, None, UNCOMPRESSED), 0, 0)
 
 
 def _written_with(metadata: pq.FileMetaData) -> list[bytes]:
-    """What its writer says of itself, and of the Arrow types: Arrow reads by it."""
-    said = metadata.metadata or {}
-    parts = []
-    delta = 2
-    if said:
-        parts += [field_header(LIST, 1), list_header(STRUCT, len(said))]
-        for key, value in said.items():
-            parts += [field_header(BINARY, 1), encoded_binary(key)]
-            parts += [field_header(BINARY, 1), encoded_binary(value), _STOP]
-        delta = 1
+    """Which program wrote it: Arrow knows the faults of some. Nothing else that it says is read."""
     try:
         writer = metadata.created_by
     except UnicodeDecodeError:
         raise ThriftError("a writer whose name is no text") from None
-    if writer:
-        parts += [field_header(BINARY, delta), encoded_binary(writer.encode())]
-    return parts
+    return [field_header(BINARY, 2), encoded_binary(writer.encode())] if writer else []

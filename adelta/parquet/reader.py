@@ -10,6 +10,7 @@ alone, all at once, and decodes them in a worker thread. Guarantees:
 * The event loop never decodes.
 
 INT96 timestamps arrive as microseconds, field ids as the Arrow field metadata ``PARQUET:field_id``.
+Columns have the Arrow types of Parquet's own: no views, large offsets, dictionaries, extensions.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import pyarrow.parquet as pq
 from adelta._concurrency import in_io_thread, in_thread, map_concurrent
 from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchError
-from adelta.parquet.arrow_reader import open_arrow_reader
+from adelta.parquet.arrow_reader import open_arrow_reader, open_footer
 from adelta.parquet.byte_ranges import ByteRange, extents, join_adjacent, subtract
 from adelta.parquet.chunk_ranges import chunk_ranges
 from adelta.parquet.columns import ColumnName, ColumnNode, column_tree, evenly, top_level_order
@@ -49,9 +50,7 @@ _MOST_ROWS = 2**31 - 1  # in a row group, as Arrow and Spark count them
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "INT96": 8}
 _ROW_GROUPS_DECODED = 4  # at once, in one read; the worker threads bound it further
 
-
-Pieces: TypeAlias = tuple[tuple[int, memoryview], ...]
-"""Bytes of an object, with where they start in it."""
+Pieces: TypeAlias = tuple[tuple[int, memoryview], ...]  # bytes of an object, and where they start
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +184,7 @@ class ParquetFile:
         if metadata is not None:
             if size is None:
                 size = (await store.head(path)).size
-            nothing = pa.BufferReader(b"")
-            return await in_thread(_describe, store, path, size, nothing, metadata, (), then)
+            return await in_thread(_describe, store, path, size, None, metadata, (), then)
         tail = tail if size is None else min(tail, size)
         thread = in_thread if then_decodes else in_io_thread
         here = isinstance(store, LocalFiles)
@@ -581,15 +579,17 @@ def _describe(
     store: ObjectStore,
     path: str,
     size: int,
-    source: memoryview | pa.NativeFile,
+    footer: memoryview | None,
     metadata: pq.FileMetaData | None,
     held: Pieces,
     then: Callable[[ParquetFile], None] | None,
 ) -> ParquetFile:
-    reader = open_arrow_reader(path, source, metadata)
+    if footer is None:
+        reader = open_arrow_reader(path, pa.BufferReader(b""), metadata)
+    else:
+        reader = open_footer(path, footer)
     with reading(path):
         schema = reader.schema_arrow
-    footer = source if isinstance(source, memoryview) else None
     file = ParquetFile(store, path, size, reader.metadata, schema, held, footer)
     if then is not None:
         then(file)

@@ -17,8 +17,6 @@ from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread
 from adelta.commit.choose import coordinator_of
 from adelta.errors import (
-    AdeltaError,
-    CommitOutcomeUnknownError,
     MetadataChangedError,
     SchemaMismatchError,
     TableAlreadyExistsError,
@@ -30,20 +28,21 @@ from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.conflict_checker import already_applied
-from adelta.log.state import load_state
+from adelta.log.load import load_state
 from adelta.operations.clustering import check_still_clustered
-from adelta.operations.create import commit_first, new_table, table_configuration
+from adelta.operations.create import new_table
 from adelta.operations.evolve import merge_schema, overwrite_schema
 from adelta.operations.overwrite import replace_partitions, replace_where
+from adelta.operations.write_transactions import note_application
 from adelta.spark.shapes import holds_shapes, without_systems
 from adelta.spark.types import arrow_schema, to_delta_schema
 from adelta.storage.resolve import open_store
-from adelta.table import latest_state, open_table
-from adelta.transaction import Transaction
+from adelta.table import begin, latest_state, open_table
 from adelta.write.data_files import discard_data_files
 from adelta.write.layout import FileLayout
-from adelta.write.metrics import added_metrics
 from adelta.write.spec import WriteSpec
+from adelta.write.transaction_core import TransactionCore
+from adelta.write.transaction_request import TransactionRequest
 from adelta.write.write_data_files import write_data_files
 
 if TYPE_CHECKING:
@@ -54,10 +53,11 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
-    from adelta.kernel.staged import StagedChanges
+    from adelta.kernel.transaction.creation import NewTable
     from adelta.log.state import LogState
     from adelta.operations.write_kind import WriteKind
     from adelta.spark.options import WriteOptions
+    from adelta.storage.object_store import ObjectStore
     from adelta.table import Table
 
 __all__ = ["WriteJob", "commit_write", "discard_files", "plan_write", "write_files"]
@@ -68,16 +68,17 @@ class WriteJob:
     """What is to be written, and against what.
 
     `spec` is None where nothing is to be written: the table exists and was to be left alone, or
-    shows the write as done. `version` is the version planned against; for a table that is to be
-    created it is None, and `first` is its first commit but for the files. `evolved` are the
-    metadata that the rows give the table, with the protocol that these need.
+    shows the write as done. `version` is the version planned against, of the table `table_id`; for
+    a table that is to be created both are None, and `first` is its first commit but for the files.
+    `evolved` are the metadata that the rows give the table, with the protocol that these need.
     """
 
     options: WriteOptions
     kind: WriteKind
     spec: WriteSpec | None = None
     version: int | None = None
-    first: StagedChanges | None = None
+    table_id: str | None = None
+    first: NewTable | None = None
     evolved: tuple[Metadata, Protocol | None] | None = None
 
 
@@ -113,11 +114,11 @@ async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: 
         try:
             state = await latest_state(table)
         except TableNotFoundError:
-            first = _first_commit(options, schema, kind)
+            first = _new_table(options, schema)
             spec = WriteSpec.of(
-                table_configuration(first), files=options.data_files, where=kind.replace_where
+                first.configuration, files=options.data_files, where=kind.replace_where
             )
-            coordinator_of(table.store, table_configuration(first))
+            coordinator_of(table.store, first.configuration)
             return replace(nothing, spec=spec, first=first)
         coordinator_of(table.store, TableConfiguration(state.protocol, state.metadata))
         if options.if_exists == "error":
@@ -148,7 +149,13 @@ async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: 
                 f"{table.uri} numbers its rows in the identity column {missing[0]!r}, which tasks "
                 "that write at the same time cannot do; write with adelta.write_table"
             )
-        return replace(nothing, spec=spec, version=state.version, evolved=draft.evolved)
+        return replace(
+            nothing,
+            spec=spec,
+            version=state.version,
+            table_id=state.metadata.id,
+            evolved=draft.evolved,
+        )
 
 
 async def write_files(job: WriteJob, batches: AsyncIterator[pa.RecordBatch]) -> list[AddFile]:
@@ -186,19 +193,10 @@ async def commit_write(job: WriteJob, files: Sequence[AddFile]) -> None:
     if job.spec is None:
         return
     async with open_table(job.options.uri, job.options.storage_options) as table:
-        try:
-            if job.first is not None:
-                committed = await _create(table, job, job.first, files)
-            else:
-                state = await load_state(table.store, version=job.version)
-                committed = await _extend(table, state, job, files)
-        except CommitOutcomeUnknownError:
-            raise
-        except AdeltaError:
-            await discard_data_files(table.store, _paths(files))
-            raise
-        if not committed:
-            await discard_data_files(table.store, _paths(files))
+        if job.first is not None:
+            await _create(table, job, job.first, files)
+        else:
+            await _extend(table, job, files)
 
 
 async def discard_files(job: WriteJob, files: Iterable[AddFile]) -> None:
@@ -208,16 +206,9 @@ async def discard_files(job: WriteJob, files: Iterable[AddFile]) -> None:
         await discard_data_files(store, _paths(files))
 
 
-def _first_commit(options: WriteOptions, schema: s.StructType, kind: WriteKind) -> StagedChanges:
-    columns = list(options.partition_by or ())
-    return new_table(
-        to_delta_schema(schema),
-        partition_by=tuple(columns),
-        properties={},
-        operation="WRITE",
-        parameters=kind.parameters | {"partitionBy": columns},
-        user_metadata=options.user_metadata,
-    )
+def _new_table(options: WriteOptions, schema: s.StructType) -> NewTable:
+    columns = tuple(options.partition_by or ())
+    return new_table(to_delta_schema(schema), partition_by=columns, properties={})
 
 
 async def _is_applied(options: WriteOptions, state: LogState) -> bool:
@@ -246,74 +237,82 @@ def _paths(files: Iterable[AddFile]) -> list[str]:
     return [decode_path(file.path) for file in files]
 
 
-async def _create(
-    table: Table, job: WriteJob, first: StagedChanges, files: Sequence[AddFile]
-) -> bool:
-    """Commit the table with its rows; whether the files are in it."""
-    staged = replace(first, adds=tuple(files), metrics=added_metrics(files))
-    if job.options.txn is not None:
-        stamp = SetTransaction(*job.options.txn, SYSTEM_CLOCK.now_ms())
-        staged = replace(staged, set_transactions=(stamp,))
+def _request(job: WriteJob, partition_columns: Iterable[str]) -> TransactionRequest:
+    return TransactionRequest(
+        parameters=job.kind.parameters | {"partitionBy": list(partition_columns)},
+        user_metadata=job.options.user_metadata,
+    )
+
+
+async def _create(table: Table, job: WriteJob, first: NewTable, files: Sequence[AddFile]) -> None:
+    """Commit the table with its rows, or go into the same one that another has made meanwhile."""
+    joins = job.kind.mode == "append" and job.options.if_exists is None
+    tx = begin(table, _request(job, first.metadata.partition_columns), creates=first, joins=joins)
+    tx.own(files)
     try:
-        await commit_first(table, staged)
+        async with tx:
+            note_application(tx, job.options.txn)
+            tx.stage_written(adds=files)
     except TableAlreadyExistsError:
         if job.options.if_exists == "error":
             raise
-        if job.options.if_exists == "ignore":
-            return False
-        state = await latest_state(table)
-        ours, theirs = staged.metadata, state.metadata
-        assert ours is not None
-        same = ours.schema == theirs.schema and ours.partition_columns == theirs.partition_columns
-        if job.kind.mode == "overwrite" or not same:
+        if job.options.if_exists != "ignore":
             raise MetadataChangedError(
                 f"{table.uri}: another writer has created the table while this job ran; run the "
                 "job again",
                 winning_version=0,
             ) from None
-        return await _extend(table, state, job, files)
-    return True
 
 
-async def _extend(table: Table, state: LogState, job: WriteJob, files: Sequence[AddFile]) -> bool:
-    """Commit the files to the table as it was in `state`; whether they are in it."""
-    kind = job.kind
-    columns = (job.evolved[0] if job.evolved else state.metadata).partition_columns
-    tx = Transaction(
-        _Planned(state),
-        parameters=kind.parameters | {"partitionBy": list(columns)},
-        user_metadata=job.options.user_metadata,
-    )
+async def _extend(table: Table, job: WriteJob, files: Sequence[AddFile]) -> None:
+    """Commit the files to the table, as it was when the job was planned."""
+    kind, spec = job.kind, job.spec
+    assert spec is not None
+    columns = spec.partition_columns
+    tx = TransactionCore(_Planned(table.store, job), _request(job, columns))
+    tx.own(files)
     async with tx:
-        if job.options.txn is not None:
-            tx.set_transaction(*job.options.txn)
+        note_application(tx, job.options.txn)
         if job.evolved is not None:
             await check_still_clustered(tx, job.evolved[0])
             tx.update_metadata(*job.evolved)
         if kind.mode != "overwrite" or await tx.is_applied():
-            tx.add_files(files)
+            tx.stage_written(adds=files)
         elif kind.replace_where is not None:
             await replace_where(tx, table._roots, files, kind.replace_where)
         elif kind.partition_overwrite == "dynamic" and columns:
-            tx.add_files(files)
+            tx.stage_written(adds=files)
             await replace_partitions(tx, files)
         else:
             await tx.overwrite(to_arrow_schema(tx.metadata.schema).empty_table())
-            tx.add_files(files)
-    return not tx.skipped
+            tx.stage_written(adds=files)
 
 
-@dataclass(frozen=True, slots=True)
 class _Planned:
     """The version that a job was planned against, as what its transaction is based on."""
 
-    state: LogState
+    def __init__(self, store: ObjectStore, job: WriteJob) -> None:
+        self.store = store
+        self._job = job
+        self._state: LogState | None = None
 
     async def known_state(self) -> LogState:
-        return self.state
+        if self._state is None:
+            state = await load_state(self.store, version=self._job.version)
+            if state.metadata.id != self._job.table_id:
+                raise MetadataChangedError(
+                    f"{self.store.uri}: the table was dropped and made anew while this job ran; "
+                    "run the job again",
+                    winning_version=state.version,
+                )
+            self._state = state
+        return self._state
 
     async def latest_state(self) -> LogState:
-        return self.state
+        return await self.known_state()
 
     def publish_state(self, state: LogState) -> None:
         """Nobody here needs a newer state."""
+
+    def doubt_state(self) -> None:
+        """Nobody here looks at the log again."""

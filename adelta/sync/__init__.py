@@ -4,20 +4,26 @@
 from __future__ import annotations
 
 from adelta import (
+    AddFile,
     BloomFilter,
     CatalogClient,
     ColumnOptions,
     Commit,
+    CommitInfo,
     CommitResponse,
     DataFileOptions,
+    DeletionVectorDescriptor,
+    Metadata,
     Position,
     ProposedCommit,
+    Protocol,
     RatifiedCommit,
     RatifiedCommits,
     UnityCatalogClient,
     WriterOptions,
     identity_column,
 )
+from adelta.sync._retry import retry
 from adelta.sync.changes import changes, tail
 from adelta.sync.operations import (
     add_columns,
@@ -48,14 +54,19 @@ from adelta.sync.table import Table, open_table
 from adelta.sync.transaction import Transaction
 
 __all__ = [
+    "AddFile",
     "BloomFilter",
     "CatalogClient",
     "ColumnOptions",
     "Commit",
+    "CommitInfo",
     "CommitResponse",
     "DataFileOptions",
+    "DeletionVectorDescriptor",
+    "Metadata",
     "Position",
     "ProposedCommit",
+    "Protocol",
     "RatifiedCommit",
     "RatifiedCommits",
     "Scan",
@@ -84,6 +95,7 @@ __all__ = [
     "identity_column",
     "open_table",
     "rename_column",
+    "retry",
     "set_properties",
     "tail",
     "unset_properties",

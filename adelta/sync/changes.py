@@ -11,14 +11,14 @@ from adelta.sync._handle import unwrap
 from adelta.sync._iterate import iterate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from typing import Literal
 
     import pyarrow as pa
 
-    from adelta.changes.position import Position
-    from adelta.changes.tail import Commit
+    from adelta.kernel.commit import Commit
+    from adelta.kernel.position import Position
     from adelta.sync._iterate import BlockingIterator
     from adelta.sync.table import Table
 
@@ -26,42 +26,63 @@ __all__ = ["changes", "tail"]
 
 
 def changes(
-    table: Table,
-    since: int | datetime | str = 0,
-    until: int | datetime | str | None = None,
+    table: Table | str,
+    since: int | datetime | str | Position = 0,
+    until: int | datetime | str | Position | None = None,
     *,
     columns: Sequence[str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> BlockingIterator[pa.RecordBatch]:
     """The rows that the commits from `since` to `until`, both included, changed, in their order.
 
-    The bounds are versions or times (a datetime, or ISO 8601 text); `until` is the latest version
-    by default. To the columns of the last version, or those named, come ``_change_type``
-    (``insert``, ``update_preimage``, ``update_postimage`` or ``delete``), ``_commit_version`` and
-    ``_commit_timestamp``.
+    The bounds are versions, times (a datetime, or ISO 8601 text) or a `Position`: from its commit
+    on, or up to the one before. `until` is the latest version by default; from the version that
+    comes next there are no rows yet, which is no error. To the columns of the last version, or
+    those named, come ``_change_type`` (``insert``, ``update_preimage``, ``update_postimage`` or
+    ``delete``), ``_commit_version`` and ``_commit_timestamp``.
 
     Raises:
-        VersionNotFoundError: the range lies outside the table's history.
+        TableNotFoundError: there is no table.
+        VersionNotFoundError: the range goes beyond the table's history.
         ChangesNotAvailableError: the feed was not enabled for a version of the range, or a commit
-            has been cleaned up.
+            has been cleaned up; the message says which version can be started from.
+        MissingCommitError: a commit is not there, and commits before and after it are.
         MissingDataFileError: a file of the range has been vacuumed.
         SchemaMismatchError: a file does not fit the last version's schema.
+        InvalidOptionError: a bound is none, or `until` comes before `since`.
     """
-    return iterate((table,), _changes, unwrap(table), since, until, columns=columns)
+    return iterate(
+        (table,),
+        _changes,
+        unwrap(table),
+        since,
+        until,
+        columns=columns,
+        storage_options=storage_options,
+    )
 
 
 def tail(
-    table: Table, since: int | Position | Literal["latest"] = 0, *, poll: float = 1.0
+    table: Table | str,
+    since: int | Position | Literal["latest"] = 0,
+    *,
+    poll: float = 1.0,
+    storage_options: Mapping[str, str] | None = None,
 ) -> BlockingIterator[Commit]:
     """Every commit from `since` on, once and in order; then the new ones as they come, for ever.
 
     `since` is the first version wanted, a `Position` kept from an earlier run, or ``"latest"`` for
     only what is committed from now on. `poll` is the longest pause between two looks, in seconds.
+    A commit that is there and that a listing leaves out is waited for.
 
     Raises:
         TableNotFoundError: there is no table.
         VersionNotFoundError: `since` lies beyond the next version.
         ChangesNotAvailableError: the next commit has been cleaned up; the message says which one
             can be started from.
-        InvalidTableError: a commit is damaged or missing.
+        MissingCommitError: the next commit is not there, and commits before and after it are.
+        InvalidTableError: a commit is damaged.
     """
-    return iterate((table,), _tail, unwrap(table), since, poll=poll)
+    return iterate(
+        (table,), _tail, unwrap(table), since, poll=poll, storage_options=storage_options
+    )

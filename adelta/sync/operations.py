@@ -31,6 +31,7 @@ from adelta.sync._handle import fed, unwrap
 from adelta.sync.table import Table
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterable, Mapping
     from datetime import timedelta
     from typing import Literal
@@ -228,7 +229,9 @@ def change_column(
     )
 
 
-def checkpoint(table: Table) -> CheckpointMetrics:
+def checkpoint(
+    table: Table | str, *, storage_options: Mapping[str, str] | None = None
+) -> CheckpointMetrics:
     """Write a checkpoint of the latest version, so that the table opens without the commits before.
 
     Commits do this by themselves, every `delta.checkpointInterval` versions. What has expired in
@@ -241,11 +244,15 @@ def checkpoint(table: Table) -> CheckpointMetrics:
         InvalidTableError: the log is damaged.
         StorageError: the store refused or failed.
     """
-    return _portal.call(_checkpoint, unwrap(table))
+    return _portal.call(_checkpoint, unwrap(table), storage_options=storage_options)
 
 
 def cleanup_log(
-    table: Table, *, retention: timedelta | None = None, dry_run: bool = False
+    table: Table | str,
+    *,
+    retention: timedelta | None = None,
+    dry_run: bool = False,
+    storage_options: Mapping[str, str] | None = None,
 ) -> LogCleanupMetrics:
     """Delete commits, checkpoints and their like that the table's history no longer needs.
 
@@ -265,7 +272,13 @@ def cleanup_log(
         InvalidTableError: the log is damaged.
         StorageError: the store refused or failed.
     """
-    return _portal.call(_cleanup_log, unwrap(table), retention=retention, dry_run=dry_run)
+    return _portal.call(
+        _cleanup_log,
+        unwrap(table),
+        retention=retention,
+        dry_run=dry_run,
+        storage_options=storage_options,
+    )
 
 
 def cluster_by(
@@ -301,7 +314,11 @@ def cluster_by(
 
 
 def compact_log(
-    table: Table, *, start_version: int | None = None, end_version: int | None = None
+    table: Table | str,
+    *,
+    start_version: int | None = None,
+    end_version: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> LogCompactionMetrics:
     """Write what the commits of a range leave into one file, which readers may read instead.
 
@@ -319,12 +336,16 @@ def compact_log(
         StorageError: the store refused or failed.
     """
     return _portal.call(
-        _compact_log, unwrap(table), start_version=start_version, end_version=end_version
+        _compact_log,
+        unwrap(table),
+        start_version=start_version,
+        end_version=end_version,
+        storage_options=storage_options,
     )
 
 
 def create_table(
-    uri: str,
+    uri: str | os.PathLike[str],
     schema: ArrowSchema | StructType,
     *,
     partition_by: Iterable[str] = (),
@@ -385,7 +406,7 @@ def delete(
     table: Table | str,
     where: Where | None = None,
     *,
-    isolation: IsolationName = "Serializable",
+    isolation: IsolationName | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> DeleteMetrics:
@@ -396,7 +417,8 @@ def delete(
     gets a deletion vector, where `delta.enableDeletionVectors` is set, or is written anew.
 
     Rows that others add meanwhile and that `where` may be true for are a conflict; with the
-    isolation ``WriteSerializable`` they are not where they were appended blindly.
+    isolation ``WriteSerializable`` they are not where they were appended blindly. None is the
+    table's isolation level.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -418,7 +440,7 @@ def delete(
     )
 
 
-def detail(table: Table) -> TableDetail:
+def detail(table: Table | str, *, storage_options: Mapping[str, str] | None = None) -> TableDetail:
     """What the table is at its latest version.
 
     Raises:
@@ -426,7 +448,7 @@ def detail(table: Table) -> TableDetail:
         UnsupportedFeatureError: reading the table needs a feature that adelta lacks.
         InvalidTableError: the log is damaged.
     """
-    return _portal.call(_detail, unwrap(table))
+    return _portal.call(_detail, unwrap(table), storage_options=storage_options)
 
 
 def drop_columns(
@@ -535,7 +557,9 @@ def drop_feature(
     )
 
 
-def fsck(table: Table, *, dry_run: bool = True) -> FsckReport:
+def fsck(
+    table: Table | str, *, dry_run: bool = True, storage_options: Mapping[str, str] | None = None
+) -> FsckReport:
     """Check the table's log and files; without `dry_run`, take files that are gone out of it.
 
     Taking them out is a commit of its own, ``FSCK`` in the history: earlier versions still name the
@@ -549,10 +573,15 @@ def fsck(table: Table, *, dry_run: bool = True) -> FsckReport:
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
         StorageError: the store refused or failed.
     """
-    return _portal.call(_fsck, unwrap(table), dry_run=dry_run)
+    return _portal.call(_fsck, unwrap(table), dry_run=dry_run, storage_options=storage_options)
 
 
-def history(table: Table, limit: int | None = None) -> list[HistoryEntry]:
+def history(
+    table: Table | str,
+    limit: int | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> list[HistoryEntry]:
     """The commits whose files are still kept, newest first; at most `limit` of them.
 
     Raises:
@@ -560,7 +589,7 @@ def history(table: Table, limit: int | None = None) -> list[HistoryEntry]:
         TableNotFoundError: there is no table.
         InvalidTableError: the log is damaged.
     """
-    return _portal.call(_history, unwrap(table), limit)
+    return _portal.call(_history, unwrap(table), limit, storage_options=storage_options)
 
 
 def rename_column(
@@ -664,7 +693,7 @@ def update(
     set: Mapping[str, SetValue],
     where: Where | None = None,
     *,
-    isolation: IsolationName = "Serializable",
+    isolation: IsolationName | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> UpdateMetrics:
@@ -680,7 +709,8 @@ def update(
     the updated rows are written. Rows keep their ids where the table tracks rows.
 
     Rows that others add meanwhile and that `where` may be true for are a conflict; with the
-    isolation ``WriteSerializable`` they are not where they were appended blindly.
+    isolation ``WriteSerializable`` they are not where they were appended blindly. None is the
+    table's isolation level.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -707,7 +737,7 @@ def update(
 
 
 def write_table(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     data: ArrowStream | Iterable[pa.RecordBatch],
     *,
     mode: WriteMode = "append",

@@ -12,12 +12,13 @@ from adelta.sync._iterate import iterate
 from adelta.sync.scan import Scan
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from typing import Literal
 
     import pyarrow as pa
 
+    from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.expressions.dnf import Where
@@ -78,10 +79,10 @@ class Snapshot(Handle[_AsyncSnapshot]):
         """The live files that may hold rows for which `where` is true, a row a file.
 
         Columns, of which `columns` names those that are wanted: ``path`` (percent-encoded, as the
-        log has it), ``partition_values`` (texts by physical name), ``size`` (bytes),
-        ``modification_time`` (ms since the epoch), ``data_change``, ``stats`` (JSON text),
-        ``tags``, ``deletion_vector``, ``base_row_id``, ``default_row_commit_version``,
-        ``clustering_provider``.
+        log has it), ``partition_values`` (texts by physical name, null where they are empty),
+        ``size`` (bytes), ``modification_time`` (ms since the epoch), ``data_change``, ``stats``
+        (JSON text), ``tags``, ``deletion_vector``, ``base_row_id``, ``clustering_provider`` and
+        ``default_row_commit_version``.
 
         Raises:
             SchemaMismatchError: there is no such column.
@@ -89,6 +90,17 @@ class Snapshot(Handle[_AsyncSnapshot]):
             InvalidTableError: a checkpoint is damaged.
         """
         return _portal.call(self._async().files, where, columns=columns)
+
+    def add_files(self, where: Where | None = None) -> list[AddFile]:
+        """The live files that may hold rows for which `where` is true, as transactions take them.
+
+        One value a file: for small numbers of them. `files` gives any number as columns.
+
+        Raises:
+            InvalidExpressionError: the predicate does not fit the schema.
+            InvalidTableError: a checkpoint is damaged.
+        """
+        return _portal.call(self._async().add_files, where)
 
     def files_batches(
         self, where: Where | None = None, *, columns: Sequence[str] | None = None
@@ -128,6 +140,7 @@ class Snapshot(Handle[_AsyncSnapshot]):
         limit: int | None = None,
         with_row_ids: bool = False,
         variant: Literal["binary", "json"] = "binary",
+        files: Iterable[AddFile] | None = None,
     ) -> Scan:
         """A scan of the rows for which `where` is true, with the named columns, at most `limit`.
 
@@ -139,14 +152,17 @@ class Snapshot(Handle[_AsyncSnapshot]):
         into when rows or files are first asked for, and its errors are raised then; the values of
         a process's first predicate are computed then, too.
 
+        With `files` only these are read, as `add_files` and `Transaction.read` give them; whether
+        they are live at this version is not asked.
+
         Raises:
             SchemaMismatchError: there is no such column.
             InvalidExpressionError: the predicate cannot be parsed, or does not fit the schema.
-            InvalidOptionError: row ids are asked for, and the table does not track rows, or
-                `variant` is another word.
+            InvalidOptionError: row ids are asked for, and the table does not track rows; or an
+                argument is not as it is said here.
             UnsupportedFeatureError: a column is of a type that adelta does not read.
         """
-        live = _portal.run(self._async().scan, columns, where, limit, with_row_ids, variant)
+        live = _portal.run(self._async().scan, columns, where, limit, with_row_ids, variant, files)
         return Scan._wrap(
-            live, self, Recipe.of("scan", columns, where, limit, with_row_ids, variant)
+            live, self, Recipe.of("scan", columns, where, limit, with_row_ids, variant, files)
         )

@@ -11,9 +11,10 @@ from adelta.sync.snapshot import Snapshot
 from adelta.sync.transaction import Transaction
 from adelta.table import Table as _AsyncTable
 from adelta.table import open_table as _open_table
-from adelta.transaction import COMMIT_TIMEOUT
+from adelta.write.transaction_request import COMMIT_TIMEOUT
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
     from datetime import datetime
     from types import TracebackType
@@ -71,24 +72,32 @@ class Table(Handle[_AsyncTable]):
         *,
         parameters: Mapping[str, object] | None = None,
         user_metadata: str | None = None,
-        isolation: str = "Serializable",
+        isolation: str | None = None,
         timeout: float = COMMIT_TIMEOUT,
         data_files: DataFileOptions | None = None,
         group_commit: bool = False,
+        rebase: bool = True,
+        commit_empty: bool = False,
     ) -> Transaction:
         """Changes to be committed as one version: a context manager.
 
         `operation` is what the table's history will call it, and `parameters` are what it will say
-        of how that was done. `isolation` is ``Serializable`` or ``WriteSerializable``. Lost races
+        of how that was done. `isolation` is ``Serializable`` or ``WriteSerializable``; None is what
+        the table's `delta.isolationLevel` says, and a weaker one than that is refused. Lost races
         are run again for `timeout` seconds. `data_files` says how the files of `append` and
         `overwrite` are to be; without it that follows the table's properties.
+
+        Without `rebase` any commit that comes first is a conflict, even a harmless one. With
+        `commit_empty` the transaction becomes a version even if it changes nothing: one entry of
+        the history.
 
         The transactions of one process on one table commit one after the other, without racing.
         With `group_commit` blind appends that wait for their turn together become one version: one
         entry of the log, whose provenance names them all.
 
         Raises:
-            InvalidOptionError: there is no such isolation level.
+            InvalidOptionError: there is no such isolation level, or an argument is of the wrong
+                type.
         """
         return Transaction._wrap(
             _portal.run(
@@ -100,6 +109,8 @@ class Table(Handle[_AsyncTable]):
                 timeout=timeout,
                 data_files=data_files,
                 group_commit=group_commit,
+                rebase=rebase,
+                commit_empty=commit_empty,
             ),
             self,
         )
@@ -124,7 +135,7 @@ class Table(Handle[_AsyncTable]):
 
 
 def open_table(
-    uri: str,
+    uri: str | os.PathLike[str],
     storage_options: Mapping[str, str] | None = None,
     *,
     unsafe_single_writer: bool = False,

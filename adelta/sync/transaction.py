@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
-    from adelta.kernel.actions.protocol import Protocol as TableProtocol
+    from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.expressions.dnf import Where
     from adelta.write.batches import ArrowStream
 
@@ -28,6 +28,7 @@ class Transaction(Handle[_AsyncTransaction]):
     """Changes that become one version of a table, all or nothing.
 
     Used as a context manager: the end of the block commits, an error inside gives up.
+    Its verbs are called one after the other: a second one at a time is refused.
 
     Example::
 
@@ -76,7 +77,7 @@ class Transaction(Handle[_AsyncTransaction]):
         return self._async().metadata
 
     @property
-    def protocol(self) -> TableProtocol:
+    def protocol(self) -> Protocol:
         """The table's protocol that the changes are made for: as it was read, or as staged.
 
         Raises:
@@ -84,24 +85,17 @@ class Transaction(Handle[_AsyncTransaction]):
         """
         return self._async().protocol
 
-    def is_applied(self) -> bool:
-        """Whether the table shows that the work named by `set_transaction` has been done.
-
-        Raises:
-            InvalidUseError: the transaction has not begun.
-        """
-        return _portal.call(self._async().is_applied)
-
     def read(self, where: Where | None = None) -> list[AddFile]:
         """The live files that may hold rows for which `where` is true, which count as read.
 
         Another commit that adds such files before this one is a conflict, and so is one that takes
-        rows out of the files found. Files that others only rearrange hold the same rows as before,
-        and conflict where this transaction removes them too. The first read looks at the latest
-        version, as long as nothing has been staged.
+        rows out of the files found. Files that others only rearrange hold the same rows as before:
+        they conflict where this transaction removes them too, and whoever takes rows out of the new
+        files is in conflict as before. The first read looks at the latest version, as long as
+        nothing has been staged.
 
         Raises:
-            InvalidUseError: the transaction is not open.
+            InvalidUseError: the transaction is not open, or another verb is under way.
             InvalidExpressionError: the predicate cannot be parsed, or does not fit the schema.
             InvalidTableError: a checkpoint is damaged.
         """
@@ -110,10 +104,12 @@ class Transaction(Handle[_AsyncTransaction]):
     def mark_read(self, files: Iterable[AddFile]) -> None:
         """Declare that the rows of `files` were read, beside those that `read` has found.
 
-        Another commit that takes rows out of them before this one is a conflict.
+        They have to be live at the version that the transaction is based on. Another commit that
+        takes rows out of them before this one is a conflict.
 
         Raises:
-            InvalidUseError: the transaction is not open.
+            InvalidUseError: the transaction is not open, or another verb is under way.
+            InvalidOptionError: `files` is no list of `AddFile`.
         """
         _portal.run(self._async().mark_read, files)
 
@@ -131,6 +127,8 @@ class Transaction(Handle[_AsyncTransaction]):
         `set_transaction` has been called and shows the work as done, nothing is written.
 
         Raises:
+            InvalidUseError: the transaction is not open, another verb is under way, or the
+                transaction has ended before all was written.
             InvalidOptionError: `data` holds no rows.
             SchemaMismatchError: its columns do not fit the table's.
             InvariantViolationError: a column that must not be null holds a null, or a row violates
@@ -147,7 +145,7 @@ class Transaction(Handle[_AsyncTransaction]):
         files after that is a conflict.
 
         Raises:
-            InvalidUseError: something else has been staged before.
+            InvalidUseError: something else has been staged before, or another verb is under way.
             InvalidOptionError: `data` holds no rows.
             SchemaMismatchError: its columns do not fit the table's.
             InvariantViolationError: a column that must not be null holds a null, a row violates a
@@ -163,20 +161,24 @@ class Transaction(Handle[_AsyncTransaction]):
         are if the transaction is given up.
 
         Raises:
-            InvalidUseError: the transaction is not open.
+            InvalidUseError: the transaction is not open, or another verb is under way.
+            InvalidOptionError: `files` is no list of `AddFile`.
         """
         _portal.run(self._async().add_files, files)
 
     def remove_files(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
         """Stage the removal of live files, which count as read.
 
-        `data_change` is False where the same rows are added again in other files. A table with a
-        change data feed takes rows out with the whole file only: removing files and adding others
-        in one transaction would need change data files, and is refused.
+        They have to be live at the version that the transaction is based on, as those are that
+        `read` has found: others are refused at the end of the block. `data_change` is False where
+        the same rows are added again in other files. A table with a change data feed takes rows out
+        with the whole file only: removing files and adding others in one transaction would need
+        change data files, and is refused.
 
         Raises:
-            InvalidUseError: the transaction is not open.
+            InvalidUseError: the transaction is not open, or another verb is under way.
             InvariantViolationError: the table only takes appends.
+            InvalidOptionError: `files` is no list of `AddFile`.
         """
         _portal.run(self._async().remove_files, files, data_change=data_change)
 
@@ -185,10 +187,13 @@ class Transaction(Handle[_AsyncTransaction]):
 
         Where the table shows that it has got there before, or another writer records it first, the
         whole transaction is skipped. So a batch that is written again after a crash is written
-        once. Call it before `append`, and a skipped batch is not even written to files.
+        once. Call it before `append`, and a skipped batch is not even written to files. Where the
+        table shows that of one application and not of another one, the transaction is refused.
 
         Raises:
-            InvalidUseError: the transaction is not open, or the application is set already.
+            InvalidUseError: the transaction is not open, another verb is under way, or the
+                application is set already.
+            InvalidOptionError: `app_id` is no text, or `version` no whole number of 64 bits.
         """
         _portal.run(self._async().set_transaction, app_id, version)
 
@@ -198,22 +203,25 @@ class Transaction(Handle[_AsyncTransaction]):
         Another commit that changes the domain before this one is a conflict.
 
         Raises:
-            InvalidUseError: the transaction is not open.
-            InvalidOptionError: the domain's name is empty, or Delta's own.
+            InvalidUseError: the transaction is not open, or another verb is under way.
+            InvalidOptionError: the domain's name is empty, Delta's own or no text, or the
+                configuration is no text.
             UnsupportedFeatureError: the table does not support domain metadata.
         """
         _portal.run(self._async().set_domain_metadata, domain, configuration)
 
-    def update_metadata(self, metadata: Metadata, protocol: TableProtocol | None = None) -> None:
+    def update_metadata(self, metadata: Metadata, protocol: Protocol | None = None) -> None:
         """Stage new metadata, and a new protocol where the metadata need one.
 
         Files that are staged afterwards are written for the new metadata.
 
         Raises:
-            InvalidUseError: the transaction is not open, or files have been staged before.
+            InvalidUseError: the transaction is not open, another verb is under way, or files have
+                been staged before.
             UnsupportedFeatureError: the table would need a feature that adelta does not have.
             InvalidPropertyError: a feature of the table does not allow such properties.
             SchemaMismatchError: a feature of the table does not allow such a schema.
+            InvalidOptionError: they are of another type, or of another table.
             InvalidTableError: ids or physical names of columns are wrong.
         """
         _portal.run(self._async().update_metadata, metadata, protocol)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from adelta._concurrency import in_thread
+from adelta._concurrency import ItemsInThread, in_thread
 from adelta.errors import InvalidOptionError
 
 __all__ = ["ArrowStream", "Data", "open_batches", "record_batches"]
@@ -52,13 +52,12 @@ async def record_batches(data: Data) -> AsyncGenerator[pa.RecordBatch, None]:
                 yield piece
     elif isinstance(data, ArrowStream):
         reader = await in_thread(_reader, data)
-        while (read := await in_thread(_next, reader)) is not None:
-            for piece in _pieces(read):
+        async for batch in ItemsInThread(reader):
+            for piece in _pieces(batch):
                 yield piece
     elif _is_iterable(data):
-        iterator = iter(data)
-        while (taken := await in_thread(_next, iterator)) is not None:
-            for piece in await _item_batches(taken):
+        async for item in ItemsInThread(data):
+            for piece in await _item_batches(item):
                 yield piece
     else:
         raise _not_rows(data)
@@ -85,11 +84,6 @@ def _reader(data: ArrowStream) -> pa.RecordBatchReader:
 
 def _is_iterable(data: object) -> bool:
     return isinstance(data, Iterable) and not isinstance(data, (str, bytes, dict))
-
-
-def _next(iterator: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-    """The next item, or None at the end: an exhausted iterator must not raise in a thread."""
-    return next(iterator, None)
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

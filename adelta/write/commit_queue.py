@@ -8,14 +8,15 @@ in other processes are met as ever, by losing a race.
 Blind appends that wait together may become one commit, where all of them ask for that. One of them
 makes it for all; each is judged for itself, and what is wrong with one does not fail the others.
 
-A cancelled transaction leaves the queue at once, unless an attempt for it is under way: then it
-waits until it is certain what becomes of that.
+Who has the turn is decided in one place, `_assign`, which never waits. Each transaction holds a
+place, and waits until its phase has changed. A cancelled transaction leaves the queue at once,
+unless an attempt for it is under way: then it waits until it is certain what becomes of that.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from enum import Enum
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -29,37 +30,73 @@ from adelta.write.recent_commits import RecentCommits
 from adelta.write.winners import read_winners
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Hashable, Iterator, Mapping, Sequence
 
+    from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
-    from adelta.write.commit_loop import CommitResult, Submission
+    from adelta.write.submission import CommitResult, Submission
 
 __all__ = ["CommitQueue", "QueueOfTable"]
 
 
-class _Place:
-    """A place in the queue."""
+class _Phase(Enum):
+    WAITING = "waits for its turn"
+    LEADING = "has the turn, for itself and for those who go with it"
+    JOINED = "is in the attempt of the one that has the turn"
+    LEAVING = "is in that attempt, and leaves when it has ended"
+    LEFT = "is not in the queue any more"
 
-    __slots__ = ("awake", "free", "submission", "taken")
+
+class _Place:
+    """A transaction's place in the queue."""
+
+    __slots__ = ("_changed", "phase", "submission")
 
     def __init__(self, submission: Submission) -> None:
         self.submission = submission
-        self.awake = anyio.Event()  # set when it is this one's turn, or when it is settled
-        self.taken = False  # in the attempt of another one
-        self.free = anyio.Event()  # set when that attempt has ended
+        self.phase = _Phase.WAITING
+        self._changed = anyio.Event()
 
     @property
     def settled(self) -> bool:
         return self.submission.outcome is not None
+
+    def move(self, phase: _Phase) -> None:
+        """Enter a phase, and wake who waits for that."""
+        self.phase = phase
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def changes(self) -> None:
+        """Wait until the phase has changed. Others may change it again before the caller runs."""
+        await self._changed.wait()
+
+    async def is_left(self) -> None:
+        """Wait until the place is given up."""
+        while self.phase is not _Phase.LEFT:
+            await self._changed.wait()
 
 
 class CommitQueue:
     """The queue of one table, for the tasks of one event loop."""
 
     def __init__(self) -> None:
-        self._waiting: deque[_Place] = deque()
-        self._turn: _Place | None = None
+        self._places: list[_Place] = []  # in the order in which they came
+        self._attempt: list[_Place] = []  # who has the turn, and then those who go with it
         self._recent = RecentCommits()
+
+    @property
+    def num_places(self) -> int:
+        """How many transactions wait, or are being committed."""
+        return len(self._places)
+
+    def newest(self, state: LogState) -> LogState | None:
+        """The newest version that follows from `state` by what is known here. No I/O.
+
+        None where newer ones are known here, and not all that came in between.
+        """
+        known = self._recent.after(state)
+        return None if known is None else state.advance(known, seen_at=self._recent.noted_at)
 
     async def commit(self, submission: Submission) -> CommitResult:
         """Commit, when the turn has come.
@@ -71,107 +108,134 @@ class CommitQueue:
             StorageError: the store refused; certainly nothing was committed.
         """
         place = _Place(submission)
-        self._waiting.append(place)
-        self._next()
+        self._places.append(place)
         try:
-            await self._wait(place)
+            self._assign()
             while not place.settled:
-                await to_the_end(self._step(place))
-        except Exception as error:
-            submission.settle_doubt(error)
+                await self._turn(place)
+                if place.phase is _Phase.LEADING:
+                    await to_the_end(self._make_attempt())
+        except Exception:
             if not place.settled:
                 raise
         finally:
             self._leave(place)
         return submission.result()
 
-    async def _wait(self, place: _Place) -> None:
-        if place.awake.is_set():
+    # --------------------------------------------------------------------------- whose turn it is
+
+    def _assign(self) -> None:
+        """Give the turn to the first who waits, together with all who may go with it."""
+        if self._attempt:
             return
-        try:
-            with anyio.CancelScope(deadline=place.submission.deadline):
-                await place.awake.wait()
-        finally:
-            if place.taken:  # an attempt is not torn, whoever makes it
-                await to_the_end(place.free.wait())
-        if not place.awake.is_set() and not place.settled:
-            submission = place.submission
-            submission.settle(
-                CommitConflictError(
-                    f"{submission.state.root}: the commit waited for {submission.timeout:g} s "
-                    "behind other commits of this process; nothing was committed, try again when "
-                    "there are fewer of them"
-                )
-            )
-
-    def _next(self) -> None:
-        if self._turn is None and self._waiting:
-            self._turn = self._waiting.popleft()
-            self._turn.awake.set()
-
-    def _leave(self, place: _Place) -> None:
-        if place is self._turn:
-            self._turn = None
-            self._next()
-        elif place in self._waiting:
-            self._waiting.remove(place)
-
-    async def _step(self, place: _Place) -> None:
-        """One attempt for the one whose turn it is, and for all who may go with it."""
-        await self._catch_up(place.submission)
-        if place.settled:
+        waiting = (p for p in self._places if p.phase is _Phase.WAITING and not p.settled)
+        leader = next(waiting, None)
+        if leader is None:
             return
-        others: list[_Place] = []
-        attempts = place.submission.attempts
-        try:
-            await self._take_companions(place.submission, others)
-            group = [place.submission, *(other.submission for other in others)]
-            try:
-                await commit_step(group, self._recent)
-            except AdeltaError:
-                if not others or place.submission.attempts > attempts:
-                    raise
-                await commit_step(group[:1], self._recent)  # what is wrong concerns one alone
-        finally:
-            for other in others:
-                self._release(other)
+        self._attempt = [leader, *self._companions(leader.submission, waiting)]
+        for place in self._attempt:
+            place.move(_Phase.LEADING if place is leader else _Phase.JOINED)
 
-    def _release(self, place: _Place) -> None:
-        place.taken = False
-        place.submission.settle_doubt()
-        place.free.set()
-        place.free = anyio.Event()
-        if place.settled:
-            self._waiting.remove(place)
-            place.awake.set()
-
-    async def _catch_up(self, submission: Submission) -> None:
-        """Go behind the commits that are known here; those before them are read."""
-        known = self._recent.after(submission.state)
-        if known is None:
-            winners = await read_winners(submission.state, lost=2)
-            known = self._recent.note(submission.state, winners)
-        await submission.follow(known)
-
-    async def _take_companions(self, leader: Submission, taken: list[_Place]) -> None:
-        """Take all who wait and may be one commit with `leader`."""
-        if not leader.group or not is_groupable(leader.staged, leader.read):
+    def _companions(self, leader: Submission, waiting: Iterator[_Place]) -> Iterator[_Place]:
+        """Those who wait and may be one commit with `leader`."""
+        if not _is_groupable(leader):
             return
         members = [leader.staged]
-        for place in tuple(self._waiting):
+        for place in waiting:
             each = place.submission
-            if place.settled or not each.group or each.level is not leader.level:
-                continue
-            if not is_groupable(each.staged, each.read) or not can_join(members, each.staged):
-                continue
-            place.taken = True
-            taken.append(place)
-            await each.follow(self._recent.after(each.state) or ())
-            if each.outcome is None and each.state.version == leader.state.version:
+            if (
+                _is_groupable(each)
+                and each.level is leader.level
+                and each.state is not None
+                and self._recent.after(each.state) is not None
+                and can_join(members, each.staged)
+            ):
                 members.append(each.staged)
-            else:
-                taken.remove(place)
-                self._release(place)
+                yield place
+
+    def _end_attempt(self) -> None:
+        """Take the turn back, and give it to the next."""
+        ended, self._attempt = self._attempt, []
+        for place in ended:
+            place.submission.settle_doubt()
+            place.move(_Phase.LEFT if place.phase is _Phase.LEAVING else _Phase.WAITING)
+        self._assign()
+
+    async def _turn(self, place: _Place) -> None:
+        """Wait until the turn has come, or the submission is settled, be it by the deadline."""
+        submission = place.submission
+        try:
+            while place.phase is not _Phase.LEADING and not place.settled:
+                if place.phase is _Phase.JOINED:
+                    await place.changes()
+                    continue
+                with anyio.CancelScope(deadline=submission.deadline) as scope:
+                    await place.changes()
+                if scope.cancelled_caught and place.phase is _Phase.WAITING:
+                    submission.settle(
+                        CommitConflictError(
+                            f"{submission.root}: the commit waited for {submission.timeout:g} s "
+                            "behind other commits of this process; nothing was committed, try "
+                            "again when there are fewer of them"
+                        )
+                    )
+        finally:
+            if place.phase is _Phase.JOINED and not place.settled:
+                place.phase = _Phase.LEAVING  # an attempt is not torn, whoever makes it
+                await to_the_end(place.is_left())
+
+    def _leave(self, place: _Place) -> None:
+        self._places.remove(place)
+        if self._attempt and self._attempt[0] is place:  # it goes without having made its attempt
+            self._end_attempt()
+        self._assign()
+
+    # ------------------------------------------------------------------------------- the attempts
+
+    async def _make_attempt(self) -> None:
+        """One attempt for the one whose turn it is, and for all who go with it."""
+        try:
+            leader, *others = (place.submission for place in self._attempt)
+            await self._catch_up(leader)
+            if leader.outcome is None:
+                await self._commit(leader, others)
+        except Exception as error:
+            for place in self._attempt:
+                place.submission.settle_doubt(error)
+            raise
+        finally:
+            self._end_attempt()
+
+    async def _catch_up(self, leader: Submission) -> None:
+        """Go behind the commits that are known here; those before them are read."""
+        if leader.state is None:
+            return
+        known = self._recent.after(leader.state)
+        if known is None:
+            known = await read_winners(leader.state, lost=2)
+            self._recent.note(leader.state.metadata.id, known)
+        await leader.follow(known, seen_at=self._recent.noted_at)
+        await leader.prove_base()
+
+    async def _commit(self, leader: Submission, others: Sequence[Submission]) -> None:
+        attempts = leader.attempts
+        group = [leader]
+        for each in others:
+            if each.state is not None:
+                known = self._recent.after(each.state) or ()
+                await each.follow(known, seen_at=self._recent.noted_at)
+            if each.outcome is None and each.next_version == leader.next_version:
+                group.append(each)
+        try:
+            await commit_step(group, self._recent)
+        except AdeltaError:
+            if len(group) == 1 or leader.attempts > attempts:
+                raise
+            await commit_step(group[:1], self._recent)  # what is wrong concerns one alone
+
+
+def _is_groupable(submission: Submission) -> bool:
+    return submission.group and is_groupable(submission.staged, submission.read)
 
 
 _Queues = WeakValueDictionary["Hashable", CommitQueue]

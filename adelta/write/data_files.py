@@ -19,7 +19,7 @@ import anyio
 import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
-from adelta._concurrency import in_thread, map_concurrent
+from adelta._concurrency import in_thread, map_concurrent, to_the_end
 from adelta.errors import StorageError
 from adelta.kernel.actions.file_actions import AddFile, encode_path
 from adelta.kernel.partition import partition_directory
@@ -52,8 +52,12 @@ async def discard_data_files(store: ObjectStore, paths: Iterable[str]) -> None:
 
     What is left behind harms nobody: no log names it, and vacuum removes it.
     """
-    # The caller may be cancelled already, and still has to clean up after itself.
-    with anyio.move_on_after(_DISCARD_SECONDS, shield=True):
+    # The caller may be cancelled, once and more often, and still has to clean up after itself.
+    await to_the_end(_discard(store, list(paths)))
+
+
+async def _discard(store: ObjectStore, paths: list[str]) -> None:
+    with anyio.move_on_after(_DISCARD_SECONDS):
         try:
             await store.delete(paths)
         except StorageError as error:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 import orjson
@@ -69,7 +71,7 @@ def combined(group: Sequence[StagedChanges]) -> StagedChanges:
         tags={**group[0].tags, GROUP_TAG: members},
         set_transactions=tuple(txn for each in group for txn in each.set_transactions),
         adds=tuple(file for each in group for file in each.adds),
-        placed=frozenset().union(*(each.placed for each in group)),
+        placed=reduce(or_, (each.placed for each in group)),
     )
 
 

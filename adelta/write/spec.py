@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Literal
 
+from adelta._arguments import check_count, check_flag
 from adelta.errors import InvalidOptionError
 from adelta.kernel.table_features import ALLOW_COLUMN_DEFAULTS, GENERATED_COLUMNS
+from adelta.parquet.options import WriterOptions
 
 if TYPE_CHECKING:
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.table_configuration import TableConfiguration
-    from adelta.parquet.options import WriterOptions
 
 __all__ = ["AS_THE_TABLE_SAYS", "ENGINE", "DataFileOptions", "FileContent", "WriteSpec"]
 
@@ -44,8 +45,7 @@ _MEMORY_BUDGET = 256 * _MIB
 def _check_sizes(sizes: DataFileOptions | WriteSpec) -> None:
     for name in ("target_file_size", "memory_budget"):
         size = getattr(sizes, name)
-        if size is not None and size < 1:
-            raise InvalidOptionError(f"{name} is {size}; it must be 1 or more")
+        check_count(name, size, least=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +74,12 @@ class DataFileOptions:
 
     def __post_init__(self) -> None:
         _check_sizes(self)
+        if self.optimize_write is not None:
+            check_flag("optimize_write", self.optimize_write)
+        if not isinstance(self.writer_options, WriterOptions | None):
+            raise InvalidOptionError(
+                f"writer_options is {self.writer_options!r:.100}; pass adelta.WriterOptions(...)"
+            )
 
 
 AS_THE_TABLE_SAYS = DataFileOptions()

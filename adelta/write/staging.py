@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from adelta.kernel.actions.file_actions import REMOVE_SCHEMA, decode_path
+from adelta.errors import InvalidUseError
+from adelta.kernel.actions.domain_metadata import DomainMetadata
+from adelta.kernel.actions.file_actions import REMOVE_SCHEMA
+from adelta.kernel.file_id import FileId, FileIds
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.staged import StagedChanges
 from adelta.kernel.table_features import IDENTITY_ADVANCED, ROW_IDS_PRESERVED, with_high_water_marks
@@ -20,7 +23,6 @@ from adelta.write.metrics import added_metrics, vector_metrics
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from adelta.kernel.actions.domain_metadata import DomainMetadata
     from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
@@ -35,6 +37,7 @@ class Staging:
     """The changes of one transaction while they are gathered. Used by one task at a time.
 
     Attributes:
+        root: the table's address.
         transaction_id: the `txnId` that the commit will bear.
         operation: what the history calls it.
         parameters: what the history says of how it was done.
@@ -48,18 +51,25 @@ class Staging:
         domains: domain metadata by domain.
         protocol: a new protocol.
         metadata: new metadata.
-        placed: decoded paths of files to add that were not written for this transaction.
+        placed: files to add that were not written for this transaction.
+        placed_new: those of them that a user has staged as new ones.
+        must_be_live: files that are removed or added again, and of which it has to be seen that
+            they are live at the version that the transaction is based on.
+        read_live: files of which that has been seen.
         added_by_hand: whether a user has staged files to add.
         removed_by_hand: whether a user has staged files to remove.
+        replaces_by_hand: whether these take rows out of the table.
         touched: whether files were staged, or would have been had there been any.
     """
 
     def __init__(
         self,
+        root: str,
         operation: str,
         parameters: Mapping[str, object] | None = None,
         user_metadata: str | None = None,
     ) -> None:
+        self.root = root
         self.transaction_id = str(uuid.uuid4())
         self.operation = operation
         self.parameters: dict[str, object] = dict(parameters or {})
@@ -74,16 +84,67 @@ class Staging:
         self.domains: dict[str, DomainMetadata] = {}
         self.protocol: Protocol | None = None
         self.metadata: Metadata | None = None
-        self.placed: set[str] = set()
+        self.placed = FileIds()
+        self.placed_new = FileIds()
+        self.must_be_live = FileIds()
+        self.read_live = FileIds()
         self.touched = False
         self.added_by_hand = False
         self.removed_by_hand = False
+        self.replaces_by_hand = False
+
+    @property
+    def depends_on_base(self) -> bool:
+        """Whether anything hangs on the version that the transaction is based on."""
+        return (
+            self.touched
+            or self.protocol is not None
+            or self.metadata is not None
+            or bool(self.domains)
+            or bool(self.read.domains)
+            or not self.read.is_empty
+        )
+
+    # ------------------------------------------------------------------------- files that come in
+
+    def mark_read(self, files: Iterable[AddFile]) -> None:
+        """Take note that the rows of live files have been read."""
+        self._rest_on(FileIds.of(files, self.root))
 
     def place(self, files: Iterable[AddFile]) -> None:
         """Take in files to add that were not written for this transaction."""
         taken = tuple(files)
-        self.placed.update(decode_path(file.path) for file in taken)
+        ids = FileIds.of(taken, self.root)
+        self.placed |= ids
+        self.placed_new |= ids
+        self.added_by_hand = True
         self.add(taken)
+
+    def settle_placed(self, live: FileIds) -> None:
+        """Tell files that were placed and are live from those that are new to the table.
+
+        `live` are the files that are live at the base. One that is there already is added again:
+        its rows are no news. One that is new gets row ids of this table.
+
+        Raises:
+            InvalidUseError: live files are added again while others are removed.
+        """
+        if not len(self.placed_new):
+            return
+        again = self.placed_new & live
+        if len(again) and self.removes.num_rows:
+            raise InvalidUseError(
+                f"the file {again.first().path!r} is live already, and is added again in a "
+                "transaction that removes others; leave it out, or add it again by itself"
+            )
+        new = set(self.placed_new.without(again).texts.to_pylist())
+        repeated = set(again.texts.to_pylist())
+        for place, file in enumerate(self.adds):
+            text = FileId.of(file, self.root).text
+            if text in repeated:
+                self.adds[place] = replace(file, data_change=False)
+            elif text in new and file.base_row_id is not None:
+                self.adds[place] = replace(file, base_row_id=None, default_row_commit_version=None)
 
     def add(self, files: Iterable[AddFile]) -> None:
         """Take in files to add."""
@@ -96,11 +157,20 @@ class Staging:
     def add_again(self, files: Iterable[AddFile]) -> None:
         """Take in live files to add once more without a change of data; they count as read."""
         taken = tuple(replace(file, data_change=False) for file in files)
+        if not taken:
+            return
         self.adds.extend(taken)
-        paths = frozenset(decode_path(file.path) for file in taken)
-        self.placed |= paths
-        self.read = self.read.with_files(paths)
+        again = FileIds.of(taken, self.root)
+        self.placed |= again
+        self._rest_on(again)
         self.touched = True
+
+    def add_changes(self, files: Iterable[AddCDCFile]) -> None:
+        """Take in change data files."""
+        taken = tuple(files)
+        self.cdc.extend(taken)
+        self._count("numAddedChangeFiles", len(taken))
+        self._count("changeFileBytes", sum(file.size for file in taken))
 
     def advance_identities(self, metadata: Metadata, marks: Mapping[str, int]) -> None:
         """Stage `metadata` with the values that identity columns have come to."""
@@ -111,12 +181,14 @@ class Staging:
         schema = with_high_water_marks(metadata.schema, marks)
         self.metadata = replace(metadata, schema_string=schema_to_string(schema))
 
-    def remove(self, files: Iterable[AddFile], now_ms: int, *, data_change: bool) -> None:
+    # ---------------------------------------------------------------------------- files that go
+
+    def remove(self, files: Iterable[AddFile], now_ms: int, *, data_change: bool = True) -> None:
         """Take in live files to remove, which count as read."""
         taken = tuple(files)
         rows = removes_table(file.remove(now_ms, data_change=data_change) for file in taken)
         self.removes = pa.concat_tables([self.removes, rows]) if self.removes.num_rows else rows
-        self.read = self.read.with_files(frozenset(decode_path(file.path) for file in taken))
+        self._rest_on(FileIds.of(taken, self.root))
         self._count("numRemovedFiles", len(taken))
         self._count("numRemovedBytes", sum(file.size for file in taken))
         self.touched = True
@@ -125,31 +197,26 @@ class Staging:
         """Take in files under new deletion vectors, in place of themselves; they count as read."""
         rows = removes_table(file.remove(now_ms) for file in written.replaced)
         self.removes = pa.concat_tables([self.removes, rows])
-        self.read = self.read.with_files(frozenset(decode_path(f.path) for f in written.replaced))
+        self._rest_on(FileIds.of(written.replaced, self.root))
         self.adds.extend(written.replacements)
-        self.placed.update(decode_path(file.path) for file in written.replacements)
+        self.placed |= FileIds.of(written.replacements, self.root)
         for name, value in vector_metrics(written).items():
             self._count(name, value)
         self.touched = True
 
-    def add_changes(self, files: Iterable[AddCDCFile]) -> None:
-        """Take in change data files."""
-        taken = tuple(files)
-        self.cdc.extend(taken)
-        self._count("numAddedChangeFiles", len(taken))
-        self._count("changeFileBytes", sum(file.size for file in taken))
-
-    def remove_all(self, files: FileSet, now_ms: int) -> None:
-        """Take in the removal of every live file, all of which count as read."""
-        self.read = self.read.with_whole_table()
-        self.remove_set(files, now_ms)
-
     def remove_set(self, files: FileSet, now_ms: int) -> None:
-        """Take in the removal of files that have been read."""
+        """Take in the removal of files that have been read in this very transaction."""
         self.removes = pa.concat_tables([self.removes, removals(files.table, now_ms)])
         self._count("numRemovedFiles", files.num_files)
         self._count("numRemovedBytes", files.total_bytes)
         self.touched = True
+
+    # ------------------------------------------------------------------------------ what is beside
+
+    def set_domain(self, domain: str, configuration: str | None) -> None:
+        """Take in the configuration of a domain; None removes it."""
+        removed = configuration is None
+        self.domains[domain] = DomainMetadata(domain, configuration or "", removed)
 
     def frozen(self) -> StagedChanges:
         """Everything that the commit is to hold."""
@@ -169,8 +236,13 @@ class Staging:
             adds=tuple(self.adds),
             removes=self.removes,
             cdc=tuple(self.cdc),
-            placed=frozenset(self.placed),
+            placed=self.placed,
         )
+
+    def _rest_on(self, ids: FileIds) -> None:
+        """Take note that the changes rest on files, which have to be live."""
+        self.must_be_live |= ids
+        self.read = self.read.with_files(ids)
 
     def _count(self, name: str, value: int) -> None:
         self.metrics[name] = self.metrics.get(name, 0) + value

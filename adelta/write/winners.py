@@ -12,22 +12,21 @@ from typing import TYPE_CHECKING
 from adelta._concurrency import map_concurrent
 from adelta.errors import CommitConflictError, MissingCommitError, ObjectNotFoundError
 from adelta.kernel.log_path import LogFileKind
-from adelta.kernel.staged import WinningCommit
 from adelta.log.commit_reader import read_commit, read_commits
 from adelta.log.listing import list_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from adelta.log.commit_reader import DecodedCommit
+    from adelta.kernel.commit import Commit
     from adelta.log.state import LogState
 
-__all__ = ["read_winners", "winning_commit"]
+__all__ = ["read_winners"]
 
 _AHEAD = 4  # commits that are read at once, whether they are there or not
 
 
-async def read_winners(state: LogState, *, lost: int) -> list[DecodedCommit]:
+async def read_winners(state: LogState, *, lost: int) -> list[Commit]:
     """Commits after `state`: the next one after a first loss, all of them after more.
 
     Raises:
@@ -36,7 +35,7 @@ async def read_winners(state: LogState, *, lost: int) -> list[DecodedCommit]:
     """
     store, first = state.store, state.version + 1
 
-    async def read(version: int) -> DecodedCommit | None:
+    async def read(version: int) -> Commit | None:
         try:
             return await read_commit(store, version)
         except ObjectNotFoundError:
@@ -50,8 +49,8 @@ async def read_winners(state: LogState, *, lost: int) -> list[DecodedCommit]:
             raise MissingCommitError(f"the commit of version {first} is not there")
         if len(winners) == _AHEAD:  # there may be many more
             files = await list_log(store, first + _AHEAD)
-            versions = [file.version for file in files if file.kind is LogFileKind.COMMIT]
-            following = [v for at, v in enumerate(versions, first + _AHEAD) if v == at]
+            commits = [file for file in files if file.kind is LogFileKind.COMMIT]
+            following = [f for at, f in enumerate(commits, first + _AHEAD) if f.version == at]
             winners += await read_commits(store, following)
     except MissingCommitError as error:
         raise CommitConflictError(
@@ -62,22 +61,8 @@ async def read_winners(state: LogState, *, lost: int) -> list[DecodedCommit]:
     return winners
 
 
-def _until_missing(commits: Iterable[DecodedCommit | None]) -> Iterator[DecodedCommit]:
+def _until_missing(commits: Iterable[Commit | None]) -> Iterator[Commit]:
     for commit in commits:
         if commit is None:
             return
         yield commit
-
-
-def winning_commit(commit: DecodedCommit) -> WinningCommit:
-    """What the conflict checker looks at of a commit."""
-    return WinningCommit(
-        version=commit.version,
-        commit_info=commit.commit_info,
-        protocol=commit.protocol,
-        metadata=commit.metadata,
-        set_transactions=commit.set_transactions,
-        domains=commit.domain_metadata,
-        adds=commit.adds,
-        removes=commit.removes,
-    )

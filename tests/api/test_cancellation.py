@@ -13,7 +13,8 @@ from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.errors import CommitOutcomeUnknownError
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
-from adelta.transaction import Transaction
+from adelta.write.transaction_core import TransactionCore
+from adelta.write.transaction_request import TransactionRequest
 from tests.support.logs import metadata, protocol, put_commit
 from tests.support.stores import Request, WrappedStore
 
@@ -85,10 +86,10 @@ async def test_what_breaks_after_the_put_leaves_an_unknown_outcome_and_the_files
             await super().commit(version, data, transaction_id)
             raise RuntimeError("out of order")
 
-    tx = Transaction(table._source, coordinator=Breaks(store))
+    tx = TransactionCore(table._source, TransactionRequest(), coordinator=Breaks(store))
     with pytest.raises(CommitOutcomeUnknownError, match="out of order") as caught:
         async with tx:
-            await tx.append(ROWS)
+            await tx.write(ROWS)
     assert caught.value.version == 1
     assert (await (await table.snapshot()).scan().to_arrow()).num_rows == 3
 

@@ -87,6 +87,21 @@ async def test_rows_that_were_read_and_only_moved_are_no_conflict() -> None:
     assert commit.adds.column("data_change").to_pylist() == [False]
 
 
+async def test_rows_that_were_read_moved_and_then_deleted_are_a_conflict() -> None:
+    """The sum of rows that are gone must not be appended, whatever file they were in last."""
+    for level in ("Serializable", "WriteSerializable"):
+        mine, other = await two_handles()
+        tx = mine.transaction("SUM", isolation=level)
+        await tx.__aenter__()
+        assert len(await tx.read("p = 'x'")) == 2
+        await remove(other, "p = 'x'", compacted=True)
+        await remove(other, "p = 'x'")
+        await tx.append(rows(3, p="sum"))
+        with pytest.raises(ConcurrentDeleteReadError) as caught:
+            await end(tx)
+        assert caught.value.winning_version == 5
+
+
 async def test_files_that_were_moved_cannot_be_removed_by_who_prepared_for_the_old_ones() -> None:
     mine, other = await two_handles()
     tx = await begun(mine)

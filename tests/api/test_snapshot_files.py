@@ -9,7 +9,8 @@ import pytest
 
 import adelta
 from adelta.errors import ChecksumMismatchError, SchemaMismatchError
-from adelta.kernel.checksum import encode, summarize
+from adelta.kernel.checksum.json import encode
+from adelta.kernel.checksum.summary import summarize
 from adelta.kernel.log_path import checksum_path
 
 URI = "memory://snapshot-files"

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import adelta
+from adelta import Position
 from adelta.errors import (
     ChangesNotAvailableError,
     InvalidOptionError,
@@ -17,10 +18,12 @@ from adelta.errors import (
     SchemaMismatchError,
     VersionNotFoundError,
 )
+from adelta.kernel.log_path import commit_path
 from adelta.kernel.schema import types as t
 from adelta.storage.memory import MemoryStore
 from tests.support.data_tables import described, inline_vector, opened, put_data
-from tests.support.logs import Line, add
+from tests.support.logs import Line, add, put_commit
+from tests.support.stores import OverlookingStore
 
 IDS = pa.schema([("id", pa.int64())])
 ON = {"delta.enableChangeDataFeed": "true"}
@@ -229,6 +232,16 @@ def at(ms: int) -> datetime:
         (at(1011), at(1039), [2, 3]),
         ("1970-01-01T00:00:01.020Z", None, [2, 3, 4]),
         (3, at(1040), [3, 4]),
+        (Position(3), None, [3, 4]),
+        (Position(1), 2, [1, 2]),
+        (Position(1), Position(3), [1, 2]),
+        (2, Position(5), [2, 3, 4]),
+        (Position(2), Position(2), []),
+        (0, Position(0), []),
+        (5, None, []),
+        (Position(5), None, []),
+        (5, 4, []),
+        (Position(5), Position(5), []),
     ],
 )
 async def test_bounds_are_versions_or_times_and_both_belong_to_the_range(since, until, versions):
@@ -248,11 +261,16 @@ async def test_each_row_bears_the_time_of_its_commit():
 
 async def test_ranges_outside_the_history_are_refused():
     async with await five(MemoryStore()) as table:
-        for since, until in ((-1, None), (5, None), (0, 5), (7, 9)):
+        for since, until in ((-1, None), (6, None), (Position(6), None), (0, 5), (7, 9), (5, 5)):
             with pytest.raises(VersionNotFoundError, match="latest version is 4"):
                 await rows_of(table, since, until)
         with pytest.raises(InvalidOptionError, match="empty range"):
             await rows_of(table, 3, 2)
+        for since in (True, 1.5, None, [1]):
+            with pytest.raises(InvalidOptionError, match="since is a version, a time"):
+                await rows_of(table, since)
+        with pytest.raises(InvalidOptionError, match="until is a version"):
+            await rows_of(table, 0, True)
 
 
 async def test_versions_without_the_feed_are_refused():
@@ -292,16 +310,55 @@ async def test_a_removal_of_what_was_never_there_is_damage():
         await feed(*commits, store=store)
 
 
-async def test_cleaned_up_commits_are_refused():
+async def test_a_consumer_goes_on_from_the_position_after_what_it_has_read():
+    store = MemoryStore()
+    async with await five(store) as table:
+        seen, position = [], Position(0)
+        for head in (1, 3, 3, 5):
+            seen += [row[-1] for row in await rows_of(table, position, Position(head))]
+            position = Position(head)
+        assert seen == [0, 1, 2, 3, 4]
+        assert await rows_of(table, position) == []
+        one = await put_data(store, "new.parquet", ids(7))
+        info = {"commitInfo": {"inCommitTimestamp": 2000, "timestamp": 1, "operation": "WRITE"}}
+        await put_commit(store, 5, info, one)
+        assert await rows_of(table, position) == [(7, "insert", 5)]
+
+
+async def test_cleaned_up_commits_are_refused_by_naming_where_to_start():
     store = MemoryStore()
     async with await five(store) as table:
         await adelta.checkpoint(table)
-    await store.delete(
-        ["_delta_log/00000000000000000001.json", "_delta_log/00000000000000000000.json"]
-    )
+    await store.delete([commit_path(0), commit_path(1)])
     async with await opened(store) as table:
-        with pytest.raises(VersionNotFoundError):
-            await rows_of(table, 1)
+        for since, until in ((0, None), (Position(1), None), (0, 1), (1, 3)):
+            with pytest.raises(ChangesNotAvailableError, match="start again from version 4"):
+                await rows_of(table, since, until)
+        assert [row[-1] for row in await rows_of(table, 4)] == [4]
+
+
+async def test_commits_that_a_listing_leaves_out_are_not_left_out_of_the_feed():
+    inner = MemoryStore()
+    await five(inner)
+    store = OverlookingStore(inner)
+    async with adelta.Table("memory://overlooked", store=store) as table:
+        await adelta.checkpoint(table)  # so that the versions of the range can be opened
+        feed = adelta.changes(table, 4)
+        store.always = {3}
+        assert [row["_commit_version"] async for b in feed for row in b.to_pylist()] == [4]
+        store.always = {4}
+        assert [row[-1] for row in await rows_of(table, 4)] == [4]
+
+
+async def test_a_head_that_a_listing_leaves_out_is_no_version_beyond_the_head():
+    inner = MemoryStore()
+    await five(inner)
+    store = OverlookingStore(inner)
+    store.always = {4}
+    async with adelta.Table("memory://overlooked", store=store) as table:
+        assert await rows_of(table, Position(5)) == []
+        with pytest.raises(VersionNotFoundError, match="version 6 on; the latest version is 4"):
+            await rows_of(table, Position(6))
 
 
 async def test_leaving_the_feed_early_leaves_nothing_behind():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 import anyio
 import pytest
@@ -21,7 +22,22 @@ from adelta.kernel.log_path import commit_path
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.logs import add, metadata, protocol, put_checkpoint, put_commit, remove
-from tests.support.stores import CountingStore
+from tests.support.stores import CountingStore, OverlookingStore, WrappedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adelta.storage.object_store import ObjectStore
+
+
+class CleanedUpStore(WrappedStore):
+    """Commits that are `gone` when they are first fetched."""
+
+    gone: tuple[int, ...] = ()
+
+    async def get_many(self, paths: Sequence[str]) -> list[bytes]:
+        await self.inner.delete([commit_path(version) for version in self.gone])
+        return await super().get_many(paths)
 
 
 @pytest.fixture
@@ -34,7 +50,7 @@ def table(store: CountingStore) -> Table:
     return Table("memory://tail", store=store)
 
 
-async def write(store: CountingStore, *versions: int) -> None:
+async def write(store: ObjectStore, *versions: int) -> None:
     for version in versions:
         lines = [protocol(), metadata()] if version == 0 else []
         await put_commit(
@@ -157,6 +173,102 @@ async def test_a_gap_in_the_log_is_named(store: CountingStore, table: Table) -> 
     await write(store, 0, 1, 3)
     with pytest.raises(MissingCommitError, match="version 2"):
         await take(table, 4)
+
+
+@pytest.mark.parametrize(
+    "overlooked",
+    [
+        [{1}],  # the next one, and a later one is shown
+        [{1}, {1}],
+        [{2}, {2}],  # the next but one: list_log looks twice itself
+        [{1, 2}],
+        [{2, 3}] * 2,
+        [{1, 2, 3, 4}],  # nothing is shown at all, though the table is at version 4
+        [{2, 3, 4}] * 3,
+    ],
+)
+@pytest.mark.parametrize("before", [0, 1])
+async def test_what_a_listing_overlooks_comes_once_and_in_order(
+    overlooked: list[set[int]], before: int
+) -> None:
+    store = OverlookingStore(MemoryStore())
+    table = Table("memory://overlooked", store=store)
+    await write(store, *range(5))
+    if before:  # the consumer has begun already
+        async with aclosing(tail(table, poll=0.02)) as commits:  # type: ignore[type-var]
+            seen = [(await anext(commits)).version]
+            store.overlooked = list(overlooked)
+            seen += [(await anext(commits)).version for _ in range(4)]
+        assert seen == [0, 1, 2, 3, 4]
+    else:
+        store.overlooked = list(overlooked)
+        assert await take(table, 4, since=1) == [1, 2, 3, 4]
+
+
+async def test_a_position_at_the_head_is_in_reach_though_a_listing_overlooks_the_head() -> None:
+    store = OverlookingStore(MemoryStore())
+    table = Table("memory://overlooked", store=store)
+    await write(store, 0, 1, 2)
+    store.overlooked = [set(), {2}]
+    seen: list[int] = []
+
+    async def consume() -> None:
+        seen.extend(await take(table, 1, since=Position(3)))
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as group:
+            group.start_soon(consume)
+            await anyio.sleep(0.1)
+            await write(store, 3)
+    assert seen == [3]
+
+
+async def test_what_is_read_before_a_commit_is_found_gone_is_given() -> None:
+    store = CleanedUpStore(MemoryStore())
+    table = Table("memory://overlooked", store=store)
+    await write(store, *range(6))
+    await put_checkpoint(store, 4, [protocol(), metadata()])
+    store.gone = (0, 1, 2, 3)
+    with pytest.raises(ChangesNotAvailableError, match=r"0 to 3 .* start again from version 4"):
+        await take(table, 1)
+    assert await take(table, 2, since=4) == [4, 5]
+    store.gone = (5,)
+    with pytest.raises(VersionNotFoundError, match="version 5 is gone, and nothing later"):
+        await take(table, 2, since=4)
+
+
+async def test_a_commit_in_the_middle_of_the_log_that_stays_missing_is_named() -> None:
+    """A checkpoint that is later than the next commit does not make the log begin there."""
+    store = CountingStore(MemoryStore())
+    table = Table("memory://gap", store=store)
+    await write(store, 0, 1, 3, 4, 5)
+    await put_checkpoint(store, 4, [protocol(), metadata()])
+    async with aclosing(tail(table, poll=0.02)) as commits:  # type: ignore[type-var]
+        assert [(await anext(commits)).version for _ in range(2)] == [0, 1]
+        with pytest.raises(MissingCommitError, match="version 2 is missing"):
+            await anext(commits)
+    asked = [request for request in store.requests if request.kind == "head"]
+    assert {request.path for request in asked} == {commit_path(2)}
+    assert len(asked) > 1
+
+
+async def test_checkpoints_alone_tell_of_clean_up_too(store: CountingStore, table: Table) -> None:
+    await write(store, 0, 1)
+    async with aclosing(tail(table, poll=0.02)) as commits:  # type: ignore[type-var]
+        assert [(await anext(commits)).version for _ in range(2)] == [0, 1]
+        await put_checkpoint(store, 3, [protocol(), metadata()])
+        await store.delete([commit_path(0), commit_path(1)])
+        with pytest.raises(ChangesNotAvailableError, match=r"2 to 3 .* start again from version 4"):
+            await anext(commits)
+
+
+async def test_a_table_that_is_dropped_under_a_consumer_is_an_error() -> None:
+    store = CleanedUpStore(MemoryStore())
+    table = Table("memory://dropped", store=store)
+    await write(store, 0, 1)
+    store.gone = (0, 1)
+    with pytest.raises(TableNotFoundError):
+        await take(table, 1)
 
 
 async def test_a_damaged_commit_is_named(store: CountingStore, table: Table) -> None:

@@ -62,7 +62,7 @@ async def test_a_commit_to_an_open_table_is_staged_ratified_and_published(
         assert puts[1:] == [commit_path(version), f"{LOG_DIR}{version:020d}.crc"]
         published = await counted.get(commit_path(version))
         assert published == await counted.get(puts[0])
-        info = (await read_commit(counted, version)).commit_info
+        info = (await read_commit(counted, version)).info
         assert info is not None
         assert info.txn_id
         assert info.in_commit_timestamp

@@ -340,7 +340,7 @@ async def test_without_the_lock_commits_of_racing_processes_are_lost(
     options = {**s3_location.storage_options, **WITHOUT_PUT, "unsafe_single_writer": "true"}
     lost = 0
     for attempt in range(5):
-        result = await race(f"{s3_location.uri}-{attempt}", 2, 20, options)
+        result = await race(f"{s3_location.uri}-{attempt}", 2, 20, options, may_stop=True)
         lost += 40 - sum(result.rows.values())
         if lost:
             break

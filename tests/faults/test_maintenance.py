@@ -13,7 +13,7 @@ import adelta
 from adelta.errors import CommitOutcomeUnknownError, StorageError
 from adelta.kernel.actions.protocol import Protocol
 from adelta.log.checkpoint_writer import write_checkpoint
-from adelta.log.state import load_state
+from adelta.log.load import load_state
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.faults.test_append import DyingStore

@@ -13,12 +13,11 @@ import pytest
 
 from adelta.changes import changes
 from adelta.errors import AdeltaError, CommitOutcomeUnknownError, StorageError
-from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.operations import delete, update, write_table
-from adelta.operations.create import commit_first, new_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.faults.test_append import DyingStore
+from tests.support.created import create_in
 from tests.support.stores import CountingStore, FailingStore, Fault
 
 if TYPE_CHECKING:
@@ -53,10 +52,7 @@ WORK = {
 async def table_with_rows(properties: dict[str, str]) -> MemoryStore:
     store = MemoryStore()
     table = Table(store.uri, store=store)
-    first = new_table(
-        from_arrow_schema(SCHEMA), partition_by=(), properties=properties, operation="CREATE TABLE"
-    )
-    await commit_first(table, first)
+    await create_in(table, SCHEMA, properties)
     for start in (0, 200):
         ids = list(range(start, start + 200))
         await write_table(table, pa.table({"id": ids, "n": [0] * 200}, SCHEMA))

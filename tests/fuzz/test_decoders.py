@@ -21,16 +21,18 @@ from adelta.errors import (
     InvalidTableError,
     UnsupportedFeatureError,
 )
-from adelta.kernel import checksum, last_checkpoint
+from adelta.kernel import last_checkpoint
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, decode_path
 from adelta.kernel.actions.json import decode_commits
+from adelta.kernel.checksum.json import decode, encode
 from adelta.kernel.data_skipping.prune import exact_row_counts, prune_files
 from adelta.kernel.deletion_vector import z85
 from adelta.kernel.deletion_vector.descriptor import vector_path
 from adelta.kernel.expressions.nodes import columns_of
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind_predicate
-from adelta.kernel.file_set import add_files, canonical_path, remove_files
+from adelta.kernel.file_id import canonical_path
+from adelta.kernel.file_set import add_files, remove_files
 from adelta.kernel.log_path import parse_log_path, sidecar_path
 from adelta.kernel.partition import parse_partition_values, serialise_partition_values
 from adelta.kernel.replay import reconcile
@@ -91,9 +93,9 @@ def test_hints_are_never_an_error(count: Count, data: bytes) -> None:
 def test_version_checksums(count: Count, data: bytes) -> None:
     count("version checksums")
     with suppress(InvalidTableError):
-        stated = checksum.decode(data, "x.crc")
+        stated = decode(data, "x.crc")
         assert stated.num_files >= 0
-        checksum.encode(stated)
+        encode(stated)
 
 
 @fuzzing

@@ -15,7 +15,9 @@ from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
-from adelta.kernel.checksum import VersionChecksum, decode, differences, encode, summarize
+from adelta.kernel.checksum.json import decode, encode
+from adelta.kernel.checksum.summary import summarize
+from adelta.kernel.checksum.version_checksum import VersionChecksum, differences
 
 METADATA = Metadata("an-id", '{"type":"struct","fields":[]}', created_time=1)
 PROTOCOL = Protocol(3, 7, ("deletionVectors",), ("deletionVectors",))

@@ -12,6 +12,8 @@ from adelta.kernel.log_compaction import files_to_read, is_reconciled
 from adelta.kernel.log_path import LogPath, commit_path, compaction_path, parse_log_path
 from tests.support.logs import Line, add, metadata, protocol, remove, txn
 
+ROOT = "memory://lake/t"
+
 
 def commits(first: int, last: int) -> list[LogPath]:
     found = [parse_log_path(commit_path(v), 1) for v in range(first, last + 1)]
@@ -63,13 +65,16 @@ def test_every_version_is_read_once(first: int, length: int, ranges: list[tuple[
     ("lines", "expected"),
     [
         ([protocol(), metadata(), add("a"), remove("b"), txn("x", 1)], True),
-        ([], True),
+        ([remove("b")], True),
+        ([txn("x", 1)], True),
+        ([protocol()], True),
+        ([], False),
         ([add("a"), remove("a")], False),
         ([add("a b"), add("a%20b")], False),
         ([txn("x", 1), txn("x", 2)], False),
         ([metadata(), metadata()], False),
     ],
 )
-def test_a_compaction_names_everything_once(lines: list[Line], expected: bool) -> None:
+def test_a_compaction_names_something_and_each_once(lines: list[Line], expected: bool) -> None:
     data = b"\n".join(map(orjson.dumps, lines))
-    assert is_reconciled(decode_actions(data, 7, "x.compacted.json")) is expected
+    assert is_reconciled(decode_actions(data, 7, "x.compacted.json"), ROOT) is expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -13,11 +14,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from adelta.errors import InvalidTableError, SchemaMismatchError
+from adelta.kernel.actions.file_actions import STRING_MAP
 from adelta.kernel.partition import (
     parse_partition_values,
     partition_directory,
     serialise_partition_value,
     serialise_partition_values,
+    with_known_values,
 )
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
@@ -54,7 +57,6 @@ INSTANT = datetime(2020, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
         ("0001-01-01", t.DATE, date(1, 1, 1)),
         ("2020-2-9", t.DATE, date(2020, 2, 9)),
         ("2020-02-29 00:00:00", t.DATE, date(2020, 2, 29)),
-        ("", t.STRING, ""),
         ("__HIVE_DEFAULT_PARTITION__", t.STRING, "__HIVE_DEFAULT_PARTITION__"),
         ("a%2Fb", t.STRING, "a%2Fb"),
         ("\x01\x02é", t.BINARY, b"\x01\x02\xc3\xa9"),
@@ -66,9 +68,19 @@ def test_a_text_is_parsed_as_its_type(text: str, data_type: t.DataType, value: o
 
 @pytest.mark.parametrize(
     "data_type",
-    [t.LONG, t.DOUBLE, t.DecimalType(5, 2), t.BOOLEAN, t.BINARY, t.DATE, t.TIMESTAMP, t.VOID],
+    [
+        t.STRING,
+        t.LONG,
+        t.DOUBLE,
+        t.DecimalType(5, 2),
+        t.BOOLEAN,
+        t.BINARY,
+        t.DATE,
+        t.TIMESTAMP,
+        t.VOID,
+    ],
 )
-def test_the_empty_text_is_null_for_every_type_but_string(data_type: t.DataType) -> None:
+def test_the_empty_text_is_null_of_every_type(data_type: t.DataType) -> None:
     assert parse("", data_type) is None
     assert parse(None, data_type) is None
 
@@ -279,3 +291,30 @@ def test_a_directory_name_decodes_to_its_value(text: str) -> None:
     assert "/" not in directory
     if "%" not in text:  # characters outside the set are left raw
         assert unquote(directory, errors="surrogatepass") == f"p={text}"
+
+
+@pytest.mark.parametrize(("start", "rows"), [(0, 6), (1, 5), (3, 1), (2, 0), (4, 2)])
+def test_empty_texts_in_the_maps_of_files_are_null(start: int, rows: int) -> None:
+    maps = [
+        [("p", "")],
+        None,
+        [],
+        [("p", "x"), ("q", "")],
+        [("q", None)],
+        [("", "a")],
+    ]
+    column: Any = pa.chunked_array([pa.array(maps, STRING_MAP), pa.array(maps, STRING_MAP)])
+    whole = pa.table({"path": ["a"] * 12, "partition_values": column})
+    files = pa.concat_tables([whole.slice(start, rows), whole.slice(6 + start, rows)])
+    known = with_known_values(files)
+    assert known.schema == files.schema
+    expected = [m if m is None else [(k, v or None) for k, v in m] for m in maps]
+    assert known.column(1).to_pylist() == expected[start : start + rows] * 2
+    known.validate(full=True)
+
+
+def test_files_without_empty_texts_stay_what_they_are() -> None:
+    maps: Any = pa.chunked_array([pa.array([[("p", "x")], [("p", None)]], STRING_MAP)])
+    known = with_known_values(pa.table({"partition_values": maps}))
+    assert known.column(0).chunk(0).buffers() == maps.chunk(0).buffers()
+    assert with_known_values(pa.table({"path": ["a"]})).column_names == ["path"]

@@ -11,10 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adelta.kernel.actions.json import ActionBatch, decode_commits
-from adelta.kernel.file_set import FileSet, file_keys
+from adelta.kernel.file_id import file_ids
+from adelta.kernel.file_set import FileSet
 from adelta.kernel.replay import reconcile, standing, survivors
 
 Line = dict[str, Any]
+
+
+ROOT = "memory://lake/t"
 
 
 def add(path: str, vector: str | None = None, **more: Any) -> Line:
@@ -39,25 +43,25 @@ def batch(*commits: list[Line], start: int = 0) -> ActionBatch:
     )
 
 
-def live(*batches: ActionBatch, root: str | None = None) -> set[str]:
+def live(*batches: ActionBatch, root: str = ROOT) -> set[str]:
     tail = reconcile(batches, root)
-    return set(file_keys(tail.adds, root).to_pylist())
+    return set(file_ids(tail.adds, root).to_pylist())
 
 
 def test_a_later_remove_takes_an_add_away_and_stays_as_a_tombstone() -> None:
-    tail = reconcile([batch([add("a"), add("b")], [remove("a")])])
+    tail = reconcile([batch([add("a"), add("b")], [remove("a")])], ROOT)
     assert tail.adds.column("path").to_pylist() == ["b"]
     assert tail.tombstones.column("path").to_pylist() == ["a"]
 
 
 def test_a_later_add_takes_a_tombstone_away() -> None:
-    tail = reconcile([batch([add("a")], [remove("a")], [add("a")])])
+    tail = reconcile([batch([add("a")], [remove("a")], [add("a")])], ROOT)
     assert tail.adds.column("path").to_pylist() == ["a"]
     assert tail.tombstones.num_rows == 0
 
 
 def test_an_add_of_a_live_file_replaces_its_statistics() -> None:
-    tail = reconcile([batch([add("a", stats="old")], [add("a", stats="new")])])
+    tail = reconcile([batch([add("a", stats="old")], [add("a", stats="new")])], ROOT)
     assert tail.adds.column("stats").to_pylist() == ["new"]
 
 
@@ -83,17 +87,17 @@ def test_a_path_is_decoded_once() -> None:
 
 
 def test_rows_of_a_checkpoint_that_the_commits_name_do_not_survive() -> None:
-    checkpoint = reconcile([batch([add("a"), add("b", "v1"), add("c"), add("d%20e")])]).adds
-    tail = reconcile([batch([remove("a"), remove("b"), remove("d e")], start=1)])
-    mask = survivors(checkpoint, tail)
+    checkpoint = reconcile([batch([add("a"), add("b", "v1"), add("c"), add("d%20e")])], ROOT).adds
+    tail = reconcile([batch([remove("a"), remove("b"), remove("d e")], start=1)], ROOT)
+    mask = survivors(checkpoint, tail, ROOT)
     assert mask is not None
     kept = FileSet(checkpoint).filter(mask)
     assert sorted(file.path for file in kept.rows()) == ["b", "c"]
 
 
 def test_a_tail_that_names_no_file_of_a_checkpoint_costs_no_copy() -> None:
-    checkpoint = reconcile([batch([add("a")])]).adds
-    assert survivors(checkpoint, reconcile([batch([add("b")], start=1)])) is None
+    checkpoint = reconcile([batch([add("a")])], ROOT).adds
+    assert survivors(checkpoint, reconcile([batch([add("b")], start=1)], ROOT), ROOT) is None
 
 
 actions = st.tuples(
@@ -117,14 +121,14 @@ def test_reconciliation_equals_replaying_one_action_after_the_other(
             lines.append((add if kind == "add" else remove)(written, vector))
         commits.append(lines)
     cut = data.draw(st.integers(0, len(commits)))
-    tail = reconcile([batch(*commits[:cut]), batch(*commits[cut:], start=cut)])
+    tail = reconcile([batch(*commits[:cut]), batch(*commits[cut:], start=cut)], ROOT)
 
     def keys(kind: str) -> set[str]:
         named = {k for k, v in model.items() if v == kind}
         return {path if vector is None else f"{path}\x00i{vector}" for path, vector in named}
 
-    assert set(file_keys(tail.adds).to_pylist()) == keys("add")
-    assert set(file_keys(tail.tombstones).to_pylist()) == keys("remove")
+    assert set(file_ids(tail.adds, ROOT).to_pylist()) == keys("add")
+    assert set(file_ids(tail.tombstones, ROOT).to_pylist()) == keys("remove")
     assert pa.types.is_string(tail.keys.type)
 
 
@@ -136,17 +140,19 @@ def test_reconciling_onto_what_was_reconciled_equals_reconciling_all(
     commits = [[make[kind](path, vector) for kind, path, vector in one] for one in history]
     cut = data.draw(st.integers(0, len(commits)))
     early, late = batch(*commits[:cut]), batch(*commits[cut:], start=cut)
-    whole = reconcile([early, late])
-    stepwise = reconcile([late], onto=reconcile([early]))
+    whole = reconcile([early, late], ROOT)
+    stepwise = reconcile([late], ROOT, onto=reconcile([early], ROOT))
     for one, other in ((whole.adds, stepwise.adds), (whole.tombstones, stepwise.tombstones)):
-        assert set(file_keys(one).to_pylist()) == set(file_keys(other).to_pylist())
+        assert set(file_ids(one, ROOT).to_pylist()) == set(file_ids(other, ROOT).to_pylist())
     assert set(whole.keys.to_pylist()) == set(stepwise.keys.to_pylist())
 
 
 def test_only_chunks_that_lose_many_files_are_copied() -> None:
-    first, second = (reconcile([batch([add(n) for n in names])]).adds for names in ("ab", "cd"))
+    first, second = (
+        reconcile([batch([add(n) for n in names])], ROOT).adds for names in ("ab", "cd")
+    )
     files = pa.concat_tables([first, second])
-    kept = standing(files, reconcile([batch([remove("c")], start=1)]))
+    kept = standing(files, reconcile([batch([remove("c")], start=1)], ROOT), ROOT)
     assert kept.column("path").to_pylist() == ["a", "b", "d"]
     shared, copied = kept.column("path").chunks
     assert shared.buffers()[2].address == first.column("path").chunk(0).buffers()[2].address
@@ -156,8 +162,10 @@ def test_only_chunks_that_lose_many_files_are_copied() -> None:
 @pytest.mark.parametrize("lost", [[0], [1023], [511, 512], [7, 300, 1000]])
 def test_chunks_that_lose_few_files_are_shared(lost: list[int]) -> None:
     names = [f"f{i}" for i in range(1024)]
-    files = reconcile([batch([add(name) for name in names])]).adds
-    kept = standing(files, reconcile([batch([remove(names[i]) for i in lost], start=1)]))
+    files = reconcile([batch([add(name) for name in names])], ROOT).adds
+    kept = standing(
+        files, reconcile([batch([remove(names[i]) for i in lost], start=1)], ROOT), ROOT
+    )
     assert kept.column("path").to_pylist() == [n for i, n in enumerate(names) if i not in lost]
     (whole,) = files.column("path").chunks
     for piece in kept.column("path").chunks:

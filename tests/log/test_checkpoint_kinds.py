@@ -18,7 +18,7 @@ from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.log_path import LAST_CHECKPOINT_PATH, SIDECAR_DIR, commit_path
 from adelta.log.checkpoint_writer import write_checkpoint
-from adelta.log.state import load_state
+from adelta.log.load import load_state
 from adelta.operations import create_table, write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table, open_table

@@ -15,11 +15,12 @@ from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.log_path import LAST_CHECKPOINT_PATH, checkpoint_path, commit_path
 from adelta.log.checkpoint_writer import checkpoint_if_due, write_checkpoint
-from adelta.log.state import LogState, load_state
+from adelta.log.load import load_state
 from tests.support.builders import TableBuilder
 from tests.support.clock import ManualClock
 
 if TYPE_CHECKING:
+    from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
@@ -79,7 +80,7 @@ async def test_a_table_read_from_its_checkpoint_is_the_table_read_from_its_commi
     after = await content(await load_state(builder.store))
     for files in (before["files"], after["files"]):
         assert isinstance(files, list)
-    assert [f.key for f in before["files"]] == [f.key for f in after["files"]]  # type: ignore[attr-defined]
+    assert [f.path for f in before["files"]] == [f.path for f in after["files"]]  # type: ignore[attr-defined]
     before["files"] = [replace(f, data_change=False) for f in before["files"]]  # type: ignore[attr-defined]
     assert after == before
     assert before["tombstones"] == ["p=y/b.parquet"]

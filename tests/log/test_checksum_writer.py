@@ -14,10 +14,12 @@ import pytest
 from adelta.errors import StorageError
 from adelta.kernel.actions.file_actions import RemoveFile
 from adelta.kernel.actions.set_transaction import SetTransaction
-from adelta.kernel.checksum import SIZE_BOUNDARIES, decode, encode
+from adelta.kernel.checksum.file_facts import SIZE_BOUNDARIES
+from adelta.kernel.checksum.json import decode, encode
 from adelta.kernel.log_path import checksum_path
 from adelta.log.checkpoint_writer import write_checkpoint
-from adelta.log.state import load_state
+from adelta.log.checksum_record import ChecksumRecord
+from adelta.log.load import load_state
 from adelta.operations import create_table, set_properties, write_table
 from adelta.table import Table, open_table
 from tests.support.builders import TableBuilder
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from adelta.kernel.checksum import VersionChecksum
+    from adelta.kernel.checksum.version_checksum import VersionChecksum
     from adelta.storage.object_store import ObjectStore
 
 R = TypeVar("R")
@@ -95,7 +97,8 @@ async def test_a_handle_carries_the_checksum_on_without_reading() -> None:
     for n in range(5):
         async with table.transaction() as tx:
             await tx.append(rows(n))
-    assert store.kinds == {"put": 15}
+    assert store.kinds == {"put": 15, "get": 5}
+    assert not [path for path in store.paths("get") if path.endswith(".crc")]
     assert (await stated(inner, 5)).num_files == 5
 
 
@@ -243,7 +246,7 @@ async def test_a_checksum_with_another_schema_than_the_logs_is_not_carried_on() 
     table = opened(store)
     state = await load_state(store)
     wrong = replace(true, metadata=true.metadata.with_configuration({"own": "1"}))
-    state.counted = (wrong, 0)
+    state.note_checksum(ChecksumRecord(wrong))
     table._source.publish_state(state)
     async with table.transaction() as tx:
         await tx.append(rows(2))

@@ -8,7 +8,7 @@ import random
 from collections import Counter
 from contextlib import aclosing
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
@@ -20,11 +20,13 @@ from adelta.errors import MissingCheckpointPartError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, DELETION_VECTOR
 from adelta.kernel.data_skipping.prune import Skipping, skip_files
 from adelta.kernel.expressions.dnf import to_predicate
-from adelta.kernel.file_set import file_keys
+from adelta.kernel.file_id import file_ids
 from adelta.kernel.schema.json import schema_from_string
 from adelta.log import checkpoint_row_group as groups_module
-from adelta.log import state as state_module
-from adelta.log.state import LogState, load_state
+from adelta.log import row_group_reader as reader_module
+from adelta.log import segment_replay as replay_module
+from adelta.log.load import load_state
+from adelta.log.refresh import refresh_state
 from adelta.parquet.reader import ParquetFile
 from adelta.storage.memory import MemoryStore
 from tests.parquet.recording_store import RecordingStore
@@ -40,6 +42,9 @@ from tests.support.logs import (
 )
 from tests.support.stores import CountingStore
 
+if TYPE_CHECKING:
+    from adelta.log.state import LogState
+
 FIELDS = [("part", "string"), ("day", "date"), ("id", "long"), ("name", "string")]
 SCHEMA_STRING = json.dumps(
     {
@@ -49,6 +54,7 @@ SCHEMA_STRING = json.dumps(
 )
 SCHEMA = schema_from_string(SCHEMA_STRING)
 PARTITIONS = ("part", "day")
+ROOT = "memory://lake/t"
 VALUES = pa.struct([("id", pa.int64()), ("name", pa.string())])
 STATS = pa.struct(
     [
@@ -99,8 +105,9 @@ def store() -> CountingStore:
 @pytest.fixture(autouse=True)
 def lazy(monkeypatch: pytest.MonkeyPatch) -> None:
     """No checkpoint is small enough to be read whole, and row groups are decoded in many slices."""
-    monkeypatch.setattr(state_module, "_KEPT_WHOLE", 0)
-    for size in ("_LOOKED_AT", "_KEPT", "_TYPED"):
+    monkeypatch.setattr(replay_module, "_KEPT_WHOLE", 0)
+    monkeypatch.setattr(reader_module, "_LOOKED_AT", 100)
+    for size in ("_KEPT", "_TYPED"):
         monkeypatch.setattr(groups_module, size, 100)
 
 
@@ -288,7 +295,7 @@ async def test_batches_hold_no_more_than_a_row_group_and_read_no_further_than_as
 async def test_small_checkpoints_are_read_once_for_all_questions(
     store: CountingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_module, "_KEPT_WHOLE", 1 << 20)
+    monkeypatch.setattr(replay_module, "_KEPT_WHOLE", 1 << 20)
     await put_checkpoint(store, 3, [*TABLE, *(file(n) for n in range(9))])
     state = await load_state(store)
     assert await names(state, "id = 12") == ["00001"]
@@ -327,7 +334,7 @@ async def test_a_carried_list_is_brought_up_to_date_without_reading(store: Count
     state = await load_state(store)
     before = (await state.files()).table
     await put_commit(store, 4, remove("00012.parquet"), file(99))
-    later = await state_module.refresh_state(state)
+    later = await refresh_state(state)
     store.requests.clear()
     after = (await later.files()).table
     assert store.count == 0
@@ -449,20 +456,20 @@ async def check_every_way(commits: list[list[Line]], where: str, data: st.DataOb
 
     table = _table(_live(commits))
     wanted = skipping(where)
-    expected = Counter(file_keys(skip_files(table, wanted)).to_pylist())
+    expected = Counter(file_ids(skip_files(table, wanted), ROOT).to_pylist())
     lazily = await state.files_matching(wanted)
-    assert Counter(file_keys(lazily.table).to_pylist()) == expected
+    assert Counter(file_ids(lazily.table, ROOT).to_pylist()) == expected
     streamed = [b async for b in state.file_batches(wanted, ["path", "deletion_vector"])]
-    assert Counter(key for b in streamed for key in file_keys(b).to_pylist()) == expected
+    assert Counter(key for b in streamed for key in file_ids(b, ROOT).to_pylist()) == expected
     sizes = [b async for b in state.file_batches(wanted, ["size"])]
     assert sum(b.num_rows for b in sizes) == sum(expected.values())
     whole = (await state.files()).table
     assert whole.schema.equals(ADD_SCHEMA)
-    assert Counter(file_keys(whole).to_pylist()) == Counter(file_keys(table).to_pylist())
+    assert Counter(file_ids(whole, ROOT).to_pylist()) == Counter(file_ids(table, ROOT).to_pylist())
     assert _by_key(whole, "partition_values") == _by_key(table, "partition_values")
     assert _stats(whole) == _stats(table)
     again = await state.files_matching(wanted)
-    assert Counter(file_keys(again.table).to_pylist()) == expected
+    assert Counter(file_ids(again.table, ROOT).to_pylist()) == expected
 
 
 async def _put_some_checkpoint(
@@ -501,7 +508,7 @@ def _table(lines: list[Line]) -> pa.Table:
 
 
 def _by_key(table: pa.Table, column: str) -> dict[str, Any]:
-    keys, values = file_keys(table).to_pylist(), table.column(column).to_pylist()
+    keys, values = file_ids(table, ROOT).to_pylist(), table.column(column).to_pylist()
     return dict(zip(keys, values, strict=True))
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.commit_reader import read_commit
 from adelta.log.latest import LatestState
-from adelta.log.state import load_state
+from adelta.log.load import load_state
 from adelta.storage.memory import MemoryStore
 from tests.support.builders import TableBuilder
 from tests.support.stores import CountingStore

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import orjson
@@ -18,7 +19,8 @@ from adelta.errors import (
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
-from adelta.kernel.checksum import encode, summarize
+from adelta.kernel.checksum.json import encode
+from adelta.kernel.checksum.summary import summarize
 from adelta.kernel.last_checkpoint import LastCheckpoint
 from adelta.kernel.last_checkpoint import encode as encode_hint
 from adelta.kernel.log_path import (
@@ -28,10 +30,11 @@ from adelta.kernel.log_path import (
     commit_path,
     compaction_path,
 )
-from adelta.log import state as state_module
+from adelta.log import refresh as refresh_module
 from adelta.log.checksum_io import verify_checksum
 from adelta.log.latest import LatestState
-from adelta.log.state import LogState, load_state, refresh_state
+from adelta.log.load import load_state
+from adelta.log.refresh import refresh_state
 from adelta.storage.memory import MemoryStore
 from tests.support.clock import ManualClock
 from tests.support.logs import (
@@ -46,6 +49,9 @@ from tests.support.logs import (
     txn,
 )
 from tests.support.stores import CountingStore
+
+if TYPE_CHECKING:
+    from adelta.log.state import LogState
 
 ICT = {"delta.enableInCommitTimestamps": "true"}
 
@@ -455,13 +461,26 @@ async def test_a_recent_state_asks_for_the_next_commits_by_name(store: CountingS
     state = await load_state(store)
     store.clear()
     assert await refresh_state(state, recent=True) is state
-    assert store.kinds == Counter(get=2)
+    assert store.kinds == Counter(get=1, head=1)
     await put_commit(store, 13, add("13.parquet"))
     store.clear()
     later = await refresh_state(state, recent=True)
     assert (later.version, later.timestamp_ms) == (13, 1_000)
-    assert store.kinds == Counter(get=2)
+    assert store.kinds == Counter(get=2, head=1)
     assert await paths(later) == everything(13)
+
+
+async def test_a_refresh_by_name_is_one_round_trip_where_nothing_is_new() -> None:
+    inner = MemoryStore()
+    await history(CountingStore(inner), 4)
+    state = await load_state(inner)
+    for news in range(2):
+        if news:
+            await put_commit(inner, 5, add("5.parquet"))
+        store = Rounds(inner)
+        later = await refresh_state(replace(state, store=store), recent=True)
+        assert later.version == 4 + news
+        assert (store.rounds, store.count) == ((2, 3) if news else (1, 2))
 
 
 async def test_a_recent_state_that_is_far_behind_lists_what_follows(store: CountingStore) -> None:
@@ -472,7 +491,7 @@ async def test_a_recent_state_that_is_far_behind_lists_what_follows(store: Count
     store.clear()
     later = await refresh_state(state, recent=True)
     assert later.version == 8
-    assert store.kinds == Counter(get=2 + 4, list=1)
+    assert store.kinds == Counter(get=2 + 4, head=1, list=1)
     assert await paths(later) == everything(8)
 
 
@@ -493,7 +512,7 @@ async def test_a_handle_left_alone_lists_again_because_the_log_may_have_been_cle
 async def test_a_tail_that_has_grown_long_is_left_for_a_checkpoint(
     store: CountingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(state_module, "_MAX_TAIL", 20)
+    monkeypatch.setattr(refresh_module, "_MAX_TAIL", 20)
     await history(store, 0)
     state = await load_state(store)
     for version in range(1, 25):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,7 +14,8 @@ from adelta.errors import (
     VersionNotFoundError,
 )
 from adelta.kernel.log_path import LAST_CHECKPOINT_PATH, checkpoint_path, commit_path
-from adelta.log.state import LogState, load_state, refresh_state
+from adelta.log.load import load_state
+from adelta.log.refresh import refresh_state
 from adelta.storage.memory import MemoryStore
 from tests.support.logs import (
     add,
@@ -28,6 +30,9 @@ from tests.support.logs import (
     txn,
 )
 from tests.support.stores import CountingStore
+
+if TYPE_CHECKING:
+    from adelta.log.state import LogState
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,13 +11,13 @@ from hypothesis import strategies as st
 
 from adelta.errors import TimestampOutOfRangeError
 from adelta.kernel.log_path import commit_path
-from adelta.log import time_travel
-from adelta.log.state import load_state
+from adelta.log import commit_provenance, time_travel
+from adelta.log.load import load_state
 from adelta.log.time_travel import version_at_timestamp
 from adelta.storage.memory import MemoryStore
 from tests.support.clock import ManualClock
 from tests.support.logs import add, metadata, protocol, put_checkpoint, put_commit
-from tests.support.stores import CountingStore
+from tests.support.stores import CountingStore, OverlookingStore
 
 IN_COMMIT = {"delta.enableInCommitTimestamps": "true"}
 LINES = [protocol(1, 7, writerFeatures=["inCommitTimestamp"]), metadata(configuration=IN_COMMIT)]
@@ -46,6 +47,23 @@ async def test_times_in_commits_are_searched_by_halves(version: int, after: int)
     assert store.kinds["list"] <= 2 if version >= 2950 else store.kinds["list"] <= 6
 
 
+async def test_commits_that_listings_overlook_are_found_by_their_times() -> None:
+    clock = ManualClock()
+    inner = MemoryStore(clock=clock)
+    times = []
+    for version in range(6):
+        clock.advance(ms=10)
+        await put_commit(inner, version, *([protocol(), metadata()] if version == 0 else []))
+        times.append(clock.now_ms())
+    state = await load_state(inner)
+    for overlooked in ({3}, {2, 3}, {5}, {4, 5}):
+        store = OverlookingStore(inner)
+        store.always = overlooked
+        state = replace(state, store=store)
+        for version, time in enumerate(times):
+            assert await version_at_timestamp(state, time) == version
+
+
 async def test_only_the_beginning_of_a_large_commit_is_read_for_its_time() -> None:
     store = await with_times_in_commits(3, checkpoint=2)
     large = [add(f"{n}.parquet") for n in range(3000)]
@@ -66,8 +84,8 @@ async def test_only_the_beginning_of_a_large_commit_is_read_for_its_time() -> No
     store.clear()
     assert await version_at_timestamp(state, 1035) == 3
     assert read
-    assert max(read) <= time_travel._FIRST_LINE
-    assert len(await inner.get(commit_path(3))) > 2 * time_travel._FIRST_LINE
+    assert max(read) <= commit_provenance._FIRST_LINE
+    assert len(await inner.get(commit_path(3))) > 2 * commit_provenance._FIRST_LINE
 
 
 async def test_a_commit_whose_first_line_is_another_action_is_read_as_a_whole() -> None:

@@ -24,7 +24,7 @@ from adelta.kernel.log_path import (
     parse_log_path,
 )
 from adelta.log.checkpoint_writer import write_checkpoint
-from adelta.log.state import load_state
+from adelta.log.load import load_state
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.builders import TableBuilder

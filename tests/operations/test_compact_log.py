@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -13,27 +15,43 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adelta
-from adelta.errors import InvalidOptionError
+from adelta.errors import InvalidOptionError, ObjectNotFoundError
 from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import DeletionVectorDescriptor
+from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.log_path import commit_path, compaction_path
 from adelta.log.checkpoint_writer import write_checkpoint
-from adelta.log.state import load_state
+from adelta.log.load import load_state
 from adelta.table import Table
 from tests.support.builders import TableBuilder
 from tests.support.minimal_reader import MinimalLog, log_objects
 from tests.support.stores import CountingStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from adelta.kernel.actions.json import Action
     from adelta.storage.object_store import ObjectStore
 
 SCHEMA = pa.schema([("id", pa.int64())])
+KINDS: dict[str, Callable[[TableBuilder, int], Action]] = {
+    "add": lambda builder, n: builder.add(f"new{n}"),
+    "remove": lambda builder, n: builder.remove(f"old{n}"),
+    "txn": lambda _, n: SetTransaction("application", n),
+    "domainMetadata": lambda _, n: DomainMetadata("domain", str(n)),
+    "protocol": lambda *_: Protocol(1, 2),
+}
+ONCE = ("txn", "domainMetadata", "protocol")
 
 
 def opened(store: ObjectStore) -> Table:
     return Table(store.uri, store=store)
+
+
+def kind_of(line: dict[str, Any]) -> str:
+    (kind,) = line
+    return kind
 
 
 async def lines(store: ObjectStore, first: int, last: int) -> list[dict[str, Any]]:
@@ -87,6 +105,59 @@ async def test_removed_domains_are_kept_lest_they_come_back() -> None:
     assert commit_path(2) not in store.paths("get")
 
 
+@pytest.mark.parametrize("kinds", [k for n in (1, 2, 3, 5) for k in combinations(KINDS, n)])
+async def test_whatever_kinds_of_actions_the_commits_have_none_is_left_out(
+    kinds: tuple[str, ...],
+) -> None:
+    builder = await TableBuilder.create(SCHEMA)
+    await builder.commit(*(builder.add(f"old{n}") for n in range(600)))
+    await builder.commit()
+    for n in range(600 if kinds == ("add",) else 2):  # also of more than one piece
+        await builder.commit(*(KINDS[kind](builder, n) for kind in kinds))
+    start, end = 2, builder.version
+    done = await adelta.compact_log(opened(builder.store), start_version=start, end_version=end)
+    expected = [
+        orjson.loads(line)
+        for version in range(start, end + 1)
+        for line in (await builder.store.get(commit_path(version))).splitlines()
+        if b"commitInfo" not in line
+    ]
+    found = await lines(builder.store, start, end)
+    assert done.num_actions == len(found)
+    assert Counter(map(kind_of, found)) == Counter(
+        {kind: 1 if kind in ONCE else sum(kind in line for line in expected) for kind in kinds}
+    )
+    assert (
+        MinimalLog(await log_objects(builder.store)).read(compacted=True)
+        == MinimalLog(await log_objects(builder.store)).read()
+    )
+
+
+async def test_commits_that_leave_nothing_are_not_compacted() -> None:
+    builder = await TableBuilder.create(SCHEMA)
+    for _ in range(3):
+        await builder.commit()
+    done = await adelta.compact_log(opened(builder.store), start_version=1, end_version=3)
+    assert (done.path, done.num_actions) == (None, 0)
+    with pytest.raises(ObjectNotFoundError):
+        await builder.store.head(compaction_path(1, 3))
+
+
+async def test_an_empty_compaction_is_not_believed_and_is_replaced() -> None:
+    builder = await TableBuilder.create(SCHEMA)
+    for n in range(4):
+        await builder.commit(builder.add(f"f{n}"))
+    await builder.store.put(compaction_path(1, 4), b"")
+    assert (await (await opened(builder.store).snapshot()).files()).num_rows == 4
+    done = await adelta.compact_log(opened(builder.store), start_version=1, end_version=4)
+    assert done.num_actions == 4
+    assert len(await lines(builder.store, 1, 4)) == 4
+    store = CountingStore(builder.store)
+    assert (await (await opened(store).snapshot()).files()).num_rows == 4
+    assert compaction_path(1, 4) in store.paths("get")
+    assert commit_path(1) not in store.paths("get"), "the compaction is believed now"
+
+
 async def test_by_default_all_commits_after_the_checkpoint_are_compacted() -> None:
     builder = await TableBuilder.create(SCHEMA)
     table = opened(builder.store)
@@ -100,7 +171,7 @@ async def test_by_default_all_commits_after_the_checkpoint_are_compacted() -> No
     assert again.path == compaction_path(3, 4), "writing it again is writing the same"
 
 
-@pytest.mark.parametrize("span", [(0, 3), (2, 2), (2, 1), (-1, 1)])
+@pytest.mark.parametrize("span", [(0, 3), (2, 2), (2, 1)])
 async def test_a_range_that_is_none_is_refused(span: tuple[int, int]) -> None:
     builder = await TableBuilder.create(SCHEMA)
     for n in range(2):
@@ -135,7 +206,7 @@ async def test_tables_without_the_property_have_no_compactions() -> None:
 
 
 STEPS = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans(), st.booleans()),
+    st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans(), st.booleans(), st.booleans()),
     min_size=3,
     max_size=7,
 )
@@ -144,35 +215,37 @@ STEPS = st.lists(
 @given(STEPS, st.data())
 @settings(max_examples=30)
 def test_reading_compactions_is_reading_commits(
-    steps: list[tuple[int, int, bool, bool]], data: st.DataObject
+    steps: list[tuple[int, int, bool, bool, bool]], data: st.DataObject
 ) -> None:
     first = data.draw(st.integers(0, len(steps) - 1), label="first")
     last = data.draw(st.integers(first + 1, len(steps)), label="last")
     anyio.run(_compare, steps, first, last)
 
 
-async def _compare(steps: list[tuple[int, int, bool, bool]], first: int, last: int) -> None:
+async def _compare(steps: list[tuple[int, int, bool, bool, bool]], first: int, last: int) -> None:
     builder = await TableBuilder.create(SCHEMA)
     live = []
-    for number, (adds, removes, again, masked) in enumerate(steps):
+    for number, (adds, removes, again, masked, singletons) in enumerate(steps):
         gone, live = live[:removes], live[removes:]
         new = [builder.add(f"{number}-{n}", rows=n) for n in range(adds)]
         actions: list[Action] = [file.remove(number) for file in gone]
         if gone and masked:
             vector = DeletionVectorDescriptor("u", f"v{number}", 1, 1, number)
             new.append(replace(gone[0], deletion_vector=vector))
-        actions += [*new, SetTransaction(f"app{number % 2}", number)]
-        actions.append(DomainMetadata(f"d{number % 2}", str(number), removed=again))
+        actions += new
+        if singletons:
+            actions.append(SetTransaction(f"app{number % 2}", number))
+            actions.append(DomainMetadata(f"d{number % 2}", str(number), removed=again))
         live += new
         await builder.commit(*actions)
     before = MinimalLog(await log_objects(builder.store)).read()
     plain = await load_state(builder.store)
-    await adelta.compact_log(opened(builder.store), start_version=first, end_version=last)
+    done = await adelta.compact_log(opened(builder.store), start_version=first, end_version=last)
     after = MinimalLog(await log_objects(builder.store)).read(compacted=True)
     assert after == before
     store = CountingStore(builder.store)
     compacted = await load_state(store)
-    assert compaction_path(first, last) in store.paths("get")
+    assert done.path is None or done.path in store.paths("get")
     for one, other in (
         (await compacted.files(), await plain.files()),
         (await compacted.tombstones(), await plain.tombstones()),

@@ -295,7 +295,7 @@ async def interrupted(table: Table, meanwhile: pa.Table, **arguments: Any) -> in
     """A delete of ids from 2 on, with an append by another writer before it commits."""
     tx = table.transaction("DELETE", **arguments)
     async with tx:
-        await _stage(table, tx, to_predicate("id >= 2"))
+        await _stage(table, tx._core, to_predicate("id >= 2"))
         await write_table(open_table(table.uri), meanwhile)
     return tx.version
 
@@ -329,7 +329,7 @@ async def test_of_two_deletes_in_one_file_one_is_done_again(properties: dict[str
     async def late() -> None:
         tx = table.transaction("DELETE")
         async with tx:
-            await _stage(table, tx, to_predicate("id = 1"))
+            await _stage(table, tx._core, to_predicate("id = 1"))
             await delete(other, "id = 2")
 
     with pytest.raises(CommitConflictError):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import uuid
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
@@ -9,9 +10,14 @@ import pytest
 from adelta.errors import InvalidOptionError, TableNotFoundError
 from adelta.kernel.actions.commit_info import CommitInfo
 from adelta.kernel.log_path import checkpoint_path, commit_path
+from adelta.log.load import load_state
 from adelta.operations import checkpoint, create_table, detail, history, write_table
 from adelta.table import Table, open_table
 from tests.support.builders import TableBuilder
+from tests.support.stores import OverlookingStore, WrappedStore
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ROWS = pa.table({"id": [1, 2], "p": ["x", "y"]})
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -70,6 +76,35 @@ async def test_history_tells_what_is_left_after_a_clean_up() -> None:
     await checkpoint(table)
     await table.store.delete([commit_path(0), commit_path(1)])
     assert [entry.version for entry in await history(open_table(uri))] == [3, 2]
+
+
+async def test_history_tells_of_commits_that_a_listing_overlooks() -> None:
+    builder = await TableBuilder.create(SCHEMA)
+    for number in range(4):
+        await builder.commit(builder.add(f"{number}"))
+    for overlooked in ({4}, {3, 4}, {2}, {0}):
+        store = OverlookingStore(builder.store)
+        store.always = overlooked
+        state = await load_state(builder.store)
+        table = Table(builder.store.uri, store=store)
+        table._source.publish_state(state)
+        assert [entry.version for entry in await history(table)] == [4, 3, 2, 1, 0]
+        assert [entry.version for entry in await history(table, limit=1)] == [4]
+
+
+async def test_history_is_told_though_the_log_is_cleaned_up_meanwhile() -> None:
+    class CleanedUp(WrappedStore):
+        async def get_many(self, paths: Sequence[str]) -> list[bytes]:
+            await self.inner.delete([commit_path(0), commit_path(1)])
+            return await super().get_many(paths)
+
+    uri = address()
+    table = await create_table(uri, ROWS.schema)
+    for _ in range(3):
+        await write_table(table, ROWS)
+    await checkpoint(table)
+    cleaned = Table(uri, store=CleanedUp(table.store))
+    assert [entry.version for entry in await history(cleaned)] == [3, 2]
 
 
 async def test_history_of_nothing_or_with_an_impossible_limit_is_an_error() -> None:

@@ -172,7 +172,7 @@ async def test_a_feature_that_another_one_requires_stays() -> None:
     table = await new_table(**{"feature.domainMetadata": "supported"})
     async with table.transaction() as tx:
         both = Protocol(1, 7, None, ("clustering", "domainMetadata"))
-        tx._staging.metadata, tx._staging.protocol = (
+        tx._core.staging.metadata, tx._core.staging.protocol = (
             tx.metadata,
             both,
         )  # as another engine would leave it

@@ -18,10 +18,12 @@ from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.hostile.reading import DV, parquet
 from tests.support import logs
-from tests.support.stores import CountingStore
+from tests.support.stores import CountingStore, OverlookingStore
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from adelta.storage.object_store import ObjectStore
 
 SIZE = len(parquet())
 
@@ -41,7 +43,7 @@ async def _table(files: int = 3, checkpoint: int | None = None) -> MemoryStore:
     return store
 
 
-async def _fsck(store: MemoryStore, *, dry_run: bool = True) -> adelta.operations.FsckReport:
+async def _fsck(store: ObjectStore, *, dry_run: bool = True) -> adelta.operations.FsckReport:
     async with Table("memory://of/tests", store=store) as table:
         return await adelta.fsck(table, dry_run=dry_run)
 
@@ -113,6 +115,15 @@ async def test_a_gap_before_the_checkpoint_is_reported() -> None:
     (problem,) = report.problems
     assert problem.kind == "missing commit"
     assert "1 to 2" in problem.message
+
+
+async def test_a_commit_that_listings_overlook_is_not_missing() -> None:
+    store = OverlookingStore(await _table(5, checkpoint=4))
+    for overlooked in ({1}, {1, 2}, {3}):
+        store.always = overlooked
+        report = await _fsck(store)
+        assert report.problems == ()
+        assert report.num_commits == 6
 
 
 async def test_a_checkpoint_that_cannot_be_read_is_reported() -> None:

@@ -27,8 +27,8 @@ from adelta.operations import (
     write_table,
 )
 from adelta.operations.row_tracking import backfill_row_ids
-from adelta.operations.staging import add_again
-from adelta.table import Table, latest_state, open_table
+from adelta.table import Table, begin, latest_state, open_table
+from adelta.write.transaction_request import TransactionRequest
 from tests.support.stores import CountingStore
 
 if TYPE_CHECKING:
@@ -231,8 +231,8 @@ async def test_a_backfill_brings_no_file_back_that_is_removed_meanwhile() -> Non
     files = list((await (await latest_state(table)).files()).rows())
 
     async def backfill() -> None:
-        async with table.transaction("ROW TRACKING BACKFILL") as tx:
-            add_again(tx, files)
+        async with begin(table, TransactionRequest(operation="ROW TRACKING BACKFILL")) as tx:
+            tx.staging.add_again(files)
             await write_table(open_table(table.uri), rows(5), mode="overwrite")
 
     with pytest.raises(ConcurrentDeleteReadError, match="was read"):

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import deltalake
+import orjson
 import pyarrow as pa
 import pytest
 
 from adelta.errors import (
     InvalidUseError,
     SchemaMismatchError,
+    UnsupportedFeatureError,
 )
+from adelta.kernel.schema import types as t
+from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.kernel.schema.types import DOUBLE, LONG, ArrayType, StructType
 from adelta.operations import (
     AlterMetrics,
@@ -19,12 +23,14 @@ from adelta.operations import (
     drop_feature,
     write_table,
 )
+from adelta.storage.memory import MemoryStore
 from tests.operations.altered import (
     files_of,
     new_table,
     rows,
     schema_of,
 )
+from tests.support.data_tables import described, opened, put_data
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -180,3 +186,55 @@ async def test_widening_is_dropped_by_writing_files_in_the_types_of_now(tmp_path
             assert parquet.field("v").type == pa.int64()
     found = deltalake.DeltaTable(uri).to_pyarrow_table().sort_by("id").to_pylist()
     assert found == [{"id": 1, "v": 7}, {"id": 2, "v": 8}]
+
+
+# ------------------------------------------------------------------------------------- of previews
+
+
+OF_PREVIEWS = [
+    (t.BYTE, pa.int8(), t.DecimalType(4, 1), [-128, 7, None, 127]),
+    (t.BYTE, pa.int32(), t.DecimalType(4, 1), [-128, 7, None, 127]),  # stored without its width
+    (t.SHORT, pa.int16(), t.DecimalType(7, 2), [-(1 << 15), 7, None, (1 << 15) - 1]),
+    (t.INTEGER, pa.int32(), t.DecimalType(10, 0), [-(1 << 31), 7, None, (1 << 31) - 1]),
+    (t.LONG, pa.int64(), t.DecimalType(19, 0), [-(1 << 63), 7, None, (1 << 63) - 1]),
+    (t.SHORT, pa.int16(), t.FLOAT, [-(1 << 15), 7, None, (1 << 15) - 1]),
+]
+
+
+@pytest.mark.parametrize(("before", "stored", "after", "values"), OF_PREVIEWS, ids=str)
+@pytest.mark.parametrize("feature", ["typeWidening", "typeWidening-preview"])
+async def test_changes_that_lose_nothing_are_read_as_previews_recorded_them(
+    before: t.DataType, stored: pa.DataType, after: t.DataType, values: list[Any], feature: str
+) -> None:
+    """The files of before have the narrower type, in their footers and in their statistics."""
+    changes = [{"fromType": str(before), "toType": str(after)}]
+    field = t.StructField("v", after, metadata={"delta.typeChanges": changes})
+    store = MemoryStore()
+    made: Any = pa.array
+    old = pa.table({"v": made(values, stored)})
+    known = [value for value in values if value is not None]
+    stats = {"numRecords": 4, "nullCount": {"v": 1}}
+    stats |= {"minValues": {"v": min(known)}, "maxValues": {"v": max(known)}}
+    said = {"stats": orjson.dumps(stats).decode()}
+    head = described(t.StructType((field,)), features=(feature,))
+    lines = [await put_data(store, "old.parquet", old, action=said)]
+    new = pa.table({"v": made([3], pa.int32()).cast(pa.float64()).cast(to_arrow_type(after))})
+    lines.append(await put_data(store, "new.parquet", new))
+    async with await opened(store, [*head, *lines]) as table:
+        snapshot = await table.snapshot()
+        found = (await snapshot.scan().to_arrow()).column("v")
+        assert found.type == to_arrow_type(after)
+        assert sorted(x for x in found.to_pylist() if x is not None) == sorted([*known, 3])
+        for value in known:
+            where = f"v >= {value}" if value > 0 else f"v <= {value}"
+            rows = (await snapshot.scan(where=where).to_arrow()).column("v").to_pylist()
+            assert value in rows
+
+
+async def test_a_change_that_loses_digits_is_refused() -> None:
+    changes = [{"fromType": "short", "toType": "decimal(4,0)"}]
+    field = t.StructField("v", t.DecimalType(4, 0), metadata={"delta.typeChanges": changes})
+    head = described(t.StructType((field,)), features=("typeWidening",))
+    async with await opened(MemoryStore(), head) as table:
+        with pytest.raises(UnsupportedFeatureError, match="from short to decimal"):
+            (await table.snapshot()).scan()

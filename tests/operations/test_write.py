@@ -58,7 +58,7 @@ async def test_a_new_table_is_empty_and_open() -> None:
     assert snapshot.properties == {"own": "1"}
     assert (snapshot.protocol.min_reader_version, snapshot.protocol.min_writer_version) == (1, 2)
     assert (await snapshot.scan().to_arrow()).num_rows == 0
-    info = (await read_commit(table.store, 0)).commit_info
+    info = (await read_commit(table.store, 0)).info
     assert info is not None
     assert info.operation == "CREATE TABLE"
     assert info.operation_parameters == {
@@ -169,7 +169,7 @@ async def test_an_iterator_without_rows_cannot_create_a_table() -> None:
         await write_table(address(), [])
 
 
-async def test_an_append_through_an_open_handle_is_three_requests() -> None:
+async def test_an_append_through_an_open_handle_is_four_requests() -> None:
     uri = address()
     await write_table(uri, ROWS)
     store = CountingStore(open_table(uri).store)
@@ -177,7 +177,7 @@ async def test_an_append_through_an_open_handle_is_three_requests() -> None:
     await table.snapshot()
     store.clear()
     await write_table(table, MORE)
-    assert [request.kind for request in store.requests] == ["put", "put", "put"]
+    assert [request.kind for request in store.requests] == ["put", "get", "put", "put"]
 
 
 class CreatedMeanwhile(WrappedStore):

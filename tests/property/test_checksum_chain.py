@@ -15,7 +15,10 @@ from adelta.kernel.actions.json import decode_commits, encode_commit
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
-from adelta.kernel.checksum import SIZE_BOUNDARIES, advanced, decode, encode, nothing, summarize
+from adelta.kernel.checksum.advance import advanced
+from adelta.kernel.checksum.file_facts import SIZE_BOUNDARIES
+from adelta.kernel.checksum.json import decode, encode
+from adelta.kernel.checksum.summary import nothing, summarize
 from adelta.kernel.replay import reconcile
 
 if TYPE_CHECKING:
@@ -67,7 +70,7 @@ def test_carrying_on_is_counting_anew(steps: list[Any], lazily: bool) -> None:
         assert later is not None
         checksum = decode(encode(later), "as it is written and read again")
         counted = summarize(
-            reconcile(batches).adds,
+            reconcile(batches, "memory://lake/t").adds,
             PROTOCOL,
             METADATA,
             set_transactions=transactions.values(),

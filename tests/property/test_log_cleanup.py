@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -25,7 +25,7 @@ from adelta.kernel.log_path import (
 )
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.cleanup import clean_log
-from adelta.log.state import load_state
+from adelta.log.load import load_state
 from adelta.log.time_travel import version_at_timestamp
 from adelta.storage.memory import MemoryStore
 from tests.support.builders import TableBuilder
@@ -212,5 +212,4 @@ async def run(kind: str, steps: list[Step], later: int, retention: int, lives: i
 
 
 def state_of(state: LogState, store: ObjectStore) -> LogState:
-    state.store = store
-    return state
+    return replace(state, store=store)

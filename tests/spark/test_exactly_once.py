@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import time
 from pathlib import Path
 
@@ -234,3 +235,23 @@ def test_an_append_only_table_is_not_overwritten_and_no_task_starts(path):
     writer = planned(path)
     writer.commit([written(writer, 1)])
     assert rows(path) == [1]
+
+
+def test_a_job_does_not_commit_to_a_table_that_was_made_anew_since_it_was_planned(
+    path: str,
+) -> None:
+    call(_create, path, pa.schema([("id", pa.int64())]))
+    options = WriteOptions(path, {})
+    writer = DeltaWriter.plan(options, SCHEMA, overwrite=False)
+    written = writer.write(iter(pa.table({"id": [1, 2]}).to_batches()))
+    shutil.rmtree(path)
+    call(_create, path, pa.schema([("id", pa.string())]))
+    with pytest.raises(MetadataChangedError, match="dropped and made anew"):
+        writer.commit([written])
+    assert rows(path) == []
+    assert not list(Path(path).glob("*.parquet"))
+
+
+async def _create(path: str, schema: pa.Schema) -> None:
+    async with await create_table(path, schema):
+        pass

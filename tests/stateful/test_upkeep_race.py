@@ -9,10 +9,10 @@ import pytest
 
 import adelta
 from adelta._concurrency import map_concurrent
-from adelta.kernel.checksum import decode
+from adelta.kernel.checksum.json import decode
 from adelta.kernel.log_path import checksum_path
 from adelta.log.checksum_io import verify_checksum
-from adelta.log.state import load_state
+from adelta.log.load import load_state
 from tests.support.minimal_reader import MinimalLog, log_objects
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.log.commit_reader import read_commit
-from adelta.log.state import load_state
+from adelta.log.load import load_state
 from tests.support.workload import NOTE, Model, Operation, Row, digest, rows_of
 
 if TYPE_CHECKING:
@@ -81,9 +81,8 @@ async def violations(table: Table, history: History) -> list[str]:
     expected = {0: digest([], None)}
     for version in range(1, last + 1):
         commit = await read_commit(table.store, version)
-        assert commit.commit_info is not None
-        assert commit.commit_info.user_metadata is not None
-        operation = Operation(**json.loads(commit.commit_info.user_metadata))
+        assert commit.info.user_metadata is not None
+        operation = Operation(**json.loads(commit.info.user_metadata))
         if operation.name in logged:
             first = logged[operation.name]
             found.append(f"{operation} was committed twice, as {first} and as {version}")

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from adelta.errors import StorageError
 from adelta.kernel.log_path import LOG_DIR
-from adelta.operations.create import commit_first, delta_schema, new_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.catalogs import MANAGED
+from tests.support.created import create_in
 from tests.support.stores import FailingStore
 
 if TYPE_CHECKING:
@@ -40,13 +40,8 @@ async def created(
 ) -> ObjectStore:
     """The store of a new table, which is registered."""
     store = store or MemoryStore()
-    staged = new_table(
-        delta_schema(SCHEMA),
-        partition_by=(),
-        properties={**MANAGED, **{f"delta.{key}": value for key, value in properties.items()}},
-        operation="CREATE TABLE",
-    )
-    await commit_first(handle(store, catalog), staged)
+    asked = {**MANAGED, **{f"delta.{key}": value for key, value in properties.items()}}
+    await create_in(handle(store, catalog), SCHEMA, asked)
     catalog.register()
     return store
 

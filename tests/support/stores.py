@@ -10,6 +10,7 @@ import anyio
 
 from adelta._concurrency import map_concurrent
 from adelta.errors import StorageError
+from adelta.kernel.log_path import commit_path
 from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
 from adelta.storage.memory import MemoryStore
 
@@ -22,6 +23,7 @@ __all__ = [
     "CountingStore",
     "FailingStore",
     "Fault",
+    "OverlookingStore",
     "Request",
     "SlowStore",
     "WrappedStore",
@@ -210,3 +212,25 @@ class SlowStore(WrappedStore):
     async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
         await anyio.sleep(self.seconds)
         return await run()
+
+
+class OverlookingStore(WrappedStore):
+    """A store whose listings leave commits out that are there, as a folder's may.
+
+    Each listing overlooks the versions `always`, and the next of the sets `overlooked`.
+    """
+
+    def __init__(self, inner: ObjectStore, *overlooked: set[int]) -> None:
+        super().__init__(inner)
+        self.overlooked = list(overlooked)
+        self.always: set[int] = set()
+        self.listings = 0
+
+    async def list(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncIterator[list[ObjectMeta]]:
+        self.listings += 1
+        versions = self.always | (self.overlooked.pop(0) if self.overlooked else set())
+        without = {*map(commit_path, versions)}
+        async for page in self.inner.list(prefix, start_after=start_after, recursive=recursive):
+            yield [meta for meta in page if meta.path not in without]

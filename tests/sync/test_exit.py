@@ -144,14 +144,20 @@ atexit.register(late)
 
 
 def test_ctrl_c_ends_a_waiting_program_with_nothing_but_its_own_traceback() -> None:
-    process = subprocess.Popen(
-        [sys.executable, *WARNINGS, "-c", _PREAMBLE + "r = Resource(); call(r.open); call(wait)"],
+    # Python heeds Ctrl-C only where it did not inherit that it is ignored, as a shell's job does.
+    heeded = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    script = heeded + _PREAMBLE + "r = Resource(); call(r.open); call(wait)"
+    with subprocess.Popen(
+        [sys.executable, *WARNINGS, "-c", script],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    assert process.stdout.readline() == "waiting\n"
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "waiting\n"
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert out == "ended\nclosed\n"
     assert err.strip().endswith("KeyboardInterrupt")
     assert err.count("Traceback") == 1

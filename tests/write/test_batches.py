@@ -77,6 +77,11 @@ async def test_what_holds_no_rows_is_refused_by_its_type(data: Any) -> None:
         _ = [batch async for batch in record_batches(data)]
 
 
+async def test_nothing_in_place_of_a_batch_is_not_the_end() -> None:
+    with pytest.raises(InvalidOptionError, match=r"a builtins\.NoneType cannot be written"):
+        _ = [batch async for batch in record_batches(iter([*ROWS.to_batches(), None, ROWS]))]
+
+
 async def test_an_arrow_stream_of_one_column_without_names_is_refused() -> None:
     with pytest.raises(InvalidOptionError, match="no rows of columns"):
         _ = [b async for b in record_batches(pa.chunked_array([[1, 2]]))]

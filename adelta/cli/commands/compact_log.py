@@ -32,7 +32,10 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
     if output.as_json:
         output.line(camel_case(written))
     elif written.path is None:
-        output.say("There are no two commits after the last checkpoint: nothing to compact.")
+        output.say(
+            "There are no two commits, of those to be compacted, that leave anything: nothing to "
+            "compact."
+        )
     else:
         output.say(
             f"Compacted {counted(written.num_commits, 'commit')}, versions "

@@ -163,12 +163,6 @@ class AddFile:
     default_row_commit_version: int | None = None
     clustering_provider: str | None = None
 
-    @property
-    def key(self) -> tuple[str, str | None]:
-        """What tells this logical file from every other one."""
-        dv = self.deletion_vector
-        return (decode_path(self.path), dv.unique_id if dv else None)
-
     def to_json(self) -> dict[str, Any]:
         """The action's body as the log writes it."""
         body: dict[str, Any] = {
@@ -218,12 +212,6 @@ class RemoveFile:
     deletion_vector: DeletionVectorDescriptor | None = None
     base_row_id: int | None = None
     default_row_commit_version: int | None = None
-
-    @property
-    def key(self) -> tuple[str, str | None]:
-        """What tells this logical file from every other one."""
-        dv = self.deletion_vector
-        return (decode_path(self.path), dv.unique_id if dv else None)
 
     def to_json(self) -> dict[str, Any]:
         """The action's body as the log writes it."""

@@ -1,7 +1,9 @@
 """Commit files ⇄ actions: the only module that knows commit JSON (PROTOCOL.md, "Actions").
 
 Many commits are decoded into one `ActionBatch`: singletons as values, file actions as Arrow tables
-with a `version` column, so that ten thousand small commits cost no more than one large one.
+with a `version` column, so that ten thousand small commits cost no more than one large one. Files
+are decoded line by line; from the first line on that is no value by itself they are taken for a
+stream of values, which may be on several lines each.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.actions.sidecar import CheckpointMetadata, Sidecar
+from adelta.kernel.actions.value_stream import json_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -105,7 +108,7 @@ Action = (
     | CheckpointMetadata
     | Sidecar
 )
-"""Anything that stands on a line of the log."""
+"""Anything that a file of the log consists of, mostly a line each."""
 
 _KEYS: dict[type, str] = {
     Protocol: "protocol",
@@ -252,7 +255,7 @@ def decode_commits(commits: Sequence[tuple[int, bytes]], *, lazily: bool = False
     the import of pandas.
 
     Raises:
-        InvalidTableError: a line is not JSON, or an action is malformed; the version is named.
+        InvalidTableError: a file is not JSON, or an action is malformed; the version is named.
     """
     collector = _Collector()
     for version, data in commits:
@@ -291,49 +294,76 @@ class _Collector:
     def add_commit(self, version: int, data: bytes, source: str | None = None) -> None:
         """Take the actions of a file; of a large one block by block."""
         if len(data) < _BLOCK:
-            self._add_lines(version, data, source, 0)
+            several = self._add_lines(version, data, source, 0)
+            if several is not None:
+                self._add_values(version, data, source, several)
             return
         number = start = 0
         while start < len(data):
             end = data.find(b"\n", start + _BLOCK)
             block = data[start:end] if end >= 0 else data[start:]
+            several = self._add_block(version, block, source, number)
+            if several is not None:
+                self._add_values(version, data, source, start + several)
+                return
             start += len(block) + 1
-            self._add_block(version, block, source, number)
             number += block.count(b"\n") + 1
 
-    def _add_block(self, version: int, block: bytes, source: str | None, number: int) -> None:
-        """Take the lines of a block, which follow so many others: many file actions at once."""
+    def _add_block(self, version: int, block: bytes, source: str | None, number: int) -> int | None:
+        """Take the lines of a block, which follow so many others: many file actions at once.
+
+        The result is that of `_add_lines`.
+        """
         first, last = _file_actions(block, tuple(self._files))
         middle = block[first:last]
         tables = decode_lines(middle, self._kinds) if len(middle) >= _WORTHWHILE else None
         if tables is None:
-            self._add_lines(version, block, source, number)
-            return
+            return self._add_lines(version, block, source, number)
         if first:
-            self._add_lines(version, block[: first - 1], source, number)
+            several = self._add_lines(version, block[: first - 1], source, number)
+            if several is not None:
+                return several
         for kind, table in tables.items():
             self._files[kind].extend(table, version)
         if last < len(block):
             number += block.count(b"\n", 0, last + 1)
-            self._add_lines(version, block[last + 1 :], source, number)
+            several = self._add_lines(version, block[last + 1 :], source, number)
+            if several is not None:
+                return last + 1 + several
+        return None
 
-    def _add_lines(self, version: int, data: bytes, source: str | None, before: int) -> None:
-        for number, line in enumerate(_lines(data), before + 1):
-            if not line or line.isspace():
+    def _add_lines(self, version: int, data: bytes, source: str | None, before: int) -> int | None:
+        """Take a value a line; where a line is none, the place at which it begins, else None."""
+        failed = self._add_texts(version, enumerate(_lines(data), before + 1), source)
+        return None if failed is None else _line_start(data, failed[0] - before)
+
+    def _add_values(self, version: int, data: bytes, source: str | None, start: int) -> None:
+        """Take the values from `start` on, over as many lines as they have."""
+        failed = self._add_texts(version, _numbered_values(data, start), source)
+        if failed is not None:
+            number, error = failed
+            raise _unreadable(version, number, source, error) from error
+
+    def _add_texts(
+        self, version: int, texts: Iterable[tuple[int, bytes]], source: str | None
+    ) -> tuple[int, Exception] | None:
+        """Take texts with the numbers of their lines, up to the first one that is no value."""
+        for number, text in texts:
+            if not text or text.isspace():
                 continue
             try:
-                action = orjson.loads(line)
+                action = orjson.loads(text)
+            except orjson.JSONDecodeError as error:
+                return number, error
+            try:
                 for kind, body in action.items():
                     if body is not None:
                         self._take(kind, body, version)
             except InvalidTableError as error:
                 raise InvalidTableError(f"{_where(version, number, source)}: {error}") from error
             except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-                raise InvalidTableError(
-                    f"{_where(version, number, source)} cannot be read "
-                    f"({type(error).__name__}: {str(error)[:200]}); "
-                    "restore the file from a backup, or the table to an earlier version"
-                ) from error
+                raise _unreadable(version, number, source, error) from error
+        return None
 
     def _take(self, kind: str, body: dict[str, Any], version: int) -> None:
         rows = self._files.get(kind)
@@ -386,6 +416,23 @@ def _lines(data: bytes) -> Iterator[bytes]:
     yield data[start:]
 
 
+def _line_start(data: bytes, number: int) -> int:
+    """Where a line, counted from 1, begins."""
+    start = 0
+    for _ in range(number - 1):
+        start = data.index(b"\n", start) + 1
+    return start
+
+
+def _numbered_values(data: bytes, start: int) -> Iterator[tuple[int, bytes]]:
+    """The values from `start` on, each with the number of the line that it begins on."""
+    number, counted = 1, 0
+    for place, text in json_values(data, start):
+        number += data.count(b"\n", counted, place)
+        counted = place
+        yield number, text
+
+
 def _file_actions(block: bytes, kinds: Sequence[str]) -> tuple[int, int]:
     """Where the file actions of a block begin and end, without the few lines around them."""
     prefixes = tuple(f'{{"{kind}":{{'.encode() for kind in kinds)
@@ -406,6 +453,16 @@ def _file_actions(block: bytes, kinds: Sequence[str]) -> tuple[int, int]:
 
 def _where(version: int, number: int, source: str | None) -> str:
     return f"line {number} of {source or f'the commit of version {version}'}"
+
+
+def _unreadable(
+    version: int, number: int, source: str | None, error: Exception
+) -> InvalidTableError:
+    return InvalidTableError(
+        f"{_where(version, number, source)} cannot be read "
+        f"({type(error).__name__}: {str(error)[:200]}); "
+        "restore the file from a backup, or the table to an earlier version"
+    )
 
 
 def _table(

@@ -41,6 +41,7 @@ _Array: TypeAlias = "pa.Array[Any]"
 _Field: TypeAlias = "pa.Field[Any]"
 _Inner: TypeAlias = "Callable[[_Array, _Field, str], _Array]"
 
+arrow: Any = pa  # the stubs do not know `arange`
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 
@@ -246,14 +247,31 @@ def _is_metadata(values: _Array) -> _Array:
 
 def _plain(values: _Array) -> _Array:
     """The values themselves, without dictionary, run-end or extension encoding."""
-    while (stored := storage_type(values.type)) != values.type:
+    while storage_type(values.type) != values.type:
         if isinstance(values, pa.ExtensionArray):
             values = values.storage
-        elif pa.types.is_run_end_encoded(values.type):
-            values = pc.run_end_decode(values)
-        else:
-            values = values.cast(stored)
+        elif isinstance(values, pa.RunEndEncodedArray):
+            values = _taken(values.values, _runs(values))
+        elif isinstance(values, pa.DictionaryArray):
+            values = _taken(values.dictionary, values.indices)
     return values
+
+
+def _taken(distinct: _Array, places: _Array) -> _Array:
+    """The values at these places of the `distinct` ones; Arrow takes none out of views."""
+    if pa.types.is_string_view(distinct.type):
+        distinct = distinct.cast(pa.large_string())
+    elif pa.types.is_binary_view(distinct.type):
+        distinct = distinct.cast(pa.large_binary())
+    return distinct.take(places)
+
+
+def _runs(values: Any) -> _Array:
+    """Which run each value is in."""
+    numbers = arrow.arange(0, len(values.values))
+    runs = pa.RunEndEncodedArray.from_arrays(values.run_ends, numbers)
+    found: _Array = pc.run_end_decode(runs.slice(values.offset, len(values)))
+    return found
 
 
 def _assign_struct(values: Any, target: pa.DataType, path: str) -> list[_Array]:

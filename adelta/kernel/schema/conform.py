@@ -29,6 +29,8 @@ Values: TypeAlias = Any
 """A pa.Array, of a type that is known at run time only."""
 
 _FIELD_ID = b"PARQUET:field_id"
+_DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
+"""Of integers, signed or not, by their bits."""
 
 arrow: Any = pa  # the stubs know neither `arange` nor types chosen at run time
 
@@ -167,7 +169,15 @@ def _primitive(values: Values, target: t.DataType, kind: pa.DataType) -> Values:
         return _timestamp(values, have, kind)
     if not _fits(have, target, kind):
         raise pa.ArrowInvalid("no values of the one type are values of the other")
+    if pa.types.is_decimal(kind) and pa.types.is_integer(have):
+        values = values.cast(_decimal_of(have, kind))  # Arrow asks for room for all integers
     return values.cast(kind)
+
+
+def _decimal_of(integers: Any, kind: Any) -> pa.DataType:
+    """A decimal of the scale of `kind` that has room for all integers of a width."""
+    digits = _DIGITS[integers.bit_width] + kind.scale
+    return pa.decimal128(digits, kind.scale) if digits <= 38 else pa.decimal256(digits, kind.scale)
 
 
 def _fits(have: pa.DataType, target: t.DataType, kind: pa.DataType) -> bool:
@@ -181,8 +191,9 @@ def _fits(have: pa.DataType, target: t.DataType, kind: pa.DataType) -> bool:
     if pa.types.is_decimal(kind):
         return pa.types.is_integer(have) or pa.types.is_decimal(have)
     if pa.types.is_floating(kind):
-        wider = pa.types.is_floating(have) and have.bit_width <= kind.bit_width
-        return wider or (target == t.DOUBLE and pa.types.is_integer(have) and have.bit_width <= 32)
+        if pa.types.is_integer(have):
+            return bool(have.bit_width <= 32)
+        return pa.types.is_floating(have) and have.bit_width <= kind.bit_width
     if pa.types.is_date(kind):
         return pa.types.is_date(have)
     if pa.types.is_timestamp(kind):

@@ -1,6 +1,8 @@
 """Which types columns may have been widened to (PROTOCOL.md, "Type Widening").
 
-Files written before a change hold the narrower type; `conform` converts their values.
+Files written before a change hold the narrower type; `conform` converts their values. What is
+changed keeps to the protocol, `can_widen`; what is read may be any change that loses nothing, as
+previews of the feature have recorded more than the protocol came to allow.
 """
 
 from __future__ import annotations
@@ -17,13 +19,20 @@ from adelta.kernel.schema.names import walk_fields
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["TYPE_CHANGES_KEY", "can_widen", "check_type_changes", "with_type_changes"]
+__all__ = [
+    "TYPE_CHANGES_KEY",
+    "can_widen",
+    "check_type_changes",
+    "loses_nothing",
+    "with_type_changes",
+]
 
 TYPE_CHANGES_KEY = "delta.typeChanges"
 """Field metadata: the changes of its type, each with `fromType`, `toType` and maybe `fieldPath`."""
 
 _INTEGERS = (t.BYTE, t.SHORT, t.INTEGER, t.LONG)
 _DIGITS = {t.BYTE: 10, t.SHORT: 10, t.INTEGER: 10, t.LONG: 20}
+_OWN_DIGITS = {t.BYTE: 3, t.SHORT: 5, t.INTEGER: 10, t.LONG: 19}
 
 
 def can_widen(before: t.DataType, after: t.DataType) -> bool:
@@ -43,6 +52,19 @@ def can_widen(before: t.DataType, after: t.DataType) -> bool:
             return _INTEGERS.index(after) > _INTEGERS.index(before)
         return after == t.DOUBLE and before != t.LONG
     return (before, after) in ((t.FLOAT, t.DOUBLE), (t.DATE, t.TIMESTAMP_NTZ))
+
+
+def loses_nothing(before: t.DataType, after: t.DataType) -> bool:
+    """Whether every value of the one type is one of the other.
+
+    Example: ``byte`` has three digits and fits ``decimal(4,1)``, which the protocol does not allow
+    it to become.
+    """
+    if can_widen(before, after):
+        return True
+    if isinstance(after, t.DecimalType) and isinstance(before, t.PrimitiveType):
+        return after.precision - after.scale >= _OWN_DIGITS.get(before, 99)
+    return after == t.FLOAT and before in (t.BYTE, t.SHORT)
 
 
 def with_type_changes(before: t.StructType, after: t.StructType) -> t.StructType:
@@ -118,7 +140,7 @@ def _check(path: tuple[str, ...], change: object) -> None:
         # The column is of a known type now, so no file of it needs this change: either a later one
         # leads away from the unknown type, and is refused, or this one never took place.
         return
-    if not can_widen(before, after) and not (_is_text(before) and _is_text(after)):
+    if not loses_nothing(before, after) and not (_is_text(before) and _is_text(after)):
         raise UnsupportedFeatureError(
             f"column {'.'.join(path)} was changed from {before} to {after}, a change of type that "
             "this adelta cannot read, and so no part of the table; upgrade adelta, or rewrite the "

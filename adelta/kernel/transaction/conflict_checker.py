@@ -6,19 +6,17 @@ protocol, its metadata, its domains, its application transactions, the files it 
 was read, the files it removed against what was read, and the files that both remove.
 
 Files that a winner added or removed with `dataChange` false hold the rows that were there before:
-what was read of them stays true, and only whoever changes the same files is in the way. Files are
-told apart by path alone, so two commits that give one file different deletion vectors collide.
+what was read of them stays true, and from then on it was read in the winner's new files. Files are
+compared by their data file, whatever their deletion vectors: two commits that give one file
+different vectors collide.
 
 A blind append has read nothing, so no file action can conflict with it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from adelta.errors import (
     CommitConflictError,
@@ -29,42 +27,48 @@ from adelta.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
-from adelta.kernel.file_set import canonical_paths
+from adelta.kernel.file_id import FileIds
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     CATALOG_MANAGED,
-    ROW_TRACKING_BACKFILL,
     ROW_TRACKING_DOMAIN,
     is_supported,
 )
 from adelta.kernel.table_state import TableState
 from adelta.kernel.transaction.metadata_change import metadata_may_change, protocol_may_change
+from adelta.kernel.transaction.read_set import ReadSet, changing
+from adelta.kernel.transaction.row_tracking import adopt_row_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
+
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.actions.set_transaction import SetTransaction
-    from adelta.kernel.staged import StagedChanges, WinningCommit
+    from adelta.kernel.commit import Commit
+    from adelta.kernel.staged import StagedChanges
     from adelta.kernel.transaction.isolation import IsolationLevel
-    from adelta.kernel.transaction.read_set import ReadSet
 
-__all__ = ["Rebase", "already_applied", "rebase"]
+__all__ = ["Rebase", "already_applied", "partly_applied", "rebase"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rebase:
     """Where a transaction stands after the winners were judged and found harmless.
 
-    `own_version` is set where one of the winners is the transaction itself. `applied_at` is set
-    where a winner has recorded the application transactions that this one wanted to record, so that
-    its work is done already.
+    `staged` and `read` are what it wants to write, and has read, on top of them. `own_version` is
+    set where one of the winners is the transaction itself. `applied_at` is set where a winner has
+    recorded the application transactions that this one wanted to record, so that its work is done
+    already.
     """
 
     read_version: int
     protocol: Protocol
     metadata: Metadata
+    staged: StagedChanges = field(repr=False, compare=False)
+    read: ReadSet = field(default_factory=ReadSet)
     own_version: int | None = None
     applied_at: int | None = None
 
@@ -78,15 +82,30 @@ def already_applied(
     )
 
 
+def partly_applied(
+    staged: Sequence[SetTransaction], recorded: Mapping[str, SetTransaction]
+) -> SetTransaction | None:
+    """One application transaction that `recorded` shows as done, where others are not.
+
+    Then the work can be neither skipped nor done: an application's version never goes back.
+    """
+    done = [
+        txn
+        for txn in staged
+        if txn.app_id in recorded and recorded[txn.app_id].version >= txn.version
+    ]
+    return done[0] if done and len(done) < len(staged) else None
+
+
 def rebase(
     staged: StagedChanges,
     read: ReadSet,
-    winners: Sequence[WinningCommit],
+    winners: Sequence[Commit],
     *,
     protocol: Protocol,
     metadata: Metadata,
     level: IsolationLevel,
-    root: str | None = None,
+    root: str,
 ) -> Rebase:
     """Judge `winners`, the commits after the version that `staged` was made against.
 
@@ -96,15 +115,19 @@ def rebase(
         CommitConflictError: one of its family, where the work has to be done again.
         UnsupportedFeatureError: the table has come to need what adelta cannot write.
     """
+    harmless = Rebase(winners[-1].version, protocol, metadata, staged, read)
     for winner in winners:
-        info = winner.commit_info
-        if info is not None and info.txn_id == staged.transaction_id:
-            return Rebase(winner.version, protocol, metadata, own_version=winner.version)
+        if winner.info.txn_id == staged.transaction_id:
+            own = winner.version
+            return replace(harmless, read_version=own, own_version=own)
     for winner in winners:
         recorded = {txn.app_id: txn for txn in winner.set_transactions}
         if already_applied(staged.set_transactions, recorded):
-            return Rebase(winner.version, protocol, metadata, applied_at=winner.version)
-    removed = _removed_paths(staged, root)
+            return replace(harmless, read_version=winner.version, applied_at=winner.version)
+    if read.whole_log:
+        what = "this one was to follow the version that it is based on, or nothing"
+        raise _conflict(CommitConflictError, winners[0], what)
+    removed = FileIds.of_table(staged.removes, root)
     before = now = TableState(protocol, metadata)
     for winner in winners:
         now = _check_protocol(staged, now, winner)
@@ -114,12 +137,19 @@ def rebase(
         _check_added(staged, read, winner, level)
         _check_removed(read, removed, winner, root)
         _check_placed(staged, winner, root)
+        read = read.after(winner, root)
     if now != before:
-        TableConfiguration(now.protocol, now.metadata).check_writable(root or "the table")
-    return Rebase(winners[-1].version, now.protocol, now.metadata)
+        TableConfiguration(now.protocol, now.metadata).check_writable(root)
+    return replace(
+        harmless,
+        protocol=now.protocol,
+        metadata=now.metadata,
+        staged=adopt_row_ids(staged, winners, root),
+        read=read,
+    )
 
 
-def _check_protocol(staged: StagedChanges, now: TableState, winner: WinningCommit) -> TableState:
+def _check_protocol(staged: StagedChanges, now: TableState, winner: Commit) -> TableState:
     changed = winner.protocol
     if changed is None:
         return now
@@ -134,7 +164,7 @@ def _check_protocol(staged: StagedChanges, now: TableState, winner: WinningCommi
     return replace(now, protocol=changed)
 
 
-def _check_metadata(staged: StagedChanges, now: TableState, winner: WinningCommit) -> TableState:
+def _check_metadata(staged: StagedChanges, now: TableState, winner: Commit) -> TableState:
     changed = winner.metadata
     if changed is None:
         return now
@@ -152,16 +182,18 @@ def _check_metadata(staged: StagedChanges, now: TableState, winner: WinningCommi
     return after
 
 
-def _check_domains(staged: StagedChanges, read: ReadSet, winner: WinningCommit) -> None:
+def _check_domains(staged: StagedChanges, read: ReadSet, winner: Commit) -> None:
     mine = read.domains | {domain.domain for domain in staged.domains}
-    both = sorted(mine & {domain.domain for domain in winner.domains} - {ROW_TRACKING_DOMAIN})
+    both = sorted(
+        mine & {domain.domain for domain in winner.domain_metadata} - {ROW_TRACKING_DOMAIN}
+    )
     if both:
         raise _conflict(
             ConcurrentTransactionError, winner, f"changed the domain metadata {both[0]!r}"
         )
 
 
-def _check_applications(staged: StagedChanges, winner: WinningCommit) -> None:
+def _check_applications(staged: StagedChanges, winner: Commit) -> None:
     mine = {txn.app_id for txn in staged.set_transactions}
     for txn in winner.set_transactions:
         if txn.app_id in mine:
@@ -174,13 +206,11 @@ def _check_applications(staged: StagedChanges, winner: WinningCommit) -> None:
 
 
 def _check_added(
-    staged: StagedChanges, read: ReadSet, winner: WinningCommit, level: IsolationLevel
+    staged: StagedChanges, read: ReadSet, winner: Commit, level: IsolationLevel
 ) -> None:
     if read.is_empty or not level.must_see_adds_of(winner, staged):
         return
-    if winner.operation == ROW_TRACKING_BACKFILL:
-        return
-    adds = _changing(winner.adds)
+    adds = changing(winner.adds)
     if not adds.num_rows:
         return
     if read.whole_table:
@@ -192,74 +222,45 @@ def _check_added(
             raise _conflict(ConcurrentAppendError, winner, what, matching)
 
 
-def _check_removed(
-    read: ReadSet, removed: pa.Array[Any] | None, winner: WinningCommit, root: str | None
-) -> None:
-    if (read.is_empty and removed is None) or not winner.removes.num_rows:
+def _check_removed(read: ReadSet, removed: FileIds, winner: Commit, root: str) -> None:
+    if (read.is_empty and not len(removed)) or not winner.removes.num_rows:
         return
-    changing = _changing(winner.removes)
-    if changing.num_rows and read.whole_table:
-        raise _conflict(
-            ConcurrentDeleteReadError, winner, "removed {}; all files were read", changing
-        )
-    if changing.num_rows and read.paths:
-        lost = _among(changing, pa.array(sorted(read.paths), pa.string()), root)
-        if lost.num_rows:
-            raise _conflict(ConcurrentDeleteReadError, winner, "removed {}, which was read", lost)
-    if removed is not None:
-        twice = _among(winner.removes, removed, root)
-        if twice.num_rows:
-            raise _conflict(
-                ConcurrentDeleteDeleteError,
-                winner,
-                "removed {}, which this one removes too",
-                twice,
-            )
+    gone = changing(winner.removes)
+    if gone.num_rows and read.whole_table:
+        raise _conflict(ConcurrentDeleteReadError, winner, "removed {}; all files were read", gone)
+    lost = read.files.sharing_data(gone, root)
+    if lost.num_rows:
+        raise _conflict(ConcurrentDeleteReadError, winner, "removed {}, which was read", lost)
+    twice = removed.sharing_data(winner.removes, root)
+    if twice.num_rows:
+        what = "removed {}, which this one removes too"
+        raise _conflict(ConcurrentDeleteDeleteError, winner, what, twice)
 
 
-def _check_placed(staged: StagedChanges, winner: WinningCommit, root: str | None) -> None:
+def _check_placed(staged: StagedChanges, winner: Commit, root: str) -> None:
     """Files that were not written for this commit: others may add them again, or remove them.
 
     Two commits that add one file again, say with a vector or with ids, would undo each other; and
     a file that others have removed must not come back.
     """
-    if not staged.placed:
+    if not len(staged.placed):
         return
-    placed = pa.array(sorted(staged.placed), pa.string())
-    again = _among(winner.adds, placed, root)
+    again = staged.placed.sharing_data(winner.adds, root)
     if again.num_rows:
         raise _conflict(ConcurrentAppendError, winner, "added {}, which this one adds too", again)
-    gone = _among(winner.removes, placed, root)
+    gone = staged.placed.sharing_data(winner.removes, root)
     if gone.num_rows:
         raise _conflict(ConcurrentDeleteReadError, winner, "removed {}, which this one adds", gone)
 
 
-def _changing(files: pa.Table) -> pa.Table:
-    """The files whose rows were not in the table before, or are not in it afterwards."""
-    return files.filter(files.column("data_change")) if files.num_rows else files
-
-
-def _among(files: pa.Table, paths: pa.Array[Any], root: str | None) -> pa.Table:
-    if not files.num_rows:
-        return files
-    return files.filter(pc.is_in(canonical_paths(files.column("path"), root), value_set=paths))
-
-
-def _removed_paths(staged: StagedChanges, root: str | None) -> pa.Array[Any] | None:
-    """Decoded paths: two commits that give one file different deletion vectors collide as well."""
-    if not staged.removes.num_rows:
-        return None
-    return canonical_paths(staged.removes.column("path"), root).combine_chunks()
-
-
 def _conflict(
     kind: type[CommitConflictError],
-    winner: WinningCommit,
+    winner: Commit,
     what: str,
     files: pa.Table | None = None,
 ) -> CommitConflictError:
     """The error; `{}` in `what` stands for the first of `files`."""
-    by = f" ({winner.operation})" if winner.operation else ""
+    by = f" ({winner.info.operation})" if winner.info.operation else ""
     path = str(files.column("path")[0]) if files is not None else None
     partition: dict[str, str | None] = {}
     if files is not None:
@@ -270,7 +271,7 @@ def _conflict(
         f"the commit of version {winner.version}{by} came first and {what}; "
         "read the table again and repeat the work",
         winning_version=winner.version,
-        winning_operation=winner.operation,
+        winning_operation=winner.info.operation,
         path=path,
         partition=partition,
     )

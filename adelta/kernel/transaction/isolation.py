@@ -1,8 +1,9 @@
 """Isolation levels: which of the files that others added a transaction must have seen.
 
-The levels and their names are Delta Spark's. A table may only be set to `Serializable`, the
-default; `WriteSerializable` is chosen for one transaction. A commit that changes no data falls to
-`SnapshotIsolation`: it only moves rows about, so rows that others add do not concern it.
+The levels and their names are Delta Spark's. A table says by `delta.isolationLevel` which one holds
+for it, `Serializable` where it says nothing; a transaction may ask for another one, but not for a
+weaker one than the table says. A commit that changes no data falls to `SnapshotIsolation`: it only
+moves rows about, so rows that others add do not concern it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from adelta.errors import InvalidOptionError
+from adelta.errors import InvalidOptionError, InvalidPropertyError
+from adelta.kernel.table_properties import TableProperties
 
 if TYPE_CHECKING:
-    from adelta.kernel.staged import StagedChanges, WinningCommit
+    from collections.abc import Mapping
+
+    from adelta.kernel.commit import Commit
+    from adelta.kernel.staged import StagedChanges
 
 __all__ = ["IsolationLevel", "effective_level", "isolation_level"]
 
@@ -28,27 +33,56 @@ class IsolationLevel(Enum):
     WRITE_SERIALIZABLE = "WriteSerializable"
     SNAPSHOT = "SnapshotIsolation"
 
-    def must_see_adds_of(self, winner: WinningCommit, staged: StagedChanges) -> bool:
+    def must_see_adds_of(self, winner: Commit, staged: StagedChanges) -> bool:
         """Whether files that `winner` added count as conflicts with what `staged` read."""
         if self is IsolationLevel.SERIALIZABLE:
             return True
         if self is IsolationLevel.WRITE_SERIALIZABLE:
-            return staged.metadata is not None or not winner.is_blind_append
+            return staged.metadata is not None or not winner.info.is_blind_append
         return False
 
 
-def isolation_level(text: str) -> IsolationLevel:
-    """The level that a caller names.
+_BY_NAME = {level.value: level for level in IsolationLevel}
+_STORED = {  # some writers fold the case
+    level.value.lower(): level
+    for level in (IsolationLevel.SERIALIZABLE, IsolationLevel.WRITE_SERIALIZABLE)
+}
+_STRONGEST_FIRST = tuple(IsolationLevel)
+
+
+def isolation_level(
+    asked: str | None, configuration: Mapping[str, str] | None = None
+) -> IsolationLevel:
+    """The level of a transaction that asks for `asked`, None being what the table says.
+
+    `configuration` are the table's properties, where these are known.
 
     Raises:
-        InvalidOptionError: there is no such level, or it cannot be asked for.
+        InvalidOptionError: there is no such level, it cannot be asked for, or it is weaker than
+            the table's.
+        InvalidPropertyError: the table says something that is no level.
     """
-    for level in (IsolationLevel.SERIALIZABLE, IsolationLevel.WRITE_SERIALIZABLE):
-        if text == level.value:
-            return level
-    raise InvalidOptionError(
-        f"there is no isolation level {text!r}; choose 'Serializable' or 'WriteSerializable'"
-    )
+    said = TableProperties.isolation_level.text(configuration or {})
+    stored = None if said is None else _STORED.get(said.lower())
+    if said is not None and stored is None:
+        raise InvalidPropertyError(
+            f"{TableProperties.isolation_level.key} of the table is {said!r}, which is no "
+            "isolation level; set it to 'Serializable', or unset it"
+        )
+    if asked is None:
+        return stored or IsolationLevel.SERIALIZABLE
+    level = _BY_NAME.get(asked)
+    if level is None or level is IsolationLevel.SNAPSHOT:
+        raise InvalidOptionError(
+            f"there is no isolation level {asked!r}; choose 'Serializable' or 'WriteSerializable', "
+            "or None for the table's"
+        )
+    if stored is not None and _STRONGEST_FIRST.index(level) > _STRONGEST_FIRST.index(stored):
+        raise InvalidOptionError(
+            f"the table's {TableProperties.isolation_level.key} is {said}, and {asked} is weaker; "
+            "ask for that level or a stronger one, or None for the table's"
+        )
+    return level
 
 
 def effective_level(staged: StagedChanges, asked: IsolationLevel) -> IsolationLevel:

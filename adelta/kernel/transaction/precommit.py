@@ -1,43 +1,54 @@
 """What must hold of staged changes before they go into a log (PROTOCOL.md, "Actions").
 
-Within one commit actions have no order, so nothing may be said twice.
+Within one commit actions have no order, so nothing may be said twice: a path is added once at the
+most, and removed once, whatever the deletion vectors; and what is removed is not added as well.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
-
-import pyarrow.compute as pc
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidOptionError
+from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, decode_path
+from adelta.kernel.file_id import FileId, FileIds, paths_of
 from adelta.kernel.statistics import num_records
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from adelta.kernel.staged import StagedChanges
 
-__all__ = ["check_staged"]
+__all__ = ["check_files", "check_staged"]
 
 
 def check_staged(
-    staged: StagedChanges, partition_columns: Sequence[str], *, counted: bool = False
+    staged: StagedChanges, partition_columns: Sequence[str], *, root: str, counted: bool = False
 ) -> None:
     """Refuse changes that would damage the log; `partition_columns` are physical names.
 
     `counted` is whether every file that is added has to say how many rows it holds.
 
     Raises:
-        InvalidOptionError: a file is added or removed twice, a domain is set twice, or a file has
-            values of other partition columns than the table's, or does not say its rows.
+        InvalidOptionError: a file is added or removed twice, a domain is set twice; a file
+            has values of other partition columns than the table's, does not say its rows, or says
+            something of a kind that the log cannot hold.
     """
-    added = _twice(file.path for file in staged.adds)
+    for file in staged.adds:
+        _check_kinds(file)
+    added = _twice(FileId.of(file, root).path for file in staged.adds)
     if added is not None:
         raise InvalidOptionError(f"the file {added!r} is added twice in one commit; add it once")
-    paths = staged.removes.column("path")
-    if pc.count_distinct(paths).as_py() != len(paths):
+    removed = FileIds.of_table(staged.removes, root)
+    if len(paths_of(removed.texts)) != staged.removes.num_rows:
         raise InvalidOptionError("a file is removed twice in one commit; remove it once")
+    both = FileIds.of(staged.adds, root) & removed
+    if len(both):
+        raise InvalidOptionError(
+            f"the file {both.first().path!r} is removed and added in one commit, of which engines "
+            "make different things; a file that stays needs neither"
+        )
     domain = _twice(each.domain for each in staged.domains)
     if domain is not None:
         raise InvalidOptionError(f"the domain {domain!r} is set twice in one commit; set it once")
@@ -54,6 +65,76 @@ def check_staged(
                 f"the file {file.path!r} has no numRecords in its statistics, which the table's "
                 "compatibility with Iceberg demands; add it with statistics"
             )
+
+
+def check_files(files: Iterable[AddFile]) -> tuple[AddFile, ...]:
+    """The files that a caller names.
+
+    Raises:
+        InvalidOptionError: it is no list of `AddFile`.
+    """
+    try:
+        taken = tuple(files)
+    except TypeError as error:
+        raise InvalidOptionError(f"{files!r:.100} is no list of AddFile; pass a list") from error
+    for each in taken:
+        if not isinstance(each, AddFile):
+            raise InvalidOptionError(
+                f"{each!r:.100} is no AddFile; pass files as Transaction.read gives them"
+            )
+        _check_kinds(each)
+    return taken
+
+
+def _check_kinds(file: AddFile) -> None:
+    """Refuse an `add` that a reader could not read, or would read as another one."""
+    wrong = next((name for name, right in _kinds(file) if not right), None)
+    if wrong is not None:
+        raise InvalidOptionError(
+            f"an AddFile has the {wrong} {getattr(file, wrong)!r:.100}, which the log cannot hold; "
+            "paths, statistics and partition values are texts, sizes and times whole numbers"
+        )
+
+
+def _kinds(file: AddFile) -> Iterator[tuple[str, bool]]:
+    """For each field whether it is of its kind."""
+    values: dict[str, Any] = {name: getattr(file, name) for name in AddFile.__slots__}
+    yield "path", _is_text(values["path"]) and _is_relative_or_uri(values["path"])
+    yield "size", type(values["size"]) is int and 0 <= values["size"] < 2**63
+    yield "data_change", isinstance(values["data_change"], bool)
+    for name in ("stats", "clustering_provider"):
+        yield name, values[name] is None or _is_text(values[name])
+    for name in ("modification_time", "base_row_id", "default_row_commit_version"):
+        least = -(2**63) if name == "modification_time" else 0
+        number = values[name]
+        yield name, number is None or (type(number) is int and least <= number < 2**63)
+    for name in ("partition_values", "tags"):
+        yield name, _is_text_map(values[name], optional=name == "tags")
+    yield "deletion_vector", isinstance(values["deletion_vector"], DeletionVectorDescriptor | None)
+
+
+def _is_text_map(value: object, *, optional: bool) -> bool:
+    if not isinstance(value, Mapping):
+        return optional and value is None
+    return all(_is_text(k) and (v is None or _is_text(v)) for k, v in value.items())
+
+
+def _is_text(value: object) -> bool:
+    """Whether it is text that UTF-8 can hold."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_relative_or_uri(path: str) -> bool:
+    """Whether a data file can be there: below the table's root but not in its log, or elsewhere."""
+    decoded = decode_path(path)
+    outside = ".." in decoded.split("/") or decoded.startswith(("_delta_log/", "/_delta_log/"))
+    return bool(decoded) and "\x00" not in decoded and not outside
 
 
 def _twice(names: Iterable[str]) -> str | None:

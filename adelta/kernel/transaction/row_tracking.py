@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from adelta.errors import InvalidOptionError
-from adelta.kernel.file_set import canonical_paths
+from adelta.kernel.file_id import places_of_data
 from adelta.kernel.statistics import num_records
 from adelta.kernel.table_features import (
     ROW_IDS_PRESERVED,
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from adelta.kernel.actions.domain_metadata import DomainMetadata
     from adelta.kernel.actions.file_actions import AddFile
-    from adelta.kernel.staged import StagedChanges, WinningCommit
+    from adelta.kernel.commit import Commit
+    from adelta.kernel.staged import StagedChanges
     from adelta.kernel.table_configuration import TableConfiguration
 
 __all__ = ["adopt_row_ids", "track_rows"]
@@ -97,9 +98,7 @@ def _physical_rows(add: AddFile) -> int:
     return rows
 
 
-def adopt_row_ids(
-    staged: StagedChanges, winners: Iterable[WinningCommit], root: str | None = None
-) -> StagedChanges:
+def adopt_row_ids(staged: StagedChanges, winners: Iterable[Commit], root: str) -> StagedChanges:
     """`staged`, whose removes bear the ids that `winners` have given to the files removed.
 
     Files that are without ids get them when tracking is switched on; whoever removes such a file
@@ -115,9 +114,8 @@ def adopt_row_ids(
     return staged if removes is staged.removes else replace(staged, removes=removes)
 
 
-def _with_ids(removes: pa.Table, adds: pa.Table, root: str | None) -> pa.Table:
-    paths = canonical_paths(adds.column("path"), root).combine_chunks()
-    places = pc.index_in(canonical_paths(removes.column("path"), root), value_set=paths)
+def _with_ids(removes: pa.Table, adds: pa.Table, root: str) -> pa.Table:
+    places = places_of_data(removes, adds, root)
     if places.null_count == len(places):
         return removes
     return _replaced(removes, adds, places, _ROW_ID_FIELDS)

@@ -142,6 +142,9 @@ class _Writer:
         names = list(self._face.shared)
         if self._face.shared:
             lines.append(f"from {self._package.name} import {', '.join(self._face.shared)}")
+        for name in self._face.by_hand:
+            lines.append(f"from {self._package.name}.sync._{name} import {name}")
+            names.append(name)
         exported = set(self._exports())
         for part in parts:
             here = [f.name for f in self._face.facades if self._owners[f.module.name] == part]

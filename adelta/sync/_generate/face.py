@@ -108,8 +108,12 @@ class Facade:
 
 @dataclass(frozen=True, slots=True)
 class Face:
-    """The whole face: what gets a twin, in the order of export, and what is shared by both."""
+    """The whole face: what gets a twin, in the order of export, and what is shared by both.
+
+    The twins of what is `by_hand` are written by hand, each in a module `_<name>` of the face.
+    """
 
     facades: tuple[Facade, ...]
     functions: tuple[tuple[Module, Function], ...]
     shared: tuple[str, ...]
+    by_hand: tuple[str, ...] = ()

@@ -54,6 +54,7 @@ __all__ = ["read"]
 
 _Def = ast.FunctionDef | ast.AsyncFunctionDef
 
+_TRANSPARENT: Final = frozenset({"checked"})
 _LISTS: Final = frozenset({"list", "List", "Sequence"})
 _OWN_RECIPE: Final = frozenset({"__getstate__", "__reduce__", "__reduce_ex__"})
 _BLOCK: Final = frozenset({"__aenter__", "__aexit__", "__aiter__", "__anext__"})
@@ -66,16 +67,22 @@ _HANDLED: Final = (
 """Special names that need no twin: every handle has its own, or none is needed."""
 
 
-def read(package: Package, faced: Iterable[str], left_out: Iterable[str] = ()) -> Face:
+def read(
+    package: Package,
+    faced: Iterable[str],
+    left_out: Iterable[str] = (),
+    by_hand: Iterable[str] = (),
+) -> Face:
     """The face that `package` exports; its facades and functions stand in the `faced` modules.
 
-    `left_out` names members (``Class.member``) that get no twin.
+    `left_out` names members (``Class.member``) that get no twin, and `by_hand` functions whose
+    twins stand in a module of their own (``_name``).
 
     Raises:
         InvalidUseError: something breaks the grammar; the message has file and line. Or there is
             nothing of a name that is to be left out.
     """
-    return _Reader(package, faced, left_out).read()
+    return _Reader(package, faced, left_out, by_hand).read()
 
 
 def _refuse(place: Place, why: str) -> NoReturn:
@@ -95,9 +102,21 @@ class _Site:
         _refuse(self.place, f"{self.what} {why}")
 
 
+def _decorators(node: _Def) -> list[str]:
+    """What a function is decorated with, but for what leaves its signature as it is."""
+    return [name for name in map(last, node.decorator_list) if name not in _TRANSPARENT]
+
+
 class _Reader:
-    def __init__(self, package: Package, faced: Iterable[str], left_out: Iterable[str]) -> None:
+    def __init__(
+        self,
+        package: Package,
+        faced: Iterable[str],
+        left_out: Iterable[str],
+        by_hand: Iterable[str],
+    ) -> None:
         self._package = package
+        self._by_hand = tuple(by_hand)
         self._left_out = set(left_out)
         self._never_met = set(left_out)
         self._faced = {module.name: module for name in faced for module in package.below(name)}
@@ -135,8 +154,12 @@ class _Reader:
         facades: dict[str, Facade] = {}
         functions: list[tuple[Module, Function]] = []
         shared: list[str] = []
+        by_hand: list[str] = []
         for name in top.exports:
             found = self._package.resolve(top, name)
+            if name in self._by_hand:
+                by_hand.append(name)
+                continue
             if found is None or found.node is None:
                 shared.append(name)
             elif self._names.facade(found.module, found.name):
@@ -153,7 +176,7 @@ class _Reader:
             raise InvalidUseError(
                 f"nothing is called {', '.join(sorted(self._never_met))}: no need to leave it out"
             )
-        return Face(tuple(facades.values()), tuple(functions), tuple(shared))
+        return Face(tuple(facades.values()), tuple(functions), tuple(shared), tuple(by_hand))
 
     def _needs_twin(self, found: Resolved) -> bool:
         node = found.node
@@ -286,7 +309,7 @@ class _Reader:
 
     def _member(self, module: Module, owner: ast.ClassDef, node: _Def) -> Property | Function:
         site = _Site(module, module.place(node), f"{owner.name}.{node.name}")
-        decorators = [last(decorator) for decorator in node.decorator_list]
+        decorators = _decorators(node)
         if not decorators:
             return self._function(module, node, owner=owner.name)
         if decorators not in (["property"], ["cached_property"]):
@@ -334,8 +357,8 @@ class _Reader:
     def _function(self, module: Module, node: _Def, *, owner: str | None = None) -> Function:
         name = node.name if owner is None else f"{owner}.{node.name}"
         site = _Site(module, module.place(node), name)
-        if node.decorator_list:
-            site.refuse(f"is decorated with {', '.join(map(last, node.decorator_list))}")
+        if decorators := _decorators(node):
+            site.refuse(f"is decorated with {', '.join(decorators)}")
         if node.returns is None:
             site.refuse("has no annotation of what it returns")
         result = self._result(site, node.returns, owner)

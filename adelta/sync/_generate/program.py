@@ -12,7 +12,7 @@ from adelta.sync._generate.emit import HEADER, emit
 from adelta.sync._generate.grammar import read
 from adelta.sync._generate.source import Package
 
-__all__ = ["PARTS", "check_files", "generate", "main", "write_files"]
+__all__ = ["BY_HAND", "PARTS", "check_files", "generate", "main", "write_files"]
 
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -29,10 +29,15 @@ PARTS = {
 
 LEFT_OUT = ("Table.store",)
 """What gets no twin: the store is a seam between adelta's layers, with no use in blocking code."""
+BY_HAND = ("retry",)
+"""What has a twin that is written by hand: a callback of the user's blocks or waits as he does."""
 
 
 def generate(
-    name: str = "adelta", root: Path = _ROOT, left_out: tuple[str, ...] = LEFT_OUT
+    name: str = "adelta",
+    root: Path = _ROOT,
+    left_out: tuple[str, ...] = LEFT_OUT,
+    by_hand: tuple[str, ...] = BY_HAND,
 ) -> dict[Path, str]:
     """The blocking face of package `name` below `root`: text by path.
 
@@ -41,7 +46,9 @@ def generate(
     """
     package = Package(name, root)
     parts = {part: tuple(f"{name}.{module}" for module in below) for part, below in PARTS.items()}
-    face = read(package, [module for below in parts.values() for module in below], left_out)
+    face = read(
+        package, [module for below in parts.values() for module in below], left_out, by_hand
+    )
     folder = root.joinpath(*name.split("."), "sync")
     return {folder / file: text for file, text in emit(face, package, parts).items()}
 

@@ -237,6 +237,37 @@ def test_lists_in_every_layout_keep_their_elements(make: Any) -> None:
         assert cast(column.slice(start), ArrayType(LONG)).to_pylist() == rows[start:]
 
 
+@pytest.mark.parametrize("data_type", [STRING, BINARY, ArrayType(STRING)], ids=str)
+def test_encoded_values_in_views_are_decoded_wherever_they_are_sliced(data_type: Any) -> None:
+    kinds = {STRING: pa.string_view(), BINARY: pa.binary_view()}
+    distinct: list[Any] = ["a", None, "longer than a view holds by itself"]
+    if data_type == BINARY:
+        distinct = [value and value.encode() for value in distinct]
+    if data_type == ArrayType(STRING):
+        distinct = [[value] for value in distinct]
+    values: Any = pa.array(distinct, kinds.get(data_type, pa.list_view(pa.string())))
+    indices = pa.array([2, 0, None, 1, 2, 2], pa.uint32())
+    ends = pa.array([1, 2, 6], pa.int32())
+    encoded: list[tuple[Any, list[Any]]] = [
+        (
+            pa.DictionaryArray.from_arrays(indices, values),
+            [None if index is None else distinct[index] for index in indices.to_pylist()],
+        ),
+        (
+            pa.RunEndEncodedArray.from_arrays(ends, values),
+            [distinct[0], distinct[1], *[distinct[2]] * 4],
+        ),
+    ]
+    for column, expected in encoded:
+        for start in range(len(column)):
+            for length in range(len(column) - start + 1):
+                got = cast(column.slice(start, length), data_type)
+                assert got.to_pylist() == expected[start : start + length]
+        nested = pa.StructArray.from_arrays([column, column], ["x", "y"])
+        got = cast(nested.slice(1), struct(("x", data_type), ("y", data_type)))
+        assert got.to_pylist() == [{"x": one, "y": one} for one in expected[1:]]
+
+
 def test_rows_that_fit_are_not_copied() -> None:
     table = pa.table({"a": [1, 2], "b": ["x", "y"]})
     same = cast_to_schema(table, struct(("a", LONG), ("b", STRING)))

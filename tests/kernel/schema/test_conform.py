@@ -33,10 +33,22 @@ WIDENINGS = [
     (t.INTEGER, t.DecimalType(11, 1), 7, Decimal("7.0")),
     (t.LONG, t.DecimalType(20, 0), -(1 << 63), Decimal(-(1 << 63))),
     (t.LONG, t.DecimalType(38, 10), 1, Decimal("1.0000000000")),
+    (t.LONG, t.DecimalType(38, 18), -(1 << 63), Decimal(-(1 << 63))),
+    (t.INTEGER, t.DecimalType(38, 28), -(1 << 31), Decimal(-(1 << 31))),
+]
+LOSSLESS = [  # beyond the protocol's
+    (t.BYTE, t.DecimalType(4, 1), -128, Decimal("-128.0")),
+    (t.BYTE, t.DecimalType(3, 0), 127, Decimal(127)),
+    (t.SHORT, t.DecimalType(5, 0), -(1 << 15), Decimal(-(1 << 15))),
+    (t.SHORT, t.DecimalType(9, 4), 32767, Decimal("32767.0000")),
+    (t.LONG, t.DecimalType(19, 0), -(1 << 63), Decimal(-(1 << 63))),
+    (t.LONG, t.DecimalType(38, 19), (1 << 63) - 1, Decimal((1 << 63) - 1)),
+    (t.BYTE, t.FLOAT, -128, -128.0),
+    (t.SHORT, t.FLOAT, 32767, 32767.0),
 ]
 
 
-@pytest.mark.parametrize(("have", "want", "value", "found"), WIDENINGS)
+@pytest.mark.parametrize(("have", "want", "value", "found"), WIDENINGS + LOSSLESS)
 def test_every_widening_of_the_protocol_keeps_its_values_at_any_depth(have, want, value, found):
     """B10-01."""
 
@@ -72,6 +84,10 @@ def test_every_widening_of_the_protocol_keeps_its_values_at_any_depth(have, want
         (pa.array([Decimal("1.25")]), t.DecimalType(5, 1)),
         (pa.array([Decimal("123.25")]), t.DecimalType(4, 2)),
         (pa.array([1 << 40]), t.DecimalType(5, 0)),
+        (pa.array([1000], pa.int32()), t.DecimalType(4, 1)),
+        (pa.array([100000], pa.int32()), t.DecimalType(4, 0)),
+        (pa.array([1 << 24 | 1], pa.int32()), t.FLOAT),
+        (pa.array([1]), t.FLOAT),
         (pa.array([[1]]), t.LONG),
         (pa.array([1]), t.ArrayType(t.LONG)),
         (pa.array([1]), t.StructType(())),

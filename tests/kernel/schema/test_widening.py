@@ -4,14 +4,23 @@ import pytest
 
 from adelta.errors import InvalidTableError, UnsupportedFeatureError
 from adelta.kernel.schema import types as t
-from adelta.kernel.schema.widening import can_widen, check_type_changes
-from tests.kernel.schema.test_conform import WIDENINGS
+from adelta.kernel.schema.widening import can_widen, check_type_changes, loses_nothing
+from tests.kernel.schema.test_conform import LOSSLESS, WIDENINGS
 
 
 @pytest.mark.parametrize(("have", "want", "value", "found"), WIDENINGS)
 def test_the_protocols_widenings_are_allowed_and_none_goes_back(have, want, value, found):
     assert can_widen(have, want)
     assert not can_widen(want, have)
+    assert loses_nothing(have, want)
+    assert not loses_nothing(want, have)
+
+
+@pytest.mark.parametrize(("have", "want", "value", "found"), LOSSLESS)
+def test_what_loses_nothing_besides_is_read_and_not_written(have, want, value, found):
+    assert loses_nothing(have, want)
+    assert not loses_nothing(want, have)
+    assert not can_widen(have, want)
 
 
 @pytest.mark.parametrize(
@@ -20,8 +29,10 @@ def test_the_protocols_widenings_are_allowed_and_none_goes_back(have, want, valu
         (t.LONG, t.DOUBLE),
         (t.INTEGER, t.FLOAT),
         (t.INTEGER, t.DecimalType(9, 0)),
-        (t.LONG, t.DecimalType(19, 0)),
         (t.DecimalType(5, 2), t.DecimalType(6, 4)),
+        (t.LONG, t.DecimalType(18, 0)),
+        (t.BYTE, t.DecimalType(4, 2)),
+        (t.SHORT, t.DecimalType(4, 0)),
         (t.DATE, t.TIMESTAMP),
         (t.STRING, t.BINARY),
         (t.BOOLEAN, t.DecimalType(38, 0)),
@@ -30,6 +41,7 @@ def test_the_protocols_widenings_are_allowed_and_none_goes_back(have, want, valu
 )
 def test_nothing_else_is(have, want):
     assert not can_widen(have, want)
+    assert not loses_nothing(have, want)
 
 
 def changed(*changes: object, kind: t.DataType = t.LONG) -> list[t.StructField]:
@@ -45,6 +57,7 @@ def test_a_history_of_widenings_is_read():
             {"fromType": "short", "toType": "long", "fieldPath": "element.value"},
             {"fromType": "decimal(4,2)", "toType": "decimal(6,3)", "fieldPath": "key"},
             {"fromType": "varchar(3)", "toType": "string"},
+            {"fromType": "byte", "toType": "decimal(4,1)"},
         )
     )
 

@@ -10,6 +10,7 @@ from adelta.kernel.actions.json import encode_commit
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.kernel.file_id import FileIds
 from adelta.kernel.staged import StagedChanges
 from adelta.kernel.table_features import with_enablement
 from adelta.kernel.transaction.assemble import assemble, in_commit_timestamp, make_commit_info
@@ -151,7 +152,7 @@ def test_a_blind_append_is_one_that_adds_files_and_reads_and_removes_none() -> N
     add = StagedChanges("i", adds=(ADD,))
     assert ReadSet().makes_blind(add)
     assert not ReadSet(whole_table=True).makes_blind(add)
-    assert not ReadSet(paths=frozenset({"x"})).makes_blind(add)
+    assert not ReadSet(files=FileIds.of([ADD], "memory://t")).makes_blind(add)
     assert not ReadSet().makes_blind(StagedChanges("i"))
     removing = StagedChanges("i", adds=(ADD,), removes=removes_table([RemoveFile("b", 1)]))
     assert not ReadSet().makes_blind(removing)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
 from adelta.errors import InvalidOptionError, InvalidTableError
 from adelta.kernel.actions.domain_metadata import DomainMetadata
-from adelta.kernel.actions.file_actions import ADD_SCHEMA, AddFile, RemoveFile
+from adelta.kernel.actions.file_actions import AddFile, RemoveFile
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
-from adelta.kernel.staged import StagedChanges, WinningCommit
+from adelta.kernel.staged import StagedChanges
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.removal import removes_table
 from adelta.kernel.transaction.row_tracking import adopt_row_ids, track_rows
+from tests.support.commits import commit_of
 
+ROOT = "memory://lake/t"
 DOMAIN = "delta.rowTracking"
 SUPPORTED = Protocol(1, 7, None, ("rowTracking", "domainMetadata"))
 PRESERVED = "delta.rowTracking.preserved"
@@ -107,12 +108,12 @@ def test_what_cannot_be_numbered_is_refused() -> None:
 
 def test_a_remove_takes_over_the_ids_that_a_winner_gave_to_its_file() -> None:
     removes = removes_table([RemoveFile("a%20b", 5), RemoveFile("other", 5)])
-    given = {"path": "a b", "base_row_id": 40, "default_row_commit_version": 6}
-    winner = WinningCommit(6, adds=pa.Table.from_pylist([given], schema=ADD_SCHEMA))
-    adopted = adopt_row_ids(staged(removes=removes), [winner]).removes.to_pylist()
+    given = AddFile("a b", {}, 1, 0, base_row_id=40, default_row_commit_version=6)
+    winner = commit_of(6, given)
+    adopted = adopt_row_ids(staged(removes=removes), [winner], ROOT).removes.to_pylist()
     assert [(r["base_row_id"], r["default_row_commit_version"]) for r in adopted] == [
         (40, 6),
         (None, None),
     ]
     untouched = staged(removes=removes)
-    assert adopt_row_ids(untouched, [WinningCommit(6)]) is untouched
+    assert adopt_row_ids(untouched, [commit_of(6)], ROOT) is untouched

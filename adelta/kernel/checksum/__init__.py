@@ -1,0 +1,1 @@
+"""The version checksum, a `.crc` file (PROTOCOL.md, "Version Checksum File")."""

@@ -1,0 +1,100 @@
+"""Refreshing a state: the latest one, by reading only the commits after it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from adelta._concurrency import in_thread, map_concurrent
+from adelta.errors import ObjectNotFoundError
+from adelta.kernel.commit import decode_commit
+from adelta.kernel.log_path import LogFileKind
+from adelta.log.commit_reader import read_commit
+from adelta.log.listing import list_log
+from adelta.log.load import load_state
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from adelta.kernel.commit import Commit
+    from adelta.log.state import LogState
+
+__all__ = ["refresh_state"]
+
+_MAX_TAIL = 1000  # commits carried along before a newer checkpoint is taken instead
+_BY_NAME = 2  # commits asked for by name: one more than there mostly is
+
+
+async def refresh_state(state: LogState, *, recent: bool = False) -> LogState:
+    """The latest state, by reading only the commits after `state`; itself where there are none.
+
+    Where the log is no longer the one that `state` was made of, since the table was dropped and
+    made anew or because the log was cleaned up, the latest state is loaded. So it may be of another
+    table, and of a lower version.
+
+    A `recent` state was the latest a short while ago. Then the next commits are asked for by name,
+    without a listing: an answer takes the time of one request. That a commit is not there would
+    not tell an old state whether the log has been cleaned up.
+
+    Raises:
+        InvalidTableError: a new commit is damaged or missing.
+        TableNotFoundError: the table is gone.
+    """
+    store = state.store
+    found: list[Commit] = []
+    start = state.version
+    if recent and state.tail_length < _MAX_TAIL:
+        stands, found = await _next_commits(state)
+        if not stands:
+            return await load_state(store)
+        if len(found) < _BY_NAME:
+            return state.advance(found)
+        start += len(found) + 1
+    after = state.version + len(found)
+    files = await list_log(store, start)
+    if not found and not await state.mark.stands_among(files, store):
+        return await load_state(store)
+    commits = [f for f in files if f.kind is LogFileKind.COMMIT and f.version > after]
+    newest = max((f.version for f in files if f.is_checkpoint), default=-1)
+    carried = state.tail_length + len(found) + len(commits)
+    # With a long tail, a checkpoint of this very version is worth a fresh start too.
+    useful = after + 1 if state.tail_length < _MAX_TAIL else after
+    if newest >= useful and (not commits or carried > _MAX_TAIL):
+        return await load_state(store)
+    if not commits:
+        return state.advance(found)
+    if commits[0].version != after + 1:
+        return await load_state(store)
+    data = await store.get_many([f.path for f in commits])
+
+    def decode() -> list[Commit]:
+        pairs = zip(commits, data, strict=True)
+        return [decode_commit(f.version, body, f.last_modified_ms) for f, body in pairs]
+
+    return state.advance([*found, *await in_thread(decode)])
+
+
+async def _next_commits(state: LogState) -> tuple[bool, list[Commit]]:
+    """Whether the log is the one of `state`, and the next commits, `_BY_NAME` of them at the most.
+
+    Where nothing is new, that is two requests at once.
+    """
+    stands = False
+    found: list[Commit] = []
+
+    async def look() -> None:
+        nonlocal stands
+        stands = await state.mark.stands(state.store)
+
+    async def read_next() -> None:
+        with suppress(ObjectNotFoundError):
+            found.append(await read_commit(state.store, state.version + 1 + len(found)))
+
+    await map_concurrent(_call, (look, read_next), limit=2)
+    if stands and found:
+        await read_next()
+    return stands, found
+
+
+async def _call(ask: Callable[[], Awaitable[None]]) -> None:
+    await ask()

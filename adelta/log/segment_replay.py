@@ -1,0 +1,335 @@
+"""Log replay: what one opened segment says of its version, and of the versions after it.
+
+A `SegmentReplay` belongs to one opened segment, and all that is derived from this is kept in it; a
+`VersionReplay` adds the commits that came later. Neither ever looks at another segment. Where a
+checkpoint is given up for an earlier one, the segment read instead gets a replay of its own, and
+nothing that the damaged one has led to can be met there.
+
+Files are read row group by row group; a predicate reads just the columns that it needs.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+import anyio
+import pyarrow as pa
+
+from adelta._concurrency import ReadAhead, in_thread
+from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
+from adelta.kernel.data_skipping.prune import skip_files
+from adelta.kernel.file_set import FileSet
+from adelta.kernel.replay import ReconciledTail, reconcile, standing
+from adelta.log.column_arena import ColumnArena
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping, Sequence
+
+    from adelta.kernel.actions.domain_metadata import DomainMetadata
+    from adelta.kernel.actions.json import ActionBatch
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.actions.set_transaction import SetTransaction
+    from adelta.kernel.data_skipping.prune import Skipping
+    from adelta.log.checkpoint_reader import CheckpointReader
+    from adelta.log.file_groups import FileGroup
+    from adelta.log.opened_segment import OpenedSegment
+
+__all__ = ["SegmentReplay", "VersionReplay", "reconciled"]
+
+_KEPT_WHOLE = 16 << 20  # a smaller checkpoint is read at once, and its files are kept
+_MOST_CHUNKS = 64  # of the table of files
+_GROUPS_AHEAD = 8
+_BYTES_AHEAD = 48 << 20  # as the checkpoint's files have them
+_KEPT_AHEAD = 12 << 20  # likewise where all of them is kept
+
+
+class SegmentReplay:
+    """What one opened segment says, derived when it is first asked for.
+
+    Attributes:
+        opened: the segment.
+        root: the table's URI.
+    """
+
+    def __init__(self, opened: OpenedSegment, root: str) -> None:
+        self.opened = opened
+        self.root = root
+        self._tail: ReconciledTail | None = None
+        self._tail_lock = anyio.Lock()
+        self._transactions: Mapping[str, SetTransaction] | None = None
+        self._domains: Mapping[str, DomainMetadata] | None = None
+
+    async def tail(self) -> ReconciledTail:
+        """What the commits after the checkpoint leave.
+
+        Raises:
+            InvalidTableError: a commit is damaged.
+        """
+        async with self._tail_lock:
+            if self._tail is None:
+                self._tail = await reconciled(self.opened.batches, self.root)
+            return self._tail
+
+    async def set_transactions(self) -> Mapping[str, SetTransaction]:
+        """The latest `txn` of every application.
+
+        Raises:
+            InvalidTableError: the checkpoint is damaged.
+        """
+        if self._transactions is None:
+            reader = self.opened.reader
+            read = await reader.set_transactions() if reader else []
+            found = {txn.app_id: txn for txn in read}
+            for batch in self.opened.batches:
+                found.update({txn.app_id: txn for _, txn in batch.set_transactions})
+            self._transactions = found
+        return self._transactions
+
+    async def domain_metadata(self) -> Mapping[str, DomainMetadata]:
+        """The latest `domainMetadata` of every domain, removed ones too.
+
+        Raises:
+            InvalidTableError: the checkpoint is damaged.
+        """
+        if self._domains is None:
+            reader = self.opened.reader
+            read = await reader.domain_metadata() if reader else []
+            found = {domain.domain: domain for domain in read}
+            for batch in self.opened.batches:
+                found.update({domain.domain: domain for _, domain in batch.domain_metadata})
+            self._domains = found
+        return self._domains
+
+
+class VersionReplay:
+    """What a segment and the commits after it say, derived when it is first asked for.
+
+    Attributes:
+        segment: the replay of the segment.
+    """
+
+    def __init__(self, segment: SegmentReplay, newer: tuple[ActionBatch, ...]) -> None:
+        self.segment = segment
+        self._newer = newer
+        self._lock = anyio.Lock()
+        self._tail: ReconciledTail | None = None
+        self._files: FileSet | None = None
+        self._carried: tuple[FileSet, int] | None = None  # live files after so many newer batches
+
+    @property
+    def files_loaded(self) -> bool:
+        """Whether `files` answers without reading."""
+        return self._files is not None or self._carried is not None
+
+    def advanced(self, newer: tuple[ActionBatch, ...]) -> VersionReplay:
+        """The replay of a later version, whose `newer` batches begin with those of this one."""
+        later = VersionReplay(self.segment, newer)
+        later._carried = self._carried
+        if self._files is not None:
+            later._carried = (self._files, len(self._newer))
+        return later
+
+    def logged(self) -> tuple[Protocol, Metadata]:
+        """Protocol and metadata as the log has them."""
+        protocol, metadata = self.segment.opened.protocol, self.segment.opened.metadata
+        for batch in self._newer:
+            protocol = batch.protocols[-1][1] if batch.protocols else protocol
+            metadata = batch.metadata[-1][1] if batch.metadata else metadata
+        return protocol, metadata
+
+    async def set_transactions(self) -> Mapping[str, SetTransaction]:
+        """The latest `txn` of every application.
+
+        Raises:
+            InvalidTableError: the checkpoint is damaged.
+        """
+        found = dict(await self.segment.set_transactions())
+        for batch in self._newer:
+            found.update({txn.app_id: txn for _, txn in batch.set_transactions})
+        return found
+
+    async def domain_metadata(self) -> Mapping[str, DomainMetadata]:
+        """The configuration of every domain that is not removed.
+
+        Raises:
+            InvalidTableError: the checkpoint is damaged.
+        """
+        found = dict(await self.segment.domain_metadata())
+        for batch in self._newer:
+            found.update({domain.domain: domain for _, domain in batch.domain_metadata})
+        return {name: domain for name, domain in found.items() if not domain.removed}
+
+    async def files(self) -> FileSet:
+        """All live files, with every column of `ADD_SCHEMA`; kept for the next call.
+
+        Raises:
+            InvalidTableError: the checkpoint is damaged.
+        """
+        async with self._lock:
+            if self._files is None:
+                self._files = await self._load_files()
+            return self._files
+
+    async def _load_files(self) -> FileSet:
+        root = self.segment.root
+        if self._carried is not None:
+            files, applied = self._carried
+            tail = await reconciled(self._newer[applied:], root)
+            if len(tail.keys) == 0:
+                return files
+            kept = await in_thread(standing, files.table, tail, root)
+            table = FileSet(kept, root).union(FileSet(tail.adds, root)).table
+            if table.num_rows and table.column(0).num_chunks > _MOST_CHUNKS:
+                # One more with every commit: in the end each list would take longer than the last.
+                table = await in_thread(table.combine_chunks)
+            return FileSet(table, root)
+        return FileSet(await self._gather(None, ADD_SCHEMA.names), root)
+
+    async def _gather(self, skipping: Skipping | None, columns: Sequence[str]) -> pa.Table:
+        arena = ColumnArena() if skipping is None else None
+        async with aclosing(self.file_batches(skipping, columns, arena)) as batches:
+            tables = [table async for table in batches]
+        if not tables:
+            nothing = pa.schema([ADD_SCHEMA.field(column) for column in columns])
+            return pa.Table.from_batches([], nothing)
+        return pa.concat_tables(tables)
+
+    async def files_matching(
+        self, skipping: Skipping | None = None, columns: Sequence[str] | None = None
+    ) -> FileSet:
+        """The live files that `skipping` keeps, with the named columns of `ADD_SCHEMA`.
+
+        Where all files are at hand, or soon are, they are used; else no more is read than needed.
+
+        Raises:
+            InvalidTableError: the checkpoint is damaged.
+        """
+        names = ADD_SCHEMA.names if columns is None else list(columns)
+        whole = skipping is None and set(names) == set(ADD_SCHEMA.names)
+        if not whole and not self.files_loaded and self._checkpoint_bytes() > _KEPT_WHOLE:
+            return FileSet(await self._gather(skipping, names), self.segment.root)
+        table = (await self.files()).table
+        if skipping is not None and table.num_rows:
+            table = await in_thread(skip_files, table, skipping)
+        return FileSet(table.select(names), self.segment.root)
+
+    def _checkpoint_bytes(self) -> int:
+        opened = self.segment.opened
+        if opened.segment.checkpoint is None or opened.reader is None:
+            return 0
+        sidecars = sum(sidecar.size_in_bytes or 0 for sidecar in opened.reader.sidecars)
+        return sidecars + sum(file.size for file in opened.segment.checkpoint.files)
+
+    async def _reconciled(self) -> ReconciledTail:
+        if self._tail is None:
+            onto = await self.segment.tail()
+            self._tail = await reconciled(self._newer, self.segment.root, onto)
+        return self._tail
+
+    async def file_batches(
+        self,
+        skipping: Skipping | None = None,
+        columns: Sequence[str] | None = None,
+        arena: ColumnArena | None = None,
+    ) -> AsyncGenerator[pa.Table, None]:
+        """The live files that `skipping` keeps, piece by piece, in the memory of a few row groups.
+
+        Those of the checkpoint come to lie in `arena` where one is given.
+
+        Raises:
+            InvalidTableError: the checkpoint is damaged.
+        """
+        names = ADD_SCHEMA.names if columns is None else list(columns)
+        tail = await self._reconciled()
+        if tail.adds.num_rows:
+            adds = tail.adds
+            if skipping is not None:
+                adds = await in_thread(skip_files, adds, skipping)
+            if adds.num_rows:
+                yield adds.select(names)
+        reader = self.segment.opened.reader
+        if reader is None:
+            return
+        needed = list(
+            dict.fromkeys([*names, "path", "deletion_vector"] if len(tail.keys) else names)
+        )
+
+        async def read(group: FileGroup) -> pa.Table:
+            table = await group.adds(needed, skipping, arena)
+            if len(tail.keys) and table.num_rows:
+                table = await in_thread(standing, table, tail, self.segment.root)
+            return table.select(names)
+
+        groups = _groups(reader, skipping)
+        budget = _KEPT_AHEAD if skipping is None else _BYTES_AHEAD
+        async with ReadAhead(
+            read, groups, limit=_GROUPS_AHEAD, cost=_group_size, budget=budget
+        ) as tables:
+            async for table in tables:
+                if table.num_rows:
+                    yield table
+
+    async def tombstones(self) -> pa.Table:
+        """The removed files that the log still names, with the columns of `REMOVE_SCHEMA`.
+
+        Raises:
+            InvalidTableError: the checkpoint is damaged.
+        """
+        async with self._lock, aclosing(self.tombstone_batches()) as batches:
+            tables = [table async for table in batches]
+            return pa.concat_tables(tables or [REMOVE_SCHEMA.empty_table()])
+
+    async def tombstone_batches(self) -> AsyncGenerator[pa.Table, None]:
+        """The removed files that the log still names, piece by piece, as `file_batches`.
+
+        Raises:
+            InvalidTableError: the checkpoint is damaged.
+        """
+        tail = await self._reconciled()
+        if tail.tombstones.num_rows:
+            yield tail.tombstones
+        reader = self.segment.opened.reader
+        if reader is None:
+            return
+
+        async def read(group: FileGroup) -> pa.Table:
+            table = await group.removes()
+            return await in_thread(standing, table, tail, self.segment.root)
+
+        async with ReadAhead(
+            read, _remove_groups(reader), limit=_GROUPS_AHEAD, cost=_group_size, budget=_BYTES_AHEAD
+        ) as tables:
+            async for table in tables:
+                if table.num_rows:
+                    yield table
+
+
+async def reconciled(
+    batches: Sequence[ActionBatch], root: str, onto: ReconciledTail | None = None
+) -> ReconciledTail:
+    """What commits leave, after those that left `onto`."""
+    if not any(batch.changes_files for batch in batches):
+        return onto or ReconciledTail.nothing()
+    return await in_thread(reconcile, batches, root, onto=onto)
+
+
+def _group_size(group: FileGroup) -> int:
+    return group.size
+
+
+async def _groups(
+    reader: CheckpointReader, skipping: Skipping | None
+) -> AsyncGenerator[FileGroup, None]:
+    async with aclosing(reader.parts()) as parts:
+        async for part in parts:
+            for group in await part.groups(skipping):
+                yield group
+
+
+async def _remove_groups(reader: CheckpointReader) -> AsyncGenerator[FileGroup, None]:
+    async with aclosing(reader.parts()) as parts:
+        async for part in parts:
+            for group in await part.remove_groups():
+                yield group

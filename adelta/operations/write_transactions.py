@@ -1,0 +1,156 @@
+"""The transactions that a WRITE is: one that makes a table with rows, and one that changes rows."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adelta._concurrency import in_thread
+from adelta.commit.choose import coordinator_of
+from adelta.errors import InvalidOptionError, SchemaMismatchError
+from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.kernel.schema.arrow import from_arrow_schema
+from adelta.operations.clustering import check_clustered_as, check_still_clustered
+from adelta.operations.create import new_table
+from adelta.operations.evolve import merge_schema, overwrite_schema
+from adelta.operations.overwrite import overwrite_partitions, overwrite_where
+from adelta.table import begin, latest_state
+from adelta.write.batches import open_batches
+from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
+from adelta.write.transaction_request import TransactionRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import pyarrow as pa
+
+    from adelta.operations.write_kind import WriteKind
+    from adelta.table import Table
+    from adelta.write.batches import Data
+    from adelta.write.transaction_core import TransactionCore
+
+__all__ = ["WriteRequest", "change_rows", "create_with_rows", "note_application"]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """What is asked of a write."""
+
+    kind: WriteKind
+    partition_by: tuple[str, ...] | None
+    cluster_by: tuple[str, ...] | None
+    properties: Mapping[str, str]
+    txn: tuple[str, int] | None
+    user_metadata: str | None
+    data_files: DataFileOptions = AS_THE_TABLE_SAYS
+    group_commit: bool = False
+
+    def transaction(self, parameters: Mapping[str, object]) -> TransactionRequest:
+        """What is asked of its transaction."""
+        return TransactionRequest(
+            parameters=parameters,
+            user_metadata=self.user_metadata,
+            data_files=self.data_files,
+            group_commit=self.group_commit,
+        )
+
+    @property
+    def layout_parameters(self) -> dict[str, object]:
+        """What the history says of a write that creates a table."""
+        said = {**self.kind.parameters, "partitionBy": list(self.partition_by or ())}
+        return {**said, "clusterBy": list(self.cluster_by)} if self.cluster_by else said
+
+
+async def create_with_rows(table: Table, data: Data, request: WriteRequest) -> TransactionCore:
+    """Create the table with its rows, in one commit; the transaction.
+
+    Rows that were to be appended are appended to the table that another writer has created
+    meanwhile, if it is the same.
+
+    Raises:
+        TableAlreadyExistsError: another writer has created the table.
+        MetadataChangedError: rows were to be appended, and that table is another one.
+        As `Transaction.append` does.
+    """
+    coordinator_of(table.store)  # refused before rows are written, not after
+    schema, batches = await open_batches(data)
+    async with aclosing(batches):
+        if schema is None:
+            raise InvalidOptionError(
+                f"there is no table at {table.uri}, and an iterator without batches has no schema "
+                "to create one with; call create_table first"
+            )
+        first = await in_thread(
+            new_table,
+            from_arrow_schema(schema),
+            partition_by=request.partition_by or (),
+            cluster_by=request.cluster_by or (),
+            properties=request.properties,
+        )
+        joins = request.kind.mode == "append"
+        asked = request.transaction(request.layout_parameters)
+        async with begin(table, asked, creates=first, joins=joins) as tx:
+            note_application(tx, request.txn)
+            await tx.write(batches, request.kind.replace_where)
+    return tx
+
+
+async def change_rows(table: Table, data: Data, request: WriteRequest) -> TransactionCore:
+    """Append or overwrite, in one commit; the transaction.
+
+    Raises:
+        SchemaMismatchError: the table is partitioned or clustered by other columns.
+        As `Transaction.append` does.
+    """
+    if request.kind.schema_mode is not None or request.kind.partition_overwrite == "dynamic":
+        await latest_state(table)  # what is written before files are read fixes the version
+    async with begin(table, request.transaction(request.kind.parameters)) as tx:
+        if request.kind.schema_mode != "overwrite":
+            _check_partitioning(tx, request)
+        if request.cluster_by is not None:
+            await check_clustered_as(tx, request.cluster_by)
+        note_application(tx, request.txn)
+        schema, batches = await open_batches(data)
+        async with aclosing(batches):
+            if schema is not None and not await tx.is_applied():
+                await in_thread(_evolve, tx, schema, request)
+                if request.kind.schema_mode == "overwrite":
+                    await check_still_clustered(tx, tx.metadata)
+            await _stage_rows(table, tx, batches, request)
+    return tx
+
+
+def note_application(tx: TransactionCore, txn: tuple[str, int] | None) -> None:
+    """Record with the commit how far an application has got."""
+    if txn is not None:
+        tx.staging.set_transactions[txn[0]] = SetTransaction(*txn, tx.now_ms)
+
+
+def _evolve(tx: TransactionCore, schema: pa.Schema, request: WriteRequest) -> None:
+    if request.kind.schema_mode == "merge":
+        merge_schema(tx, from_arrow_schema(schema))
+    elif request.kind.schema_mode == "overwrite":
+        overwrite_schema(tx, from_arrow_schema(schema), request.partition_by)
+
+
+async def _stage_rows(table: Table, tx: TransactionCore, rows: Data, request: WriteRequest) -> None:
+    if request.kind.mode == "append":
+        await tx.write(rows)
+    elif request.kind.replace_where is not None:
+        await overwrite_where(tx, table._roots, rows, request.kind.replace_where)
+    elif request.kind.partition_overwrite == "dynamic" and tx.metadata.partition_columns:
+        await overwrite_partitions(tx, rows)
+    else:
+        await tx.overwrite(rows)
+
+
+def _check_partitioning(tx: TransactionCore, request: WriteRequest) -> None:
+    if request.partition_by is None:
+        return
+    columns = tx.metadata.partition_columns
+    if tuple(map(str.lower, request.partition_by)) != tuple(map(str.lower, columns)):
+        raise SchemaMismatchError(
+            f"{tx.root} is partitioned by ({', '.join(columns)}), not by "
+            f"({', '.join(request.partition_by)}); leave partition_by out"
+        )

@@ -1,0 +1,319 @@
+"""Submission: staged changes on their way into the log, and what has become of them.
+
+A submission is based on a version of the table, and means to be the one after it. One without a
+base means to be version 0. Whoever has lost a race judges the winners, and is based on the last of
+them from then on.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from adelta._concurrency import in_thread
+from adelta.commit.choose import coordinator_of
+from adelta.errors import (
+    AdeltaError,
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    ObjectNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_state import TableState
+from adelta.kernel.transaction.conflict_checker import already_applied, rebase
+from adelta.kernel.transaction.creation import rebase_creation
+from adelta.kernel.transaction.isolation import effective_level
+from adelta.log.commit_reader import read_commit
+from adelta.log.created import created_state
+from adelta.log.load import load_state
+from adelta.log.refresh import refresh_state
+from adelta.write.attempt import unknown_outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adelta._clock import Clock
+    from adelta.commit.coordinator import CommitCoordinator
+    from adelta.kernel.commit import Commit
+    from adelta.kernel.staged import StagedChanges
+    from adelta.kernel.transaction.conflict_checker import Rebase
+    from adelta.kernel.transaction.isolation import IsolationLevel
+    from adelta.kernel.transaction.read_set import ReadSet
+    from adelta.log.state import LogState
+    from adelta.storage.object_store import ObjectStore
+
+__all__ = ["CommitResult", "Submission"]
+
+_JUDGED_INLINE = 1000  # files whose paths are compared in less time than the loop may be held
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult:
+    """What became of staged changes that were not refused.
+
+    `version` is theirs, or None where a winner had applied them already. `state` is the newest
+    state known, `attempts` how many puts it took. `leads` is false where the upkeep that follows
+    the commit is another transaction's, of the same group.
+    """
+
+    state: LogState
+    version: int | None
+    attempts: int
+    leads: bool = True
+
+
+class Submission:
+    """Changes on their way into the log.
+
+    Attributes:
+        store: the store of the table's root.
+        staged: the changes; ids of rows that they remove are brought up to date.
+        read: what they rest on.
+        state: the version that they are good for: what came before has been judged. None where
+            they are to make the table.
+        joins: whether changes that were to make the table are good for one that another writer has
+            made meanwhile, if it is the same.
+        outcome: what became of them, as soon as that is settled.
+        submitted_at: when they were submitted, by `time.monotonic`.
+        attempts: how many puts have been sent off.
+        in_doubt: whether a put has been sent off of which no answer has come.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        state: LogState | None,
+        staged: StagedChanges,
+        read: ReadSet,
+        *,
+        coordinator: CommitCoordinator,
+        level: IsolationLevel,
+        engine: str,
+        clock: Clock,
+        timeout: float,
+        group: bool = False,
+        joins: bool = False,
+    ) -> None:
+        self.store = store
+        self.state = state
+        self.staged = staged
+        self.read = read
+        self.coordinator = coordinator
+        self.level = effective_level(staged, level)
+        self.engine = engine
+        self.clock = clock
+        self.timeout = timeout
+        self.group = group
+        self.joins = joins
+        self.submitted_at = time.monotonic()
+        self.deadline = anyio.current_time() + timeout
+        self.attempts = 0
+        self.outcome: CommitResult | Exception | None = None
+        self.in_doubt = False
+        self._attempt = (0, "")
+        self._prepared_for = _configuration(state, staged)
+
+    @property
+    def root(self) -> str:
+        """The table's address."""
+        return self.store.uri
+
+    @property
+    def next_version(self) -> int:
+        """The version that the changes are good to become."""
+        return 0 if self.state is None else self.state.version + 1
+
+    @property
+    def prepared_for(self) -> TableConfiguration:
+        """What the table was when the changes were made."""
+        return self._prepared_for
+
+    @property
+    def may_stand(self) -> bool:
+        """Whether a put of these changes stands in the log, or may: what it names must stay."""
+        if isinstance(self.outcome, CommitResult):
+            return self.outcome.version is not None
+        return self.in_doubt or isinstance(self.outcome, CommitOutcomeUnknownError)
+
+    def result(self) -> CommitResult:
+        """What became of the changes, where that is settled.
+
+        Raises:
+            AdeltaError: they were not committed, or nobody knows.
+        """
+        if isinstance(self.outcome, CommitResult):
+            return self.outcome
+        assert self.outcome is not None
+        raise self.outcome
+
+    # ----------------------------------------------------------------------------------- attempts
+
+    def begin_attempt(self, version: int, transaction_id: str) -> None:
+        """Take note that a put is sent off, in which the changes bear `transaction_id`."""
+        self.attempts += 1
+        self.in_doubt = True
+        self._attempt = (version, transaction_id)
+
+    def end_attempt(self) -> None:
+        """Take note that the put is certain not to have taken place."""
+        self.in_doubt = False
+
+    def settle(self, outcome: CommitResult | Exception) -> None:
+        """Take note of what became of the changes."""
+        self.outcome = outcome
+        self.in_doubt = False
+
+    def settle_doubt(self, cause: Exception | None = None) -> None:
+        """Settle as unknown, where an attempt was torn before its answer came."""
+        if self.in_doubt and self.outcome is None:
+            version, transaction_id = self._attempt
+            self.settle(unknown_outcome(self.root, version, transaction_id, cause))
+
+    def settle_by(self, commit: Commit, num_bytes: int, *, leads: bool) -> None:
+        """Settle: `commit`, whose file has so many bytes, holds the changes."""
+        if self.state is None:
+            state = created_state(self.store, commit, num_bytes)
+        else:
+            state = self.state.advance([commit])
+        self.settle(CommitResult(state, commit.version, self.attempts, leads=leads))
+
+    def check_deadline(self) -> None:
+        """Settle with an error where there is no time for another attempt."""
+        if self.outcome is None and anyio.current_time() >= self.deadline:
+            self.settle(
+                CommitConflictError(
+                    f"{self.root}: {self.attempts} attempts within {self.timeout:g} s lost to "
+                    f"other writers, the last one to version {self.next_version - 1}; nothing was "
+                    "committed, try again when there are fewer of them",
+                    winning_version=self.next_version - 1,
+                )
+            )
+
+    # ------------------------------------------------------------------------------------ rebases
+
+    async def prove_base(self) -> None:
+        """See to it that the log has the version that the changes are based on; or settle.
+
+        Else a commit could be put behind versions that are not there: where the table was dropped,
+        or made anew, or the log was cleaned up since. It is asked, by one small request, unless it
+        has been seen since the changes were submitted, as the commits of others in the queue are.
+
+        Raises:
+            StorageError: the store refused or failed; certainly nothing was committed.
+        """
+        state = self.state
+        if self.outcome is not None or state is None or state.seen_since(self.submitted_at):
+            return
+        if self._prepared_for.catalog_managed:
+            return  # the catalog itself takes no other version than the next one
+        if await state.mark.stands(self.store):
+            state.note_seen()
+            return
+        try:
+            latest = await refresh_state(state)
+        except TableNotFoundError as error:
+            self.settle(error)
+            return
+        if latest.version == state.version and latest.continues(state):
+            self.state = latest
+            return
+        self.settle(
+            CommitConflictError(
+                f"{self.root}: the log no longer has version {state.version}, on which this "
+                "transaction is based: it has been cleaned up, or the table was dropped or made "
+                "anew. Nothing was committed; read the table again and repeat the work"
+            )
+        )
+
+    async def follow(self, commits: Sequence[Commit], *, seen_at: float | None = None) -> None:
+        """Judge commits that came first, and go behind them; or settle, where that cannot be.
+
+        `seen_at` is when they were seen in the log, by `time.monotonic`: now by default. Even where
+        it settles, `state` is the newest one that is known. Many files are looked at in a worker
+        thread.
+        """
+        if not commits or self.state is None:
+            return
+        files = self.staged.num_files + sum(commit.actions.num_files for commit in commits)
+        try:
+            if files > _JUDGED_INLINE:
+                judged = await in_thread(self._judged, commits)
+            else:
+                judged = self._judged(commits)
+        except AdeltaError as error:
+            self.state = self.state.advance(commits, seen_at=seen_at)
+            self.settle(error)
+            return
+        self.staged, self.read = judged.staged, judged.read
+        self.state = self.state.advance(commits, seen_at=seen_at)
+        if judged.own_version is not None or judged.applied_at is not None:
+            self.settle(CommitResult(self.state, judged.own_version, self.attempts))
+
+    def _judged(self, commits: Sequence[Commit]) -> Rebase:
+        assert self.state is not None
+        return rebase(
+            self.staged,
+            self.read,
+            commits,
+            protocol=self.state.protocol,
+            metadata=self.state.metadata,
+            level=self.level,
+            root=self.root,
+        )
+
+    async def follow_creation(self) -> None:
+        """Go behind the commits of whoever has created the table; or settle, where that cannot be.
+
+        Raises:
+            StorageError: the store refused or failed; certainly nothing was committed.
+        """
+        exists = TableAlreadyExistsError(
+            f"{self.root}: another writer has created the table meanwhile; open it instead"
+        )
+        try:
+            if await self._is_first():
+                made = await load_state(self.store, version=0)
+                self.settle(CommitResult(made, 0, self.attempts))
+                return
+            self.end_attempt()
+            state = await load_state(self.store)
+        except TableNotFoundError:  # its catalog does not know it yet
+            self.settle(exists)
+            return
+        try:
+            if already_applied(self.staged.set_transactions, await state.set_transactions()):
+                self.state = state
+                self.settle(CommitResult(state, None, self.attempts))
+                return
+            if not self.joins or not self.read.is_empty:
+                raise exists
+            theirs = TableState(state.protocol, state.metadata)
+            domains = await state.domain_metadata()
+            self.staged = rebase_creation(self.staged, theirs, domains, self.root)
+            self.coordinator = coordinator_of(self.store, _configuration(state, self.staged))
+            self._prepared_for = _configuration(state, self.staged)
+        except AdeltaError as error:
+            self.settle(error)
+        self.state = state
+
+    async def _is_first(self) -> bool:
+        """Whether version 0 is ours: a put whose answer was lost may well have won."""
+        try:
+            first = await read_commit(self.store, 0)
+        except ObjectNotFoundError:  # cleaned up already
+            return False
+        return first.info.txn_id == self.staged.transaction_id
+
+
+def _configuration(state: LogState | None, staged: StagedChanges) -> TableConfiguration:
+    """The table that changes are made for, before it is any other by them."""
+    if state is not None:
+        return TableConfiguration(state.protocol, state.metadata)
+    assert staged.protocol is not None
+    assert staged.metadata is not None
+    return TableConfiguration(staged.protocol, staged.metadata)

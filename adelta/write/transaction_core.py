@@ -1,0 +1,236 @@
+"""TransactionCore: what every transaction is inside, adelta's own operations included.
+
+Its verbs read the table, write rows and stage changes; `TransactionLife` begins it and commits it.
+Creating a table is a transaction without a base, which becomes version 0.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from adelta._concurrency import in_thread
+from adelta.errors import InvalidUseError
+from adelta.kernel.data_skipping.prune import Skipping
+from adelta.kernel.expressions.dnf import Where, to_predicate
+from adelta.kernel.file_id import FileIds
+from adelta.kernel.file_set import FileSet
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import check_change
+from adelta.kernel.table_state import TableState
+from adelta.write.batches import record_batches
+from adelta.write.spec import WriteSpec
+from adelta.write.transaction_life import Stage, TransactionLife
+from adelta.write.write_data_files import write_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.write.batches import Data
+    from adelta.write.change_data import ChangeDataWriter
+    from adelta.write.deletion_vectors import VectorsWritten
+    from adelta.write.spec import FileContent
+
+__all__ = ["TransactionCore"]
+
+
+class TransactionCore(TransactionLife):
+    """Changes that become one version of a table, all or nothing: how they are gathered."""
+
+    def describe(self, **parameters: object) -> None:
+        """Add to what the history will say of how the operation was done."""
+        self._staging.parameters.update(parameters)
+
+    async def read_set(self, where: Where | None = None) -> FileSet:
+        """The live files that may hold rows for which `where` is true, which count as read.
+
+        The first read looks at the latest version, as long as nothing has been staged.
+
+        Raises:
+            InvalidExpressionError: the predicate cannot be parsed, or does not fit the schema.
+            InvalidTableError: a checkpoint is damaged.
+        """
+        self.check_open("read")
+        if self._creates is not None:
+            self._staging.read = self._staging.read.with_whole_table()
+            return FileSet.empty(self.root)
+        if not self._staging.depends_on_base:
+            self.take_base(await self._source.latest_state())
+        predicate = to_predicate(where)
+        if predicate is None:
+            self._staging.read = self._staging.read.with_whole_table()
+            return await self.base.files()
+        now = self.configuration
+        skipping = await in_thread(
+            Skipping.of,
+            predicate,
+            now.schema,
+            now.partition_columns,
+            mode=now.column_mapping_mode,
+        )
+        found = await self.base.files_matching(skipping)
+        files = await in_thread(FileIds.of_table, found.table, self.root)
+        self._staging.read = self._staging.read.with_predicate(skipping).with_files(files)
+        self._staging.read_live |= files
+        return found
+
+    async def read(self, where: Where | None = None) -> list[AddFile]:
+        """`read_set` as rows, for small numbers of files.
+
+        Raises:
+            As `read_set` does.
+        """
+        return list((await self.read_set(where)).rows())
+
+    async def live_files(self) -> FileSet:
+        """The live files of the version that the transaction is based on; none counts as read.
+
+        Raises:
+            InvalidTableError: a checkpoint is damaged.
+        """
+        self.check_open("live_files")
+        return await self.base.files()
+
+    async def read_domains(self) -> Mapping[str, str]:
+        """The configuration of every domain, which count as read: others must not change them.
+
+        Raises:
+            InvalidTableError: a checkpoint is damaged.
+        """
+        self.check_open("read_domains")
+        found = await self.base.domain_metadata()
+        for domain in found:
+            self._staging.read = self._staging.read.with_domain(domain)
+        return {name: domain.configuration for name, domain in found.items()}
+
+    async def write(
+        self,
+        data: Data,
+        where: Where | None = None,
+        content: FileContent = "rows",
+        *,
+        data_change: bool = True,
+        changes: ChangeDataWriter | None = None,
+    ) -> list[AddFile]:
+        """Write the rows of `data` into new files, and stage these; the files.
+
+        With the content ``copies`` they are rows of the table, complete, under its logical names,
+        with the hidden columns of row ids where it has these. `changes` takes in the rows too.
+        Where the work has been done before, nothing is written.
+
+        Raises:
+            InvalidUseError: the transaction has ended before all was written.
+            InvalidOptionError: `data` holds no rows.
+            SchemaMismatchError: its columns do not fit the table's.
+            InvariantViolationError: a column that must not be null holds a null, or a row violates
+                a constraint of the table or `where`.
+            InvalidExpressionError: a constraint, or `where`, cannot be evaluated.
+        """
+        self.check_open("append")
+        self._staging.touched = True
+        if await self.is_applied():
+            return []
+        spec = WriteSpec.of(
+            self.configuration,
+            files=self._request.data_files,
+            where=to_predicate(where),
+            content=content,
+        )
+        self._staging.parameters.setdefault("partitionBy", list(spec.partition_columns))
+        async with aclosing(record_batches(data)) as batches:
+            written = await write_rows(self.store, spec, batches, changes=changes)
+            self.own(written.files)
+        files = list(written.files)
+        if self.stage is not Stage.OPEN:
+            await self.refuse_late(files)
+        if not data_change:
+            files = [replace(file, data_change=False) for file in files]
+        self._staging.add(files)
+        self._staging.advance_identities(self.metadata, written.high_water_marks)
+        return files
+
+    async def overwrite(self, data: Data) -> None:
+        """Stage the removal of every live file of the latest version, and rows in their place.
+
+        Raises:
+            InvalidUseError: something else has been staged before.
+            InvariantViolationError: the table only takes appends.
+            As `write` does.
+        """
+        if self.staging.touched:
+            raise InvalidUseError("overwrite() comes first: other files have been staged before it")
+        if not self._staging.depends_on_base:
+            self.take_base(await self._source.latest_state())
+        self.configuration.check_removable(self.root)
+        self._staging.parameters.setdefault("mode", "Overwrite")
+        if await self.is_applied():
+            self._staging.touched = True
+            return
+        self._staging.read = self._staging.read.with_whole_table()
+        self._staging.remove_set(await self.base.files(), self.now_ms)
+        await self.write(data)
+
+    def stage_written(
+        self,
+        *,
+        adds: Iterable[AddFile] = (),
+        cdc: Iterable[AddCDCFile] = (),
+        vectors: VectorsWritten | None = None,
+    ) -> None:
+        """Stage files that an operation has written, change data and deletion vectors; own them.
+
+        Raises:
+            InvalidUseError: the transaction is not open.
+        """
+        added, changed = tuple(adds), tuple(cdc)
+        self.own(added)
+        self.own(changed)
+        self.own_paths(vectors.paths if vectors is not None else ())
+        staging = self.staging
+        if added:
+            staging.add(added)
+        if changed:
+            staging.add_changes(changed)
+        if vectors is not None:
+            staging.take_rows_out(vectors, self.now_ms)
+
+    def remove(self, files: FileSet | Iterable[AddFile]) -> None:
+        """Stage the removal of live files all of whose rows go, whatever is added beside them.
+
+        A `FileSet` is one that this transaction has read. What a change data feed needs is the
+        caller's to see to.
+
+        Raises:
+            InvariantViolationError: the table only takes appends.
+        """
+        self.configuration.check_removable(self.root)
+        if isinstance(files, FileSet):
+            self.staging.remove_set(files, self.now_ms)
+        else:
+            self.staging.remove(files, self.now_ms)
+
+    def update_metadata(self, metadata: Metadata, protocol: Protocol | None = None) -> None:
+        """Stage new metadata, and a new protocol where the metadata need one.
+
+        Raises:
+            InvalidUseError: the transaction is not open, or files have been staged before.
+            UnsupportedFeatureError: the table would need a feature that adelta does not have.
+            InvalidPropertyError: a feature of the table does not allow such properties.
+            SchemaMismatchError: a feature of the table does not allow such a schema.
+            InvalidTableError: ids or physical names of columns are wrong.
+        """
+        staging = self.staging
+        if staging.touched:
+            raise InvalidUseError("update_metadata() comes before the files that it is for")
+        before = self.configuration
+        changed = TableConfiguration(protocol or before.protocol, metadata)
+        changed.check_writable(self.root)
+        check_change(
+            TableState(before.protocol, before.metadata), TableState(changed.protocol, metadata)
+        )
+        staging.metadata = metadata
+        staging.protocol = protocol or staging.protocol

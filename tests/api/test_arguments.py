@@ -1,0 +1,123 @@
+"""Arguments of every public function: what is wrong is said before anything is written."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import adelta
+from adelta.errors import AdeltaError, InvalidOptionError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+WRONG: dict[str, list[object]] = {
+    "str": [7, None, b"x", ["x"], "\ud800"],
+    "str | None": [7, b"x", ["x"], {"a": 1}],
+    "bool": [None, "yes", 1],
+    "bool | None": ["yes", 1],
+    "int": [None, "1", 1.5, True, 2**63],
+    "int | None": ["1", 1.5, True, -1, 2**70],
+    "float": ["soon", -1],
+    "Iterable[str]": ["x", 7, None, [1], {"a": 1}, b"x"],
+    "Iterable[str] | None": ["x", 7, [1], {"a": 1}],
+    "Mapping[str, str]": [None, "x", 7, ["x"], {1: "x"}, {"a": 1}],
+    "Mapping[str, str] | None": ["x", 7, ["x"], {1: "x"}],
+    "tuple[str, int] | None": ["x", 7, ("a",), ("a", "1"), (1, 1), ("a", 2**63)],
+    "timedelta | None": [7, "a week"],
+    "IsolationName | None": [7, "Chaos", ["Serializable"]],
+    "WriteMode": [7, "upsert", ["append"]],
+    "SchemaMode | None": [7, "guess", ["merge"]],
+    "PartitionOverwrite": [7, "both", ["static"]],
+    "WriterOptions | None": [7, {"compression": "zstd"}],
+    "CatalogClient | None": [7, "catalog", object()],
+}
+"""By annotation, what is no such thing."""
+
+ENOUGH: dict[str, dict[str, Any]] = {
+    "add_columns": {"columns": pa.schema([("z", pa.int64())])},
+    "add_constraint": {"name": "c", "expression": "id > 0"},
+    "add_feature": {"name": "domainMetadata"},
+    "change_column": {"column": "id", "comment": "a number"},
+    "cluster_by": {"columns": ["id"]},
+    "create_table": {"schema": pa.schema([("z", pa.int64())]), "mode": "ignore"},
+    "drop_columns": {"columns": ["p"]},
+    "drop_constraint": {"name": "c"},
+    "drop_feature": {"name": "appendOnly"},
+    "rename_column": {"column": "p", "new_name": "q"},
+    "set_properties": {"properties": {"mine": "1"}},
+    "unset_properties": {"names": ["mine"]},
+    "update": {"set": {"id": "1"}},
+    "write_table": {"data": pa.table({"id": [3], "p": ["c"]})},
+}
+"""Arguments with which a call would be right, but for the one that is wrong."""
+
+VERBS = [
+    name
+    for name in adelta.__all__
+    if inspect.iscoroutinefunction(getattr(adelta, name)) and name != "retry"
+]
+CASES = [
+    (verb, parameter.name, value)
+    for verb in VERBS
+    for parameter in inspect.signature(getattr(adelta, verb)).parameters.values()
+    for value in WRONG.get(str(parameter.annotation), ())
+]
+
+
+def test_the_annotations_of_all_verbs_are_known_here() -> None:
+    """A parameter of a kind that nobody checks would go unnoticed."""
+    elsewhere = {
+        "Table | str", "Table | str | os.PathLike[str]", "str | os.PathLike[str]", "Data",
+        "Where | None", "ArrowSchema | StructType", "Mapping[str, SetValue]",
+        "DataType | pa.DataType | str | None", "Literal['error', 'ignore']",
+    }  # fmt: skip
+    found = {
+        str(parameter.annotation).replace('"', "'")
+        for verb in VERBS
+        for parameter in inspect.signature(getattr(adelta, verb)).parameters.values()
+    }
+    assert len(VERBS) > 20
+    assert found - set(WRONG) <= elsewhere
+
+
+@pytest.mark.parametrize(("verb", "name", "value"), CASES)
+async def test_a_wrong_argument_is_refused_and_nothing_is_written(
+    verb: str, name: str, value: object
+) -> None:
+    uri = f"memory://arguments-{uuid.uuid4().hex}/t"
+    async with adelta.open_table(uri) as table:
+        await adelta.write_table(table, pa.table({"id": [1], "p": ["a"]}))
+        arguments = {**ENOUGH.get(verb, {}), name: value}
+        with pytest.raises(AdeltaError) as caught:
+            await getattr(adelta, verb)(uri, **arguments)
+        if isinstance(caught.value, InvalidOptionError):
+            assert re.search(r"pass|choose|must|give|\bno\b", str(caught.value))
+        assert (await table.snapshot()).version == 0
+
+
+async def test_a_path_is_taken_for_an_address(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    await adelta.write_table(lake, pa.table({"id": [1]}))
+    async with adelta.open_table(lake) as table:
+        assert await (await table.snapshot()).scan().count() == 1
+    assert (await adelta.delete(lake, "id = 1")).num_deleted_rows == 1  # type: ignore[arg-type]
+    async with await adelta.create_table(tmp_path / "other", pa.schema([("a", pa.int64())])):
+        pass
+    for nowhere in ("", 7, None):
+        with pytest.raises(InvalidOptionError, match="no address of a table"):
+            adelta.open_table(nowhere)  # type: ignore[arg-type]
+
+
+async def test_one_text_is_no_list_and_one_iterator_is() -> None:
+    uri = f"memory://arguments-{uuid.uuid4().hex}/t"
+    with pytest.raises(InvalidOptionError, match=r"pass a list, such as \['p'\]"):
+        await adelta.write_table(uri, pa.table({"p": ["a"], "q": [1]}), partition_by="p")
+    await adelta.write_table(uri, pa.table({"p": ["a"], "q": [1]}), partition_by=iter(["p"]))
+    async with adelta.open_table(uri) as table:
+        assert (await table.snapshot()).partition_columns == ("p",)
