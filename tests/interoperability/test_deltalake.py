@@ -1,4 +1,4 @@
-"""deltalake reads what adelta writes: the same rows, statistics and partition values."""
+"""What deltalake says of a table besides its rows: statistics, partitions, applications."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import deltalake
 import orjson
 import pyarrow as pa
-import pytest
 
-from adelta.operations import checkpoint, create_table, write_table
+from adelta.operations import checkpoint, write_table
 from adelta.table import open_table
 
 if TYPE_CHECKING:
@@ -77,13 +76,6 @@ async def test_every_type_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (await ours(tmp_path)).schema.equals(EVERY_TYPE)
 
 
-async def test_timestamps_without_a_zone_are_read_as_they_were_written(tmp_path: Path) -> None:
-    data = pa.table({"t": pa.array([datetime(2024, 2, 29, 1, 2, 3)], pa.timestamp("us"))})
-    await write_table(str(tmp_path), data)
-    assert rows(theirs(tmp_path)) == rows(data)
-    assert (await ours(tmp_path)).equals(data)
-
-
 async def test_partition_values_with_odd_characters_are_read_as_they_were_written(
     tmp_path: Path,
 ) -> None:
@@ -93,22 +85,6 @@ async def test_partition_values_with_odd_characters_are_read_as_they_were_writte
     assert rows(await ours(tmp_path)) == rows(data)
     actions = deltalake.DeltaTable(tmp_path).get_add_actions(flatten=True)
     assert set(pa.table(actions).column("partition.p").to_pylist()) == set(ODD)
-
-
-@pytest.mark.parametrize(
-    "column",
-    ["boolean", "byte", "long", "decimal", "date", "timestamp", "integer", "double", "string"],
-)
-async def test_partition_columns_of_every_type_are_read_as_they_were_written(
-    tmp_path: Path, column: str
-) -> None:
-    field = EVERY_TYPE.field(column)
-    data = pa.table(
-        {"p": pa.array([ROW[column], None], field.type), "v": pa.array([1, 2], pa.int64())}
-    )
-    await write_table(str(tmp_path), data, partition_by=["p"])
-    assert rows(await ours(tmp_path)) == rows(data)
-    assert rows(theirs(tmp_path)) == rows(data)
 
 
 async def test_statistics_say_the_same_to_both(tmp_path: Path) -> None:
@@ -136,22 +112,6 @@ async def test_a_table_is_read_from_the_checkpoint_that_adelta_wrote(tmp_path: P
     assert rows(theirs(tmp_path)) == rows(data)
     assert table.transaction_version("app") == 5
     assert table.metadata().partition_columns == ["p"]
-
-
-async def test_deltalake_goes_on_where_adelta_stopped_and_the_other_way_round(
-    tmp_path: Path,
-) -> None:
-    schema = pa.schema([("id", pa.int64()), ("p", pa.string())])
-    async with await create_table(str(tmp_path), schema, partition_by=["p"]) as table:
-        for number in range(4):
-            batch = pa.table({"id": [number], "p": ["x"]}, schema=schema)
-            if number % 2:
-                deltalake.write_deltalake(tmp_path, batch, mode="append")
-            else:
-                await write_table(table, batch)
-        assert (await table.snapshot()).version == 4
-    assert sorted((await ours(tmp_path)).column("id").to_pylist()) == [0, 1, 2, 3]
-    assert sorted(theirs(tmp_path).column("id").to_pylist()) == [0, 1, 2, 3]
 
 
 async def test_the_log_is_json_that_names_each_action_once(tmp_path: Path) -> None:
