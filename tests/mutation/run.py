@@ -1,0 +1,256 @@
+"""Every guard of the commit path and every rule of the conflict checker has a test that needs it.
+
+Each is taken out in turn, in a copy of the package, and the tests have to fail; what survives is
+named, and the exit code is 1. Tests that fail as it is are left out, and named too.
+
+    python -m tests.mutation.run                  all of them: an hour of one core or so
+    python -m tests.mutation.run conflict_checker those of modules with that in their name
+    python -m tests.mutation.run --list           what they are
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import queue
+import re
+import shutil
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from tests.mutation.mutants import Mutant, mutants_of
+
+ROOT = Path(__file__).resolve().parents[2]
+RULES = ["adelta/kernel/transaction/*.py"]
+COMMIT_PATH = [
+    "adelta/transaction.py",
+    "adelta/commit/filesystem.py",
+    "adelta/write/attempt.py",
+    "adelta/write/commit*.py",
+    "adelta/write/group_commit.py",
+    "adelta/write/recent_commits.py",
+    "adelta/write/staging.py",
+    "adelta/write/submission*.py",
+    "adelta/write/transaction*.py",
+    "adelta/write/winners.py",
+]
+STAGES = [  # from the quickest on, and each only for what the ones before it let live
+    ["tests/kernel/transaction"],
+    [
+        "tests/api/test_transaction.py",
+        "tests/api/test_own_operations.py",
+        "tests/write/test_commit_queue.py",
+        "tests/write/test_recent_commits.py",
+        "tests/operations/test_alter_races.py",
+        "tests/operations/test_row_tracking.py",
+        "tests/stateful/test_row_tracking_races.py",
+    ],
+    [
+        "tests/faults/test_append.py",
+        "tests/stateful/test_conflict_settings.py",
+        "-k",
+        "test_append or marked or partitioned or vectors or nameless or compacted-write or local",
+    ],
+    [
+        "tests/api",
+        "tests/commit",
+        "tests/faults",
+        "tests/kernel/table_features",
+        "tests/operations",
+        "tests/property",
+        "tests/stateful",
+        "tests/write",
+    ],
+]
+LONGEST = 900.0  # seconds of a stage: what hangs is noticed, too
+EQUIVALENT: dict[str, str] = {}
+"""What no test can tell from the original, as `str(mutant)` without its line, and why."""
+
+
+_NOT_EVEN_LOADED = 4  # pytest's exit code where a conftest.py fails
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(  # what every run would load again
+    [
+        "aiobotocore.session",
+        "anyio",
+        "deltalake",
+        "hypothesis",
+        "orjson",
+        "pyarrow.parquet",
+        "pytest",
+    ]
+)
+
+
+def run_pytest(folder: str, options: list[str], said: str) -> None:
+    """Run tests of the copy in `folder`, in a process of their own."""
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("adelta", "tests")]:
+        del sys.modules[name]
+    here = {"", str(ROOT), str(Path.cwd())}
+    sys.path[:] = [folder, *(path for path in sys.path if path not in here)]
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONPATH"] = folder  # of processes that tests begin
+    os.chdir(folder)
+    with open(said, "w") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+        import pytest
+
+        code = pytest.main(options)
+        import adelta
+
+        assert Path(adelta.__file__).is_relative_to(folder)
+    os._exit(int(code))  # whatever hangs
+
+
+class Copy:
+    """A copy of the package and its tests, in which one module at a time is changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("adelta", "tests"):
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.pyc"))
+        for name in ("pyproject.toml", "README.md", "CHANGELOG.md"):
+            shutil.copy(ROOT / name, folder)
+
+    def test(self, paths: list[str], *, leave_out: list[str], stop: bool = True) -> list[str]:
+        """The tests of `paths` that fail; with `stop` the first one of them."""
+        options = ["-q", "-p", "no:cacheprovider", "-rfE"]
+        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of what is loaded before
+        options += ["--timeout", "60", "-x"] if stop else ["--timeout", "120"]
+        options += [f"--deselect={name}" for name in leave_out]
+        gone = {path for path in paths if path.startswith("tests/") and not self._has(path)}
+        options += [path for path in paths if path not in gone]
+        said = self.folder / "said"
+        process = _PROCESSES.Process(target=run_pytest, args=(str(self.folder), options, str(said)))
+        process.start()
+        process.join(LONGEST)
+        if process.is_alive():
+            process.kill()
+            process.join()
+            return ["it hangs"]
+        if process.exitcode in (0, 5):
+            return []
+        found = r"^(?:FAILED|ERROR) (tests/\S*(?:\[.*?\])?)"
+        failed = re.findall(found, said.read_text(), re.MULTILINE)
+        if not failed and "+ Timeout +" in said.read_text():
+            return ["a test hangs"]
+        if not failed and process.exitcode != _NOT_EVEN_LOADED:
+            raise RuntimeError(f"the tests did not run:\n{said.read_text()[-2000:]}")
+        return failed or ["nothing can be loaded"]
+
+    def _has(self, path: str) -> bool:
+        return (self.folder / path).exists()
+
+    def killer(self, mutant: Mutant, stages: list[Stage]) -> str | None:
+        """The first test that fails without the guard; None where none does."""
+        module = self.folder / mutant.module
+        source = module.read_text()
+        module.write_text(mutant.apply(source))
+        try:
+            for stage in stages:
+                if failed := self.test(stage.paths, leave_out=stage.failing()):
+                    return failed[0]
+        finally:
+            module.write_text(source)
+        return None
+
+
+class Stage:
+    """Tests that are run together, but for those that fail as it is."""
+
+    def __init__(self, paths: list[str], folder: Path) -> None:
+        self.paths = paths
+        self._copy = Copy(folder)  # in which nothing is ever changed
+        self._failing: list[str] | None = None
+        self._lock = threading.Lock()
+
+    def failing(self) -> list[str]:
+        """The tests that fail with all guards in place."""
+        with self._lock:
+            if self._failing is None:
+                self._failing = self._copy.test(self.paths, leave_out=[], stop=False)
+                if any(not name.startswith("tests/") for name in self._failing):
+                    raise RuntimeError(f"{self.paths} do not run: {self._failing}")
+                for name in self._failing:
+                    print(f"left out, since it fails with all guards: {name}", flush=True)
+            return self._failing
+
+
+def mutants(only: str) -> list[Mutant]:
+    """All guards of modules with `only` in their name."""
+    found: list[Mutant] = []
+    for patterns, rules in ((RULES, True), (COMMIT_PATH, False)):
+        for path in sorted({path for pattern in patterns for path in ROOT.glob(pattern)}):
+            name = path.relative_to(ROOT).as_posix()
+            if only in name:
+                found += mutants_of(name, path.read_text(), rules=rules)
+    return found
+
+
+def main() -> int:
+    """Run what the command line says."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("only", nargs="?", default="", help="part of a module's name")
+    parser.add_argument("--list", action="store_true", help="only say what there is")
+    parser.add_argument("--stages", type=int, default=len(STAGES), help="how many to run")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    options = parser.parse_args()
+    todo = mutants(options.only)
+    if options.list:
+        print(*todo, f"{len(todo)} guards", sep="\n")
+        return 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        stages = [
+            Stage(paths, folder / f"stage-{number}")
+            for number, paths in enumerate(STAGES[: options.stages])
+        ]
+        copies = [Copy(folder / f"job-{number}") for number in range(options.jobs)]
+        tried, survivors = run(copies, todo, stages)
+    if tried < len(todo):
+        print(f"only {tried} of {len(todo)} guards were tried: see the error above")
+        return 2
+    print(f"\n{len(todo) - len(survivors)} of {len(todo)} guards are needed by a test")
+    for mutant in survivors:
+        print(f"SURVIVES {mutant}")
+    return 1 if survivors else 0
+
+
+def run(copies: list[Copy], todo: list[Mutant], stages: list[Stage]) -> tuple[int, list[Mutant]]:
+    """How many could be tried, in all copies at once, and those that survive."""
+    left: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
+    for mutant in todo:
+        left.put(mutant)
+    tried: list[Mutant] = []
+    survivors: list[Mutant] = []
+
+    def work(copy: Copy) -> None:
+        while True:
+            try:
+                mutant = left.get_nowait()
+            except queue.Empty:
+                return
+            began = time.monotonic()
+            killer = copy.killer(mutant, stages)
+            tried.append(mutant)
+            reason = EQUIVALENT.get(re.sub(r":\d+:", ":", str(mutant), count=1))
+            if killer is None and reason is None:
+                survivors.append(mutant)
+            end = killer or (f"as good as before: {reason}" if reason else "SURVIVES")
+            print(f"{time.monotonic() - began:6.1f} s  {mutant}\n          {end}", flush=True)
+
+    threads = [threading.Thread(target=work, args=(copy,)) for copy in copies]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return len(tried), survivors
+
+
+if __name__ == "__main__":
+    sys.exit(main())
