@@ -206,6 +206,7 @@ class Table:
             group_commit=check_flag("group_commit", group_commit),
             rebase=check_flag("rebase", rebase),
             commits_empty=check_flag("commit_empty", commit_empty),
+            by_hand=True,
         )
         return Transaction(begin(self, request))
 

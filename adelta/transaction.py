@@ -4,8 +4,8 @@ A commit is optimistic. It is put straight onto the version after the one that t
 made against; where another writer has that version, the commits that came between are read and
 judged, and the same changes are put after them. Data files are written once, whatever happens. An
 append to an open table costs one request beside its data files, a small one for the version that it
-builds on, and one for upkeep after it. The transactions of one process on one table commit in turn,
-without racing each other.
+builds on, which `write_table` makes while the rows are uploaded, and one for upkeep after it. The
+transactions of one process on one table commit in turn, without racing each other.
 
 An error inside the ``async with`` block, or a conflict, leaves the table as it was, and the data
 files that the transaction wrote are deleted again. Only where nobody can say whether the commit

@@ -158,6 +158,17 @@ class LogState:
         """Whether the log has been seen to have this version since then, by `time.monotonic`."""
         return self._learnt.seen_at >= moment
 
+    async def look_again(self) -> bool:
+        """Whether the log has this version, by one small request; where it has, it has been seen.
+
+        Raises:
+            StorageError: the store refused or failed.
+        """
+        stands = await self.mark.stands(self.store)
+        if stands:
+            self.note_seen()
+        return stands
+
     def note_seen(self) -> None:
         """Take note that the log has just been seen to have this version."""
         self._learnt.seen_at = time.monotonic()

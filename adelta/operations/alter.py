@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from adelta.table import begin, latest_state, opened
+from adelta.table import begin, opened
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ async def altering(
         CommitConflictError: another commit came first and the work has to be done again.
     """
     async with opened(table, storage_options) as handle:
-        await latest_state(handle)  # what is changed here should not be out of date already
         request = TransactionRequest(
             operation=operation,
             parameters=parameters,
             user_metadata=user_metadata,
+            from_latest=True,
         )
         async with begin(handle, request) as tx:
             yield tx, handle

@@ -78,9 +78,9 @@ def _check_not_suspended(configuration: TableConfiguration, uri: str) -> None:
 
 async def _backfill_some(table: Table, most: int) -> bool:
     """Give ids to the rows of so many files at the most; whether there may be more to do."""
-    await latest_state(table)
+    request = TransactionRequest(operation=ROW_TRACKING_BACKFILL, from_latest=True)
     try:
-        async with begin(table, TransactionRequest(operation=ROW_TRACKING_BACKFILL)) as tx:
+        async with begin(table, request) as tx:
             _check_not_suspended(tx.configuration, table.uri)
             live = await tx.live_files()
             bare = await in_thread(_without_ids, live, most)

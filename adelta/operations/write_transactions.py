@@ -15,7 +15,7 @@ from adelta.operations.clustering import check_clustered_as, check_still_cluster
 from adelta.operations.create import new_table
 from adelta.operations.evolve import merge_schema, overwrite_schema
 from adelta.operations.overwrite import overwrite_partitions, overwrite_where
-from adelta.table import begin, latest_state
+from adelta.table import begin
 from adelta.write.batches import open_batches
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 from adelta.write.transaction_request import TransactionRequest
@@ -53,6 +53,9 @@ class WriteRequest:
             user_metadata=self.user_metadata,
             data_files=self.data_files,
             group_commit=self.group_commit,
+            # What is written before files are read fixes the version.
+            from_latest=self.kind.schema_mode is not None
+            or self.kind.partition_overwrite == "dynamic",
         )
 
     @property
@@ -103,8 +106,6 @@ async def change_rows(table: Table, data: Data, request: WriteRequest) -> Transa
         SchemaMismatchError: the table is partitioned or clustered by other columns.
         As `Transaction.append` does.
     """
-    if request.kind.schema_mode is not None or request.kind.partition_overwrite == "dynamic":
-        await latest_state(table)  # what is written before files are read fixes the version
     async with begin(table, request.transaction(request.kind.parameters)) as tx:
         if request.kind.schema_mode != "overwrite":
             _check_partitioning(tx, request)

@@ -79,7 +79,8 @@ class Submission:
         joins: whether changes that were to make the table are good for one that another writer has
             made meanwhile, if it is the same.
         outcome: what became of them, as soon as that is settled.
-        submitted_at: when they were submitted, by `time.monotonic`.
+        base_since: since when the log has to have been seen to have the base, by `time.monotonic`:
+            since they were submitted, by default.
         attempts: how many puts have been sent off.
         in_doubt: whether a put has been sent off of which no answer has come.
     """
@@ -98,6 +99,7 @@ class Submission:
         timeout: float,
         group: bool = False,
         joins: bool = False,
+        base_since: float | None = None,
     ) -> None:
         self.store = store
         self.state = state
@@ -110,7 +112,7 @@ class Submission:
         self.timeout = timeout
         self.group = group
         self.joins = joins
-        self.submitted_at = time.monotonic()
+        self.base_since = time.monotonic() if base_since is None else base_since
         self.deadline = anyio.current_time() + timeout
         self.attempts = 0
         self.outcome: CommitResult | Exception | None = None
@@ -201,18 +203,17 @@ class Submission:
 
         Else a commit could be put behind versions that are not there: where the table was dropped,
         or made anew, or the log was cleaned up since. It is asked, by one small request, unless it
-        has been seen since the changes were submitted, as the commits of others in the queue are.
+        has been seen since `base_since`, as the commits of others in the queue are.
 
         Raises:
             StorageError: the store refused or failed; certainly nothing was committed.
         """
         state = self.state
-        if self.outcome is not None or state is None or state.seen_since(self.submitted_at):
+        if self.outcome is not None or state is None or state.seen_since(self.base_since):
             return
         if self._prepared_for.catalog_managed:
             return  # the catalog itself takes no other version than the next one
-        if await state.mark.stands(self.store):
-            state.note_seen()
+        if await state.look_again():
             return
         try:
             latest = await refresh_state(state)

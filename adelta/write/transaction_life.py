@@ -8,7 +8,9 @@ after it is certain that all of them have failed. Where nobody can say whether a
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import math
+import time
+from contextlib import contextmanager, suppress
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ from adelta.errors import (
     ConcurrentTransactionError,
     InvalidOptionError,
     InvalidUseError,
+    StorageError,
     TableNotFoundError,
     UnsupportedFeatureError,
 )
@@ -55,6 +58,8 @@ if TYPE_CHECKING:
     from adelta.write.transaction_request import StateSource, TransactionRequest
 
 __all__ = ["Stage", "TransactionLife"]
+
+_SEEN_FOR = 1.0  # seconds for which a look at the log counts, while nothing but an upload goes on
 
 
 class Stage(Enum):
@@ -102,6 +107,7 @@ class TransactionLife:
         self._verb: str | None = None
         self._base: LogState | None = None
         self._submission: Submission | None = None
+        self._undisturbed_since = math.inf  # nobody else's code has run since then, but as tasks
         self._written: dict[str, None] = {}  # data files of our own, deleted if we give up
         self._version: int | None = None
         isolation_level(request.isolation)
@@ -266,6 +272,24 @@ class TransactionLife:
         """Take over files that were written for this transaction: they go if it is given up."""
         self.own_paths(decode_path(file.path) for file in files)
 
+    def note_foreign_code(self) -> None:
+        """Take note that code of the caller's has just run: what was seen before may be over."""
+        if not self._request.by_hand:
+            self._undisturbed_since = time.monotonic()
+
+    async def look_at_base(self) -> None:
+        """See whether the log has the base, ahead of the commit, which asks for that otherwise.
+
+        A failure is left for the commit to meet. Where others in the queue are committing, their
+        commits will tell.
+        """
+        base = self._base
+        if base is None or self._request.by_hand or self._queue.num_places:
+            return
+        if not base.seen_since(self._undisturbed_since) and not self.configuration.catalog_managed:
+            with suppress(StorageError):
+                await base.look_again()
+
     async def refuse_late(self, files: Iterable[AddFile]) -> NoReturn:
         """Delete files that were not ready when the transaction ended: it does not hold them.
 
@@ -292,10 +316,12 @@ class TransactionLife:
         if self._stage is not Stage.NEW:
             raise InvalidUseError(f"this transaction {self._stage.value}")
         self._stage = Stage.BEGINNING
+        self.note_foreign_code()
         try:
             base = None
             if self._creates is None:
-                base = self._queue.newest(await self._source.known_state())
+                if not self._request.from_latest:
+                    base = self._queue.newest(await self._source.known_state())
                 base = base or await self._source.latest_state()
             await arrow_ready()
             self.take_base(base)
@@ -376,11 +402,17 @@ class TransactionLife:
             timeout=self._request.timeout,
             group=self._request.group_commit,
             joins=self._joins,
+            base_since=self._base_since(),
         )
         result = await self._queue.commit(self._submission)
         await self._conclude()
         if result.version is not None and result.leads:
             await after_commit(result.state, self._clock)
+
+    def _base_since(self) -> float:
+        """Since when the log has to have been seen to have the base."""
+        now = time.monotonic()
+        return min(now, max(self._undisturbed_since, now - _SEEN_FOR))
 
     def _check_change_data(self) -> None:
         replaces = self._staging.replaces_by_hand

@@ -58,6 +58,8 @@ class TransactionRequest:
         group_commit: whether it may become one version with others.
         rebase: whether commits that come first, and do no harm, are gone behind.
         commits_empty: whether it becomes a version even if it changes nothing.
+        from_latest: whether it begins with a look at the log, and not with what is known of it.
+        by_hand: whether code of the caller's runs between its verbs, as no operation's does.
     """
 
     operation: str = "WRITE"
@@ -69,3 +71,5 @@ class TransactionRequest:
     group_commit: bool = False
     rebase: bool = True
     commits_empty: bool = False
+    from_latest: bool = False
+    by_hand: bool = False

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
+import anyio
 import pyarrow as pa
 import pytest
 
-from adelta.errors import CommitConflictError, TableNotFoundError
+from adelta.errors import CommitConflictError, TableNotFoundError, ThrottledError
 from adelta.kernel.log_path import LOG_DIR, commit_path
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.load import load_state
 from adelta.operations import write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
-from tests.support.stores import CountingStore, SlowStore
+from tests.support.stores import CountingStore, SlowStore, WrappedStore
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
     from adelta.transaction import Transaction
+    from tests.support.stores import Request
+
+R = TypeVar("R")
 
 
 def rows(*ids: int) -> pa.Table:
@@ -98,6 +104,68 @@ async def test_a_handle_of_a_table_that_was_dropped_leaves_no_gap_in_the_new_one
     assert (await write_table(table, rows(8))).version == anew
     found = await (await table.snapshot()).scan().to_arrow()
     assert sorted(found.column("id").to_pylist()) == [8, *range(100, 100 + anew)]
+
+
+class UploadsAfterLook(WrappedStore):
+    """Whose data files are put as soon as the log has been asked for a commit."""
+
+    looked: asyncio.Event
+
+    async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+        if request.kind == "put" and request.path.endswith(".parquet"):
+            await self.looked.wait()
+        found = await run()
+        if request.kind == "get" and request.path.endswith(".json"):
+            self.looked.set()
+        return found
+
+
+async def test_an_operation_asks_for_its_base_while_its_rows_are_uploaded() -> None:
+    """A commit of one writer takes the time of two requests, one after the other, not of three."""
+    inner = MemoryStore()
+    store = UploadsAfterLook(inner)
+    store.looked = asyncio.Event()
+    store.looked.set()
+    table = Table(inner.uri, store=store)
+    await write_table(table, rows(1))
+    for mode in ("append", "overwrite"):
+        store.looked.clear()
+        with anyio.fail_after(20):
+            await write_table(table, rows(2), mode=mode)
+
+
+async def test_rows_that_take_the_log_away_while_they_are_read_are_not_committed() -> None:
+    store = space()
+    table = Table(store.uri, store=store)
+    await write_table(table, rows(0))
+
+    async def data() -> AsyncIterator[pa.RecordBatch]:
+        yield rows(99).to_batches()[0]
+        await appended(store, *range(1, 12))
+        await clean_up(store, 10)
+
+    with pytest.raises(CommitConflictError, match="no longer has version 0"):
+        await write_table(table, data())
+    assert await versions(store) == [10, 11]
+
+
+async def test_a_look_that_fails_is_left_for_the_commit_to_meet() -> None:
+    class FailsOnce(WrappedStore):
+        fails = False
+
+        async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+            if self.fails and request.kind == "get":
+                self.fails = False
+                raise ThrottledError("slow down")
+            return await run()
+
+    inner = MemoryStore()
+    store = FailsOnce(inner)
+    table = Table(inner.uri, store=store)
+    await write_table(table, rows(1))
+    store.fails = True
+    assert (await write_table(table, rows(2))).version == 1
+    assert not store.fails
 
 
 async def test_the_base_is_asked_for_unless_others_in_the_queue_have_just_made_it() -> None:
