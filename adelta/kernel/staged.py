@@ -32,7 +32,8 @@ class StagedChanges:
     New files are few and come from writers as rows; `removes` may name every file of a table, so
     it is an Arrow table of `REMOVE_SCHEMA`. `transaction_id` is the `txnId` by which a writer finds
     its own commit in the log. `placed` are the added files that were not written for this commit,
-    so that others may know of them; `tags` go into its provenance.
+    so that others may know of them; `tags` go into its provenance. `moves_rows_by_hand` is whether
+    a user has added files and removed others, so that rows may have been moved without their ids.
     """
 
     transaction_id: str
@@ -49,6 +50,7 @@ class StagedChanges:
     removes: pa.Table = field(default_factory=REMOVE_SCHEMA.empty_table, hash=False, compare=False)
     cdc: tuple[AddCDCFile, ...] = ()
     placed: FileIds = field(default_factory=FileIds)
+    moves_rows_by_hand: bool = False
 
     @property
     def is_empty(self) -> bool:

@@ -35,9 +35,10 @@ from adelta.kernel.table_features import (
     row_id_columns,
 )
 from adelta.kernel.table_properties import TableProperties
-from adelta.kernel.table_state import TableState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from adelta.kernel.actions.metadata import Metadata
@@ -111,7 +112,12 @@ class TableConfiguration:
         Raises:
             InvalidPropertyError: a property that decides on it has a value that is not allowed.
         """
-        return is_active(feature, TableState(self.protocol, self.metadata))
+        return is_active(feature, self)
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """The table's properties as they are stored."""
+        return self.metadata.configuration
 
     @property
     def properties(self) -> TableProperties:
@@ -231,7 +237,7 @@ class TableConfiguration:
         """The hidden columns of files for row ids and their versions; None without tracking."""
         if not self.supports(ROW_TRACKING):
             return None
-        return row_id_columns(TableState(self.protocol, self.metadata))
+        return row_id_columns(self.metadata)
 
     @property
     def partition_columns_in_files(self) -> bool:
@@ -250,7 +256,7 @@ class TableConfiguration:
     @property
     def iceberg_compat(self) -> int:
         """The version of its compatibility with Iceberg, 0 where it keeps none."""
-        return iceberg_compat_version(TableState(self.protocol, self.metadata))
+        return iceberg_compat_version(self.protocol, self.metadata)
 
     @property
     def in_commit_timestamps_enabled(self) -> bool:

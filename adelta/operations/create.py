@@ -35,7 +35,6 @@ from adelta.kernel.table_features import (
     stored_properties,
     validate_properties,
 )
-from adelta.kernel.table_state import TableState
 from adelta.kernel.transaction.creation import NewTable
 from adelta.operations.clustering import CLUSTERED, clustering_paths
 from adelta.operations.evolve import partition_names
@@ -215,7 +214,7 @@ def new_table(
     metadata = completed_metadata(None, metadata, protocol, lambda: str(uuid.uuid4()))
     table = NewTable(protocol, metadata)
     table.configuration.check_writable("the new table")
-    check_change(None, TableState(protocol, metadata))
+    check_change(None, table.configuration)
     check_stats_columns(schema, table.configuration.properties, partition_columns)
     if not cluster_by:
         return table

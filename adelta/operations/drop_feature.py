@@ -33,7 +33,6 @@ from adelta.kernel.table_features import (
     unset,
     with_properties,
 )
-from adelta.kernel.table_state import TableState
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.cleanup import clean_log
 from adelta.operations.alter import AlterMetrics, altering
@@ -47,7 +46,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.table_features import TableFeature
+    from adelta.log.state import LogState
 
 __all__ = ["drop_feature"]
 
@@ -100,13 +101,13 @@ async def drop_feature(
                 f"{handle.uri} does not support the feature {feature.name}, so it cannot be "
                 "dropped; leave it be, or say if_exists=True"
             )
-        removal = _removal(feature, TableState(state.protocol, state.metadata), handle.uri)
+        removal = _removal(feature, state, handle.uri)
         _check_truncation(feature, removal, truncate_history)
         dropping = _Dropping(handle, feature, removal, truncate_history, user_metadata)
         return await dropping.run()
 
 
-def _removal(feature: TableFeature, state: TableState, uri: str) -> Removal:
+def _removal(feature: TableFeature, state: LogState, uri: str) -> Removal:
     """How the feature goes, where it can.
 
     Raises:
@@ -124,7 +125,7 @@ def _removal(feature: TableFeature, state: TableState, uri: str) -> Removal:
             f"{uri} supports {', '.join(needing)}, which cannot be without {feature.name}; drop "
             f"{'these' if len(needing) > 1 else 'it'} first"
         )
-    obstacle = removal.obstacle(state)
+    obstacle = removal.obstacle(state.metadata)
     if obstacle is not None:
         raise InvalidUseError(f"{feature.name} is needed by {obstacle}")
     return removal
@@ -180,7 +181,7 @@ class _Dropping:
             before = TableConfiguration(tx.protocol, tx.metadata)
             files = await (tx.read_set() if removal.exclusive else tx.live_files())
             marked = await in_thread(_with_values, files, *removal.cleared)
-            moved = await self._to_be_moved(files, TableState(before.protocol, before.metadata))
+            moved = await self._to_be_moved(files, before.metadata)
             cleaned = await in_thread(removal.cleaned, before.metadata)
             if cleaned != before.metadata:
                 tx.staging.metadata = cleaned
@@ -194,10 +195,10 @@ class _Dropping:
                 tx.staging.add_again(replace(file, **cleared) for file in marked.rows())
         return tx.version is not None
 
-    async def _to_be_moved(self, files: FileSet, state: TableState) -> list[AddFile]:
+    async def _to_be_moved(self, files: FileSet, metadata: Metadata) -> list[AddFile]:
         """Those of `files` whose rows have to be written anew."""
         removal, clean = self.removal, self.removal.clean
-        if not removal.all_files(state):
+        if not removal.all_files(metadata):
             return list((await in_thread(_with_values, files, removal.column)).rows())
         every = list(files.rows())
         if clean is None:
@@ -205,7 +206,7 @@ class _Dropping:
 
         async def is_clean(file: AddFile) -> bool:
             opened_file = await open_data_file(self.table._roots, file)
-            return clean(opened_file.schema, state)
+            return clean(opened_file.schema, metadata)
 
         done = await map_concurrent(is_clean, every, limit=_FOOTERS_AT_ONCE)
         return [file for file, is_done in zip(every, done, strict=True) if not is_done]
@@ -277,12 +278,11 @@ class _Dropping:
             user_metadata=self.user_metadata,
             storage_options=None,
         ) as (tx, _):
-            state = TableState(tx.protocol, tx.metadata)
             files = await tx.read_set()
             used = await in_thread(_with_values, files, removal.column, *removal.cleared)
             if (
                 removal.cleaned(tx.metadata) != tx.metadata
-                or removal.obstacle(state) is not None
+                or removal.obstacle(tx.metadata) is not None
                 or used.num_files
             ):
                 raise InvalidUseError(

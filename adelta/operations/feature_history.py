@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from adelta.kernel.log_path import LogFileKind
 from adelta.kernel.log_segment import complete_checkpoints
-from adelta.kernel.table_state import TableState
 from adelta.log.commit_reader import read_commits
 from adelta.log.listing import list_log
 from adelta.log.load import load_state
@@ -45,7 +44,7 @@ async def used_in_history(store: ObjectStore, removal: Removal, protocol: Protoc
     oldest = min((c.version for c in complete_checkpoints(files)), default=None)
     if oldest is not None:
         state = await load_state(store, version=oldest)
-        if removal.used(TableState(protocol, state.metadata)):
+        if removal.used(state.metadata):
             return True
         if removal.column is not None and _has_values((await state.files()).table, removal.column):
             return True
@@ -53,7 +52,7 @@ async def used_in_history(store: ObjectStore, removal: Removal, protocol: Protoc
 
     for start in range(0, len(commits), _COMMITS_AT_ONCE):
         for commit in await read_commits(store, commits[start : start + _COMMITS_AT_ONCE]):
-            if commit.metadata is not None and removal.used(TableState(protocol, commit.metadata)):
+            if commit.metadata is not None and removal.used(commit.metadata):
                 return True
             if removal.column is not None and (
                 _has_values(commit.adds, removal.column)

@@ -19,7 +19,6 @@ from adelta.kernel.table_features import (
     validate_properties,
 )
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX, PROTOCOL_KEYS, TableProperties
-from adelta.kernel.table_state import TableState
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.clustering import check_still_clustered
 from adelta.operations.evolve import stage_metadata
@@ -164,16 +163,16 @@ async def _check_beforehand(
     """Refuse what the table does not allow before anything is committed on the way to it."""
     async with opened(table, storage_options) as handle:
         state = await latest_state(handle)
-        before = TableState(state.protocol, state.metadata)
+        before = TableConfiguration(state.protocol, state.metadata)
 
         def check() -> None:
             after = before.metadata.with_configuration(_joined(before.configuration, asked))
             upgraded = upgraded_protocol(before.protocol, before.metadata, after, asked)
             protocol = upgraded or before.protocol
             after = completed_metadata(before.metadata, after, protocol, lambda: str(uuid.uuid4()))
-            TableConfiguration(protocol, after).check_writable(handle.uri)
-            backfilled = TableState(protocol, before.metadata)
-            check_change(backfilled, TableState(protocol, after))
+            changed = TableConfiguration(protocol, after)
+            changed.check_writable(handle.uri)
+            check_change(TableConfiguration(protocol, before.metadata), changed)
 
         await in_thread(check)
 

@@ -1,4 +1,4 @@
-"""One attempt at a version: its bytes, and the error where nobody knows what became of it."""
+"""One attempt at a version: what it says, and its bytes."""
 
 from __future__ import annotations
 
@@ -7,24 +7,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
-from adelta.errors import CommitOutcomeUnknownError, InvalidOptionError, InvalidTableError
+from adelta.errors import InvalidOptionError, InvalidTableError
 from adelta.kernel.actions.json import encode_commit
 from adelta.kernel.commit import decode_commit
-from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.table_features import ROW_TRACKING, with_enablement
-from adelta.kernel.transaction.assemble import assemble, in_commit_timestamp, make_commit_info
-from adelta.kernel.transaction.row_tracking import track_rows
+from adelta.kernel.commit_attempt import CommitAttempt
+from adelta.kernel.table_features import maintained_domains, prepared
+from adelta.kernel.transaction.assemble import assemble, make_commit_info
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from adelta.kernel.actions.domain_metadata import DomainMetadata
     from adelta.kernel.commit import Commit
     from adelta.kernel.staged import StagedChanges
-    from adelta.log.state import LogState
     from adelta.write.submission import Submission
 
-__all__ = ["prepare_attempt", "unknown_outcome"]
+__all__ = ["prepare_attempt"]
 
 _INLINE_FILES = 32  # encoding fewer costs less than a thread's hop
 
@@ -37,48 +32,43 @@ async def prepare_attempt(leader: Submission, staged: StagedChanges) -> tuple[by
             the log cannot hold.
         InvalidTableError: the table's high-water mark, or the checkpoint that holds it, is damaged.
     """
-    domains: Mapping[str, DomainMetadata] = {}
-    if leader.state is not None and _after(leader.state, staged).supports(ROW_TRACKING):
-        domains = await leader.state.domain_metadata()
-    encode = partial(_encoded, leader, staged, domains)
+    attempt = _attempt(leader, staged)
+    if leader.state is not None and maintained_domains(attempt.protocol):
+        attempt = replace(attempt, domains=await leader.state.domain_metadata())
+    encode = partial(_encoded, attempt)
     return encode() if staged.num_files < _INLINE_FILES else await in_thread(encode)
 
 
-def _after(state: LogState | None, staged: StagedChanges) -> TableConfiguration:
-    """The table as it is when `staged` has been committed."""
-    protocol, metadata = staged.protocol, staged.metadata
-    if state is not None:
-        protocol, metadata = protocol or state.protocol, metadata or state.metadata
+def _attempt(leader: Submission, staged: StagedChanges) -> CommitAttempt:
+    state = leader.state
+    protocol = staged.protocol or (None if state is None else state.protocol)
+    metadata = staged.metadata or (None if state is None else state.metadata)
     assert protocol is not None
     assert metadata is not None
-    return TableConfiguration(protocol, metadata)
-
-
-def _encoded(
-    leader: Submission, staged: StagedChanges, domains: Mapping[str, DomainMetadata]
-) -> tuple[bytes, Commit]:
-    state, version, now_ms = leader.state, leader.next_version, leader.clock.now_ms()
-    configuration = _after(state, staged)
-    preserves = not staged.removes.num_rows or leader.prepared_for.row_id_columns is not None
-    staged = track_rows(staged, configuration, domains, version, preserves=preserves)
-    stamp = None
-    if configuration.in_commit_timestamps_enabled:
-        stamp = in_commit_timestamp(now_ms, state.timestamp_ms if state is not None else None)
-    if state is not None and staged.metadata is not None and stamp is not None:
-        before, after = state.metadata.configuration, staged.metadata.configuration
-        enabled = with_enablement(before, after, version, stamp)
-        staged = replace(staged, metadata=staged.metadata.with_configuration(enabled))
     info = make_commit_info(
         staged,
-        read_version=state.version if state is not None else None,
+        read_version=None if state is None else state.version,
         level=leader.level,
         is_blind_append=state is None or leader.read.makes_blind(staged),
-        timestamp_ms=now_ms,
+        timestamp_ms=leader.clock.now_ms(),
         engine=leader.engine,
-        in_commit_timestamp_ms=stamp,
     )
-    data = encode_commit(assemble(staged, info))
-    return data, _read_again(staged, version, data)
+    return CommitAttempt(
+        version=leader.next_version,
+        staged=staged,
+        info=info,
+        protocol=protocol,
+        metadata=metadata,
+        before=None if state is None else state.metadata,
+        written_for=leader.prepared_for.metadata,
+        previous_ms=None if state is None else state.timestamp_ms,
+    )
+
+
+def _encoded(attempt: CommitAttempt) -> tuple[bytes, Commit]:
+    attempt = prepared(attempt)
+    data = encode_commit(assemble(attempt.staged, attempt.info))
+    return data, _read_again(attempt.staged, attempt.version, data)
 
 
 def _read_again(staged: StagedChanges, version: int, data: bytes) -> Commit:
@@ -115,18 +105,3 @@ def _read_again(staged: StagedChanges, version: int, data: bytes) -> Commit:
             "is not written; pass values of the types that the documentation names"
         )
     return read
-
-
-def unknown_outcome(
-    uri: str, version: int, transaction_id: str, cause: Exception | None = None
-) -> CommitOutcomeUnknownError:
-    """The error that says that nobody knows what became of an attempt."""
-    why = f" ({cause})" if cause is not None else ""
-    error = CommitOutcomeUnknownError(
-        f"{uri}: nobody can say whether version {version} was committed{why}; look in its "
-        f"commitInfo for txnId {transaction_id} before you write the same again",
-        version=version,
-        transaction_id=transaction_id,
-    )
-    error.__cause__ = cause
-    return error

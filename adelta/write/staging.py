@@ -15,7 +15,7 @@ from adelta.kernel.actions.file_actions import REMOVE_SCHEMA
 from adelta.kernel.file_id import FileId, FileIds
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.staged import StagedChanges
-from adelta.kernel.table_features import IDENTITY_ADVANCED, ROW_IDS_PRESERVED, with_high_water_marks
+from adelta.kernel.table_features import IDENTITY_ADVANCED, with_high_water_marks
 from adelta.kernel.transaction.read_set import ReadSet
 from adelta.kernel.transaction.removal import removals, removes_table
 from adelta.write.metrics import added_metrics, vector_metrics
@@ -220,8 +220,6 @@ class Staging:
 
     def frozen(self) -> StagedChanges:
         """Everything that the commit is to hold."""
-        if self.added_by_hand and self.removed_by_hand:  # rows may have been moved without ids
-            self.tags.setdefault(ROW_IDS_PRESERVED, "false")
         return StagedChanges(
             transaction_id=self.transaction_id,
             operation=self.operation,
@@ -237,6 +235,7 @@ class Staging:
             removes=self.removes,
             cdc=tuple(self.cdc),
             placed=self.placed,
+            moves_rows_by_hand=self.added_by_hand and self.removed_by_hand,
         )
 
     def _rest_on(self, ids: FileIds) -> None:

@@ -24,7 +24,6 @@ from adelta.errors import (
     TableNotFoundError,
 )
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.table_state import TableState
 from adelta.kernel.transaction.conflict_checker import already_applied, rebase
 from adelta.kernel.transaction.creation import rebase_creation
 from adelta.kernel.transaction.isolation import effective_level
@@ -32,7 +31,6 @@ from adelta.log.commit_reader import read_commit
 from adelta.log.created import created_state
 from adelta.log.load import load_state
 from adelta.log.refresh import refresh_state
-from adelta.write.attempt import unknown_outcome
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,7 +172,7 @@ class Submission:
         """Settle as unknown, where an attempt was torn before its answer came."""
         if self.in_doubt and self.outcome is None:
             version, transaction_id = self._attempt
-            self.settle(unknown_outcome(self.root, version, transaction_id, cause))
+            self.settle(_unknown_outcome(self.root, version, transaction_id, cause))
 
     def settle_by(self, commit: Commit, num_bytes: int, *, leads: bool) -> None:
         """Settle: `commit`, whose file has so many bytes, holds the changes."""
@@ -293,7 +291,7 @@ class Submission:
                 return
             if not self.joins or not self.read.is_empty:
                 raise exists
-            theirs = TableState(state.protocol, state.metadata)
+            theirs = TableConfiguration(state.protocol, state.metadata)
             domains = await state.domain_metadata()
             self.staged = rebase_creation(self.staged, theirs, domains, self.root)
             self.coordinator = coordinator_of(self.store, _configuration(state, self.staged))
@@ -318,3 +316,18 @@ def _configuration(state: LogState | None, staged: StagedChanges) -> TableConfig
     assert staged.protocol is not None
     assert staged.metadata is not None
     return TableConfiguration(staged.protocol, staged.metadata)
+
+
+def _unknown_outcome(
+    uri: str, version: int, transaction_id: str, cause: Exception | None = None
+) -> CommitOutcomeUnknownError:
+    """The error that says that nobody knows what became of an attempt."""
+    why = f" ({cause})" if cause is not None else ""
+    error = CommitOutcomeUnknownError(
+        f"{uri}: nobody can say whether version {version} was committed{why}; look in its "
+        f"commitInfo for txnId {transaction_id} before you write the same again",
+        version=version,
+        transaction_id=transaction_id,
+    )
+    error.__cause__ = cause
+    return error

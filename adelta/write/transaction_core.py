@@ -18,7 +18,6 @@ from adelta.kernel.file_id import FileIds
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import check_change
-from adelta.kernel.table_state import TableState
 from adelta.write.batches import record_batches
 from adelta.write.spec import WriteSpec
 from adelta.write.transaction_life import Stage, TransactionLife
@@ -244,8 +243,6 @@ class TransactionCore(TransactionLife):
         before = self.configuration
         changed = TableConfiguration(protocol or before.protocol, metadata)
         changed.check_writable(self.root)
-        check_change(
-            TableState(before.protocol, before.metadata), TableState(changed.protocol, metadata)
-        )
+        check_change(before, changed)
         staging.metadata = metadata
         staging.protocol = protocol or staging.protocol

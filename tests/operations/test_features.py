@@ -19,8 +19,8 @@ from adelta.errors import (
 )
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.log_path import checkpoint_path
+from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import FEATURES, TableFeature, is_supported
-from adelta.kernel.table_state import TableState
 from adelta.operations import (
     AlterMetrics,
     add_constraint,
@@ -102,7 +102,7 @@ async def test_every_feature_is_added_taken_into_account_and_dropped(
     async with open_table(uri) as table:
         snapshot = await table.snapshot()
         if not feature.can_write and feature.active(
-            TableState(snapshot.protocol, snapshot.metadata)
+            TableConfiguration(snapshot.protocol, snapshot.metadata)
         ):
             with pytest.raises(UnsupportedFeatureError, match=feature.name):
                 await add_feature(table, feature.name)

@@ -6,6 +6,12 @@ A new feature is its own file, its line in `FEATURES`, and its test.
 from __future__ import annotations
 
 from adelta.kernel.table_features._change import check_change, completed_metadata
+from adelta.kernel.table_features._commit import (
+    MAINTAINED_DOMAINS,
+    maintained_domains,
+    prepared,
+    rebased,
+)
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
 from adelta.kernel.table_features._new_table import (
     named_feature,
@@ -23,6 +29,7 @@ from adelta.kernel.table_features._registry import (
     implied_features,
     is_active,
     is_supported,
+    supported_features,
     supported_names,
 )
 from adelta.kernel.table_features._removal import Removal, unset, with_properties
@@ -78,22 +85,18 @@ from adelta.kernel.table_features.in_commit_timestamp import (
     IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION,
     IN_COMMIT_TIMESTAMPS_ENABLED,
     in_commit_timestamp_enablement,
-    with_enablement,
 )
 from adelta.kernel.table_features.materialize_partition_columns import (
     MATERIALIZE_PARTITION_COLUMNS,
     PARTITION_COLUMNS_TO_PARQUET,
 )
 from adelta.kernel.table_features.row_tracking import (
-    ROW_IDS_PRESERVED,
     ROW_TRACKING,
     ROW_TRACKING_BACKFILL,
     ROW_TRACKING_DOMAIN,
     ROW_TRACKING_ENABLED,
     high_water_mark,
-    high_water_mark_domain,
     row_id_columns,
-    with_row_id_columns,
 )
 from adelta.kernel.table_features.type_widening import TYPE_WIDENING
 from adelta.kernel.table_features.v2_checkpoint import V2_CHECKPOINT
@@ -124,9 +127,9 @@ __all__ = [
     "IN_COMMIT_TIMESTAMPS_ENABLED",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION",
+    "MAINTAINED_DOMAINS",
     "MATERIALIZE_PARTITION_COLUMNS",
     "PARTITION_COLUMNS_TO_PARQUET",
-    "ROW_IDS_PRESERVED",
     "ROW_TRACKING",
     "ROW_TRACKING_BACKFILL",
     "ROW_TRACKING_DOMAIN",
@@ -147,29 +150,30 @@ __all__ = [
     "dependants",
     "find_feature",
     "high_water_mark",
-    "high_water_mark_domain",
     "iceberg_compat_version",
     "identities_of",
     "implied_features",
     "in_commit_timestamp_enablement",
     "is_active",
     "is_supported",
+    "maintained_domains",
     "named_feature",
     "physical_clustering_columns",
+    "prepared",
     "protocol_for_new_table",
     "protocol_of",
     "protocol_with",
     "protocol_without",
+    "rebased",
     "row_id_columns",
     "stored_properties",
+    "supported_features",
     "supported_names",
     "switches_row_tracking_on",
     "unset",
     "upgraded_protocol",
     "validate_properties",
     "wanted_features",
-    "with_enablement",
     "with_high_water_marks",
     "with_properties",
-    "with_row_id_columns",
 ]

@@ -8,27 +8,34 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adelta.kernel.table_features._registry import FEATURES, is_supported
-from adelta.kernel.table_features.catalog_managed import (
-    CATALOG_MANAGED,
-    with_catalog_properties,
-)
-from adelta.kernel.table_features.column_mapping import with_mapped_columns
-from adelta.kernel.table_features.iceberg_compat import has_nested_ids, with_iceberg_properties
-from adelta.kernel.table_features.iceberg_writer_compat import (
-    calls_columns_by_id,
-    with_iceberg_writer_properties,
-)
-from adelta.kernel.table_features.row_tracking import ROW_TRACKING, with_row_id_columns
-from adelta.kernel.table_state import TableState
+from adelta.kernel.table_features._registry import FEATURES, supported_features
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.table_features._feature import ProtocolAndMetadata, TableFeature
 
 __all__ = ["check_change", "completed_metadata"]
+
+
+def _dependants_first(features: Iterable[TableFeature]) -> tuple[TableFeature, ...]:
+    """Every feature before those that it requires: it may say how these are to be."""
+    ordered: list[TableFeature] = []
+
+    def place(feature: TableFeature) -> None:
+        if feature not in ordered:
+            for required in feature.requires:
+                place(required)
+            ordered.append(feature)
+
+    for each in features:
+        place(each)
+    return tuple(reversed(ordered))
+
+
+_COMPLETING = _dependants_first(FEATURES)
 
 
 def completed_metadata(
@@ -42,20 +49,12 @@ def completed_metadata(
         InvalidPropertyError: properties contradict each other.
         SchemaMismatchError: the schema cannot change like this.
     """
-    if before is None:
-        after = with_iceberg_writer_properties(after)
-    after = with_iceberg_properties(before, after)
-    if before is None and is_supported(CATALOG_MANAGED, protocol):
-        after = with_catalog_properties(after)
-    nested = has_nested_ids(TableState(protocol, after))
-    numbered = calls_columns_by_id(after)
-    after = with_mapped_columns(before, after, unique, nested=nested, numbered=numbered)
-    if is_supported(ROW_TRACKING, protocol):
-        after = with_row_id_columns(TableState(protocol, after), unique())
+    for feature in _COMPLETING:
+        after = feature.complete_metadata(before, after, protocol, unique)
     return after
 
 
-def check_change(before: TableState | None, after: TableState) -> None:
+def check_change(before: ProtocolAndMetadata | None, after: ProtocolAndMetadata) -> None:
     """Refuse a change that a feature of the table does not allow; `before` is None for a new table.
 
     Raises:
@@ -63,6 +62,5 @@ def check_change(before: TableState | None, after: TableState) -> None:
         SchemaMismatchError: the schema cannot be as it is, or cannot change like this.
         InvalidTableError: the ids or the physical names of columns are wrong.
     """
-    for feature in FEATURES:
-        if is_supported(feature, after.protocol):
-            feature.check(before, after)
+    for feature in supported_features(after.protocol):
+        feature.check(before, after)

@@ -3,10 +3,14 @@
 A feature is a value: what it is called, which versions of the protocol imply it, and a closed list
 of hooks whose defaults change nothing. A table *supports* a feature by its protocol, and the
 feature is *active* where the table's metadata switches it on as well.
+
+Three of the hooks do a feature's part of every commit: `complete_metadata` when metadata are
+staged, `prepare_commit` in each attempt at a version, `rebase` after a lost race.
 """
 
 from __future__ import annotations
 
+import typing
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -16,15 +20,20 @@ from adelta.kernel.actions.metadata import parsed_schema
 from adelta.kernel.schema.types import ArrayType, MapType, StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.commit import Commit
+    from adelta.kernel.commit_attempt import CommitAttempt
     from adelta.kernel.schema.types import DataType
+    from adelta.kernel.staged import StagedChanges
     from adelta.kernel.table_features._removal import Removal
     from adelta.kernel.table_properties import Property
-    from adelta.kernel.table_state import TableState
 
 __all__ = [
     "FeatureKind",
+    "ProtocolAndMetadata",
     "TableFeature",
     "allows_anything",
     "always",
@@ -36,6 +45,26 @@ __all__ = [
 ]
 
 
+class ProtocolAndMetadata(typing.Protocol):
+    """A table at one version, as `TableConfiguration` is: all that changes of it are judged by."""
+
+    @property
+    def protocol(self) -> Protocol:
+        """The version's protocol."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """The version's metadata."""
+
+    @property
+    def schema(self) -> StructType:
+        """The logical columns."""
+
+    @property
+    def configuration(self) -> Mapping[str, str]:
+        """The table's properties as they are stored."""
+
+
 class FeatureKind(Enum):
     """Who has to know a feature."""
 
@@ -43,21 +72,38 @@ class FeatureKind(Enum):
     READER_WRITER = "reader and writer"
 
 
-def always(_state: TableState) -> bool:
+def always(_metadata: Metadata) -> bool:
     """For hooks: yes, whatever the metadata says."""
     return True
 
 
-def never(_state: TableState) -> bool:
+def never(_metadata: Metadata) -> bool:
     """For hooks: no, whatever the metadata says."""
     return False
 
 
-def allows_anything(_before: TableState | None, _after: TableState) -> None:
+def allows_anything(_before: ProtocolAndMetadata | None, _after: ProtocolAndMetadata) -> None:
     """For `check`: every change is allowed."""
 
 
-def not_between(_before: TableState, _after: TableState) -> bool:
+def as_it_is(
+    _before: Metadata | None, after: Metadata, _protocol: Protocol, _unique: Callable[[], str]
+) -> Metadata:
+    """For `complete_metadata`: nothing is to be filled in."""
+    return after
+
+
+def as_prepared(attempt: CommitAttempt) -> CommitAttempt:
+    """For `prepare_commit`: nothing depends on the version or on the moment."""
+    return attempt
+
+
+def as_staged(staged: StagedChanges, _winners: Sequence[Commit], _root: str) -> StagedChanges:
+    """For `rebase`: what was staged is as good on top of other commits."""
+    return staged
+
+
+def not_between(_before: Metadata, _after: Metadata) -> bool:
     """For hooks: no, whatever changed from one state to the next."""
     return False
 
@@ -79,8 +125,17 @@ class TableFeature:
         wanted: whether the metadata of a new table asks for it.
         active: whether the metadata of a table that supports it switches it on.
         needed_to_read: whether the rows of a table that supports it are read wrongly without it.
-        check: refuses a change of a table that the feature does not allow; the state before is None
-            where the table is new. It is asked about tables that support the feature afterwards.
+        check: refuses a change of a table that the feature does not allow; the table before is None
+            where it is new. It is asked about tables that support the feature afterwards.
+        complete_metadata: fills in what of new metadata is Delta's to say, given the metadata
+            before, None for a new table, the protocol afterwards, and what makes up parts of names.
+            It is asked about every table, before the features that it requires are.
+        prepare_commit: settles what depends on the version that a commit becomes, and on the
+            moment. It is asked about tables that support the feature.
+        rebase: brings staged changes up to date with commits that came first, and were found
+            harmless; the table's address comes last.
+        maintained_domains: the domain metadata that `prepare_commit` keeps, so that no user sets
+            them, and changes of them are no conflict.
         removal: how it is dropped from a table; None where it cannot be.
         rebasable: whether a commit may follow the one that added the feature to the protocol,
             though it was prepared before.
@@ -98,15 +153,25 @@ class TableFeature:
     properties: tuple[Property[object], ...] = field(default=(), hash=False)
     can_read: bool = True
     can_write: bool = False
-    wanted: Callable[[TableState], bool] = field(default=never, hash=False)
-    active: Callable[[TableState], bool] = field(default=always, hash=False)
-    needed_to_read: Callable[[TableState], bool] = field(default=never, hash=False)
-    check: Callable[[TableState | None, TableState], None] = field(
+    wanted: Callable[[Metadata], bool] = field(default=never, hash=False)
+    active: Callable[[Metadata], bool] = field(default=always, hash=False)
+    needed_to_read: Callable[[Metadata], bool] = field(default=never, hash=False)
+    check: Callable[[ProtocolAndMetadata | None, ProtocolAndMetadata], None] = field(
         default=allows_anything, hash=False
     )
+    complete_metadata: Callable[
+        [Metadata | None, Metadata, Protocol, Callable[[], str]], Metadata
+    ] = field(default=as_it_is, hash=False)
+    prepare_commit: Callable[[CommitAttempt], CommitAttempt] = field(
+        default=as_prepared, hash=False
+    )
+    rebase: Callable[[StagedChanges, Sequence[Commit], str], StagedChanges] = field(
+        default=as_staged, hash=False
+    )
+    maintained_domains: tuple[str, ...] = ()
     removal: Removal | None = field(default=None, hash=False)
     rebasable: bool = False
-    tolerates: Callable[[TableState, TableState], bool] = field(default=not_between, hash=False)
+    tolerates: Callable[[Metadata, Metadata], bool] = field(default=not_between, hash=False)
     field_metadata: tuple[str, ...] = ()
 
     @property
@@ -122,28 +187,28 @@ class TableFeature:
         return 3 if self.kind is FeatureKind.READER_WRITER else 1
 
 
-def has_field_metadata(*keys: str) -> Callable[[TableState], bool]:
+def has_field_metadata(*keys: str) -> Callable[[Metadata], bool]:
     """A hook: whether a column, or a field inside one, bears one of these keys of metadata."""
     wanted = frozenset(keys)
 
-    def hook(state: TableState) -> bool:
-        return not wanted.isdisjoint(_occurring(state.metadata.schema_string).keys)
+    def hook(metadata: Metadata) -> bool:
+        return not wanted.isdisjoint(_occurring(metadata.schema_string).keys)
 
     return hook
 
 
-def has_type(data_type: DataType) -> Callable[[TableState], bool]:
+def has_type(data_type: DataType) -> Callable[[Metadata], bool]:
     """A hook: whether a column, or something inside one, is of a type without parts."""
 
-    def hook(state: TableState) -> bool:
-        return data_type in occurring_types(state)
+    def hook(metadata: Metadata) -> bool:
+        return data_type in occurring_types(metadata)
 
     return hook
 
 
-def occurring_types(state: TableState) -> frozenset[DataType]:
+def occurring_types(metadata: Metadata) -> frozenset[DataType]:
     """The types without parts that a table's columns, or something inside them, are of."""
-    return _occurring(state.metadata.schema_string).types
+    return _occurring(metadata.schema_string).types
 
 
 @dataclass(frozen=True, slots=True)

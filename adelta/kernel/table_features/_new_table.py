@@ -26,7 +26,6 @@ from adelta.kernel.table_properties import (
     parse_whole,
     validate,
 )
-from adelta.kernel.table_state import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -76,8 +75,7 @@ def wanted_features(schema: StructType, configuration: Mapping[str, str]) -> lis
     metadata = Metadata(
         id="", schema_string=schema_to_string(schema), configuration=dict(configuration)
     )
-    state = TableState(Protocol(*_DEFAULT_VERSIONS), metadata)
-    found = [feature for feature in FEATURES if feature.wanted(state)]
+    found = [feature for feature in FEATURES if feature.wanted(metadata)]
     for key, value in configuration.items():
         if key.startswith(FEATURE_PREFIX):
             found.append(_asked_for(key, value))

@@ -43,13 +43,13 @@ from adelta.kernel.table_features.v2_checkpoint import V2_CHECKPOINT
 from adelta.kernel.table_features.vacuum_protocol_check import VACUUM_PROTOCOL_CHECK
 from adelta.kernel.table_features.variant_shredding import VARIANT_SHREDDING
 from adelta.kernel.table_features.variant_type import VARIANT_TYPE
-from adelta.kernel.table_state import TableState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.table_features._feature import ProtocolAndMetadata
 
 __all__ = [
     "FEATURES",
@@ -59,6 +59,7 @@ __all__ = [
     "implied_features",
     "is_active",
     "is_supported",
+    "supported_features",
     "supported_names",
 ]
 
@@ -126,13 +127,18 @@ def is_supported(feature: TableFeature, protocol: Protocol) -> bool:
     return any(name in names for name in feature.names)
 
 
-def is_active(feature: TableFeature, state: TableState) -> bool:
+def supported_features(protocol: Protocol) -> tuple[TableFeature, ...]:
+    """The features that a table supports and adelta knows, in the order of `FEATURES`."""
+    return tuple(feature for feature in FEATURES if is_supported(feature, protocol))
+
+
+def is_active(feature: TableFeature, table: ProtocolAndMetadata) -> bool:
     """Whether a table supports a feature and its metadata switches it on.
 
     Raises:
         InvalidPropertyError: a property that decides on it has a value that is not allowed.
     """
-    return is_supported(feature, state.protocol) and feature.active(state)
+    return is_supported(feature, table.protocol) and feature.active(table.metadata)
 
 
 def check_readable(protocol: Protocol, metadata: Metadata, *, table: str = "the table") -> None:
@@ -143,11 +149,10 @@ def check_readable(protocol: Protocol, metadata: Metadata, *, table: str = "the 
         InvalidTableError: the protocol's versions contradict each other, or the metadata is
             damaged.
     """
-    state = TableState(protocol, metadata)
     _check_versions(protocol, table)
     missing = {n for n in protocol.reader_features or () if find_feature(n) is None}
     for feature in _known(supported_names(protocol)):
-        if not feature.can_read and feature.needed_to_read(state):
+        if not feature.can_read and feature.needed_to_read(metadata):
             missing.add(feature.name)
     if protocol.min_reader_version > TABLE_FEATURES_READER or missing:
         raise UnsupportedFeatureError(_sentence("read", protocol, missing, table))
@@ -163,11 +168,10 @@ def check_writable(protocol: Protocol, metadata: Metadata, *, table: str = "the 
     """
     check_readable(protocol, metadata, table=table)
     _check_lists(protocol, table)
-    state = TableState(protocol, metadata)
     names = supported_names(protocol)
     missing = {name for name in names if find_feature(name) is None}
     for feature in _known(names):
-        if not feature.can_write and feature.active(state):
+        if not feature.can_write and feature.active(metadata):
             missing.add(feature.name)
     if protocol.min_writer_version > TABLE_FEATURES_WRITER or missing:
         raise UnsupportedFeatureError(_sentence("written", protocol, missing, table))

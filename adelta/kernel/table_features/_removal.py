@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from adelta.kernel.actions.metadata import Metadata
-    from adelta.kernel.table_state import TableState
 
 __all__ = ["Removal", "unset", "with_properties"]
 
@@ -25,11 +24,11 @@ def _unchanged(metadata: Metadata) -> Metadata:
     return metadata
 
 
-def _nothing(_state: TableState) -> None:
+def _nothing(_metadata: Metadata) -> None:
     return None
 
 
-def _never(_state: TableState) -> bool:
+def _never(_metadata: Metadata) -> bool:
     return False
 
 
@@ -57,17 +56,17 @@ class Removal:
     """
 
     operation: str = "UNSET TBLPROPERTIES"
-    obstacle: Callable[[TableState], str | None] = field(default=_nothing, hash=False)
+    obstacle: Callable[[Metadata], str | None] = field(default=_nothing, hash=False)
     cleaned: Callable[[Metadata], Metadata] = field(default=_unchanged, hash=False)
     column: str | None = None
-    all_files: Callable[[TableState], bool] = field(default=_never, hash=False)
-    clean: Callable[[pa.Schema, TableState], bool] | None = field(default=None, hash=False)
+    all_files: Callable[[Metadata], bool] = field(default=_never, hash=False)
+    clean: Callable[[pa.Schema, Metadata], bool] | None = field(default=None, hash=False)
     cleared: tuple[str, ...] = ()
     domains: tuple[str, ...] | None = ()
     forgotten: tuple[str, ...] = ()
     exclusive: bool = False
     protects_history: bool = False
-    used: Callable[[TableState], bool] = field(default=_never, hash=False)
+    used: Callable[[Metadata], bool] = field(default=_never, hash=False)
     in_checkpoints: bool = False
     needs_truncation: bool = False
 

@@ -8,15 +8,15 @@ from adelta.kernel.table_features._feature import FeatureKind, TableFeature
 from adelta.kernel.table_properties import Property, parse_boolean
 
 if TYPE_CHECKING:
-    from adelta.kernel.table_state import TableState
+    from adelta.kernel.actions.metadata import Metadata
 
 __all__ = ["APPEND_ONLY"]
 
 _ENABLED = Property("delta.appendOnly", parse_boolean, False)
 
 
-def _active(state: TableState) -> bool:
-    return _ENABLED.read(state.configuration)
+def _active(metadata: Metadata) -> bool:
+    return _ENABLED.read(metadata.configuration)
 
 
 APPEND_ONLY = TableFeature(

@@ -24,22 +24,28 @@ from adelta.kernel.table_features.in_commit_timestamp import (
 from adelta.kernel.table_features.vacuum_protocol_check import VACUUM_PROTOCOL_CHECK
 
 if TYPE_CHECKING:
-    from adelta.kernel.actions.metadata import Metadata
-    from adelta.kernel.table_state import TableState
+    from collections.abc import Callable
 
-__all__ = ["CATALOG_MANAGED", "with_catalog_properties"]
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.table_features._feature import ProtocolAndMetadata
+
+__all__ = ["CATALOG_MANAGED"]
 
 _NAME = "catalogManaged"
 
 
-def with_catalog_properties(metadata: Metadata) -> Metadata:
-    """The metadata of a new table that a catalog is to manage: with in-commit timestamps."""
-    if IN_COMMIT_TIMESTAMPS_ENABLED.key in metadata.configuration:
-        return metadata
-    return with_properties(metadata, {IN_COMMIT_TIMESTAMPS_ENABLED.key: "true"})
+def _complete_metadata(
+    before: Metadata | None, after: Metadata, protocol: Protocol, _unique: Callable[[], str]
+) -> Metadata:
+    """A new table that a catalog is to manage has in-commit timestamps."""
+    managed = before is None and _NAME in (protocol.writer_features or ())
+    if not managed or IN_COMMIT_TIMESTAMPS_ENABLED.key in after.configuration:
+        return after
+    return with_properties(after, {IN_COMMIT_TIMESTAMPS_ENABLED.key: "true"})
 
 
-def _check(before: TableState | None, after: TableState) -> None:
+def _check(before: ProtocolAndMetadata | None, after: ProtocolAndMetadata) -> None:
     if before is not None and _NAME not in (before.protocol.writer_features or ()):
         raise InvalidPropertyError(
             f"a table that exists cannot come to be managed by a catalog: {_NAME} is for new "
@@ -58,4 +64,5 @@ CATALOG_MANAGED = TableFeature(
     requires=(IN_COMMIT_TIMESTAMP, VACUUM_PROTOCOL_CHECK),
     can_write=True,
     check=_check,
+    complete_metadata=_complete_metadata,
 )

@@ -9,7 +9,8 @@ from adelta.kernel.table_features._feature import FeatureKind, TableFeature
 from adelta.kernel.table_properties import Property, parse_boolean
 
 if TYPE_CHECKING:
-    from adelta.kernel.table_state import TableState
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.table_features._feature import ProtocolAndMetadata
 
 __all__ = ["CHANGE_DATA_DIRECTORY", "CHANGE_DATA_FEED", "CHANGE_TYPE"]
 
@@ -29,12 +30,12 @@ _ENABLED = Property(
 )
 
 
-def _active(state: TableState) -> bool:
-    return _ENABLED.read(state.configuration)
+def _active(metadata: Metadata) -> bool:
+    return _ENABLED.read(metadata.configuration)
 
 
-def _check(_before: TableState | None, after: TableState) -> None:
-    if not _active(after):
+def _check(_before: ProtocolAndMetadata | None, after: ProtocolAndMetadata) -> None:
+    if not _active(after.metadata):
         return
     taken = next(filter(None, (after.schema.field(name) for name in _RESERVED)), None)
     if taken is not None:

@@ -9,17 +9,17 @@ from adelta.kernel.table_features._removal import Removal
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 
 if TYPE_CHECKING:
-    from adelta.kernel.table_state import TableState
+    from adelta.kernel.actions.metadata import Metadata
 
 __all__ = ["CHECK_CONSTRAINTS"]
 
 
-def _active(state: TableState) -> bool:
-    return any(key.lower().startswith(CONSTRAINT_PREFIX) for key in state.configuration)
+def _active(metadata: Metadata) -> bool:
+    return any(key.lower().startswith(CONSTRAINT_PREFIX) for key in metadata.configuration)
 
 
-def _obstacle(state: TableState) -> str | None:
-    found = [k for k in state.configuration if k.lower().startswith(CONSTRAINT_PREFIX)]
+def _obstacle(metadata: Metadata) -> str | None:
+    found = [k for k in metadata.configuration if k.lower().startswith(CONSTRAINT_PREFIX)]
     if not found:
         return None
     names = ", ".join(sorted(key[len(CONSTRAINT_PREFIX) :] for key in found))

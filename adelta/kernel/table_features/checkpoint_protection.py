@@ -9,7 +9,7 @@ from adelta.kernel.table_features._removal import Removal
 from adelta.kernel.table_properties import Property, parse_whole
 
 if TYPE_CHECKING:
-    from adelta.kernel.table_state import TableState
+    from adelta.kernel.actions.metadata import Metadata
 
 __all__ = ["CHECKPOINT_PROTECTION", "CHECKPOINT_PROTECTION_BEFORE"]
 
@@ -19,8 +19,8 @@ CHECKPOINT_PROTECTION_BEFORE = Property(
 """The version before which checkpoints are protected."""
 
 
-def _active(state: TableState) -> bool:
-    return CHECKPOINT_PROTECTION_BEFORE.read(state.configuration) > 0
+def _active(metadata: Metadata) -> bool:
+    return CHECKPOINT_PROTECTION_BEFORE.read(metadata.configuration) > 0
 
 
 CHECKPOINT_PROTECTION = TableFeature(

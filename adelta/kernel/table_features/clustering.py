@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.schema.types import StructType
-    from adelta.kernel.table_state import TableState
+    from adelta.kernel.table_features._feature import ProtocolAndMetadata
 
 __all__ = [
     "CLUSTERING",
@@ -33,7 +33,7 @@ CLUSTERING_DOMAIN: Final = "delta.clustering"
 _COLUMNS = "clusteringColumns"
 
 
-def _check(_before: TableState | None, after: TableState) -> None:
+def _check(_before: ProtocolAndMetadata | None, after: ProtocolAndMetadata) -> None:
     columns = after.metadata.partition_columns
     if columns:
         raise InvalidPropertyError(

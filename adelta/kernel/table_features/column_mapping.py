@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.schema.types import StructField
-    from adelta.kernel.table_state import TableState
+    from adelta.kernel.table_features._feature import ProtocolAndMetadata
 
 __all__ = ["COLUMN_MAPPING", "COLUMN_MAPPING_MAX_ID", "COLUMN_MAPPING_MODE", "with_mapped_columns"]
 
@@ -45,16 +46,16 @@ COLUMN_MAPPING_MAX_ID = Property(
 _UNMAPPED = "none"
 
 
-def _mode(state: TableState) -> str:
-    return COLUMN_MAPPING_MODE.read(state.configuration)
+def _mode(metadata: Metadata) -> str:
+    return COLUMN_MAPPING_MODE.read(metadata.configuration)
 
 
-def _active(state: TableState) -> bool:
-    return _mode(state) != _UNMAPPED
+def _active(metadata: Metadata) -> bool:
+    return _mode(metadata) != _UNMAPPED
 
 
-def _check(before: TableState | None, after: TableState) -> None:
-    was, now = _UNMAPPED if before is None else _mode(before), _mode(after)
+def _check(before: ProtocolAndMetadata | None, after: ProtocolAndMetadata) -> None:
+    was, now = _UNMAPPED if before is None else _mode(before.metadata), _mode(after.metadata)
     key = COLUMN_MAPPING_MODE.key
     if before is not None and was != now:
         if was != _UNMAPPED and now == _UNMAPPED:
@@ -128,6 +129,12 @@ def with_mapped_columns(
     return with_properties(after, {COLUMN_MAPPING_MAX_ID.key: str(highest)})
 
 
+def _complete_metadata(
+    before: Metadata | None, after: Metadata, _protocol: Protocol, unique: Callable[[], str]
+) -> Metadata:
+    return with_mapped_columns(before, after, unique)
+
+
 def _cleaned(metadata: Metadata) -> Metadata:
     rest = unset(metadata, COLUMN_MAPPING_MODE.key, COLUMN_MAPPING_MAX_ID.key)
     if not has_mapping(rest.schema):
@@ -135,9 +142,9 @@ def _cleaned(metadata: Metadata) -> Metadata:
     return replace(rest, schema_string=schema_to_string(without_mapping(rest.schema)))
 
 
-def _switched_on(before: TableState, after: TableState) -> bool:
+def _switched_on(before: Metadata, after: Metadata) -> bool:
     """By name, on a table whose files go on bearing the names that they have."""
-    modes = [_mode(state) for state in (before, after)]
+    modes = [_mode(metadata) for metadata in (before, after)]
     return modes == [_UNMAPPED, "name"] and all(
         field.metadata.get(PHYSICAL_NAME_KEY) == field.name
         for _, field in walk_fields(after.schema)
@@ -159,6 +166,7 @@ COLUMN_MAPPING = TableFeature(
     tolerates=_switched_on,
     field_metadata=(PHYSICAL_NAME_KEY, COLUMN_ID_KEY, NESTED_IDS_KEY),
     check=_check,
+    complete_metadata=_complete_metadata,
     removal=Removal(
         "REMOVE COLUMN MAPPING",
         cleaned=_cleaned,

@@ -10,22 +10,21 @@ from adelta.kernel.table_properties import Property, parse_boolean
 
 if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
-    from adelta.kernel.table_state import TableState
 
 __all__ = ["DELETION_VECTORS"]
 
 _ENABLED = Property("delta.enableDeletionVectors", parse_boolean, False)
 
 
-def _active(state: TableState) -> bool:
-    return _ENABLED.read(state.configuration)
+def _active(metadata: Metadata) -> bool:
+    return _ENABLED.read(metadata.configuration)
 
 
 def _cleaned(metadata: Metadata) -> Metadata:
     return unset(metadata, _ENABLED.key)
 
 
-def _switched_on(before: TableState, after: TableState) -> bool:
+def _switched_on(before: Metadata, after: Metadata) -> bool:
     return _active(after) and not _active(before)
 
 

@@ -17,21 +17,22 @@ from adelta.kernel.table_features._removal import Removal
 from adelta.kernel.table_features.allow_column_defaults import DEFAULT_KEY
 
 if TYPE_CHECKING:
+    from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.schema.geospatial import Shape
     from adelta.kernel.schema.types import DataType
-    from adelta.kernel.table_state import TableState
+    from adelta.kernel.table_features._feature import ProtocolAndMetadata
 
 __all__ = ["GEOSPATIAL"]
 
 
-def _has_shapes(state: TableState) -> bool:
-    return any(shape_of(each) is not None for each in occurring_types(state))
+def _has_shapes(metadata: Metadata) -> bool:
+    return any(shape_of(each) is not None for each in occurring_types(metadata))
 
 
-def _check(before: TableState | None, after: TableState) -> None:
-    if not _has_shapes(after):
+def _check(before: ProtocolAndMetadata | None, after: ProtocolAndMetadata) -> None:
+    if not _has_shapes(after.metadata):
         return
-    known = frozenset() if before is None else occurring_types(before)
+    known = frozenset() if before is None else occurring_types(before.metadata)
     for path, field in walk_fields(after.schema):
         for data_type, shape in _shapes_of(field.type):
             if data_type not in known:
@@ -55,8 +56,10 @@ def _shapes_of(data_type: DataType) -> list[tuple[DataType, Shape]]:
     return [] if shape is None else [(data_type, shape)]
 
 
-def _obstacle(state: TableState) -> str | None:
-    found = [".".join(path) for path, field in walk_fields(state.schema) if _shapes_of(field.type)]
+def _obstacle(metadata: Metadata) -> str | None:
+    found = [
+        ".".join(path) for path, field in walk_fields(metadata.schema) if _shapes_of(field.type)
+    ]
     return f"its columns of shapes ({', '.join(found)}); drop them first" if found else None
 
 

@@ -18,7 +18,11 @@ from adelta.kernel.schema.widening import TYPE_CHANGES_KEY
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
 from adelta.kernel.table_features._removal import with_properties
 from adelta.kernel.table_features.allow_column_defaults import DEFAULT_KEY, has_literal_default
-from adelta.kernel.table_features.column_mapping import COLUMN_MAPPING, COLUMN_MAPPING_MODE
+from adelta.kernel.table_features.column_mapping import (
+    COLUMN_MAPPING,
+    COLUMN_MAPPING_MODE,
+    with_mapped_columns,
+)
 from adelta.kernel.table_features.deletion_vectors import DELETION_VECTORS
 from adelta.kernel.table_features.row_tracking import (
     ROW_TRACKING,
@@ -32,17 +36,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from adelta.kernel.actions.metadata import Metadata
-    from adelta.kernel.table_state import TableState
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.table_features._feature import ProtocolAndMetadata
 
 __all__ = [
     "ICEBERG_COMPAT_V1",
     "ICEBERG_COMPAT_V2",
     "ICEBERG_COMPAT_V3",
-    "has_nested_ids",
     "iceberg_compat_version",
     "nested_types",
     "switches_row_tracking_on",
-    "with_iceberg_properties",
 ]
 
 _PRIMITIVES: Final = (
@@ -61,31 +64,28 @@ _PRIMITIVES: Final = (
 )
 _WHOLE: Final = (t.BYTE, t.SHORT, t.INTEGER, t.LONG)
 
+_NESTED_IDS_FROM: Final = 2
+
 _V1 = Property("delta.enableIcebergCompatV1", parse_boolean, False)
 _V2 = Property("delta.enableIcebergCompatV2", parse_boolean, False)
 _V3 = Property("delta.enableIcebergCompatV3", parse_boolean, False)
 
 
-def _switch(enabled: Property[bool]) -> Callable[[TableState], bool]:
-    return lambda state: enabled.read(state.configuration)
+def _switch(enabled: Property[bool]) -> Callable[[Metadata], bool]:
+    return lambda metadata: enabled.read(metadata.configuration)
 
 
-def iceberg_compat_version(state: TableState) -> int:
+def iceberg_compat_version(protocol: Protocol, metadata: Metadata) -> int:
     """The version of compatibility that a table keeps: 1, 2 or 3; 0 where it keeps none."""
-    names = state.protocol.writer_features or ()
+    names = protocol.writer_features or ()
     kept = (
         number
         for number, feature in enumerate(
             (ICEBERG_COMPAT_V1, ICEBERG_COMPAT_V2, ICEBERG_COMPAT_V3), start=1
         )
-        if feature.name in names and feature.active(state)
+        if feature.name in names and feature.active(metadata)
     )
     return max(kept, default=0)
-
-
-def has_nested_ids(state: TableState) -> bool:
-    """Whether elements of arrays, and keys and values of maps, have ids too (B12-09, B12-10)."""
-    return iceberg_compat_version(state) >= 2
 
 
 def switches_row_tracking_on(configuration: Mapping[str, str]) -> bool:
@@ -93,26 +93,38 @@ def switches_row_tracking_on(configuration: Mapping[str, str]) -> bool:
     return ROW_TRACKING_ENABLED.read(configuration) or _V3.read(configuration)
 
 
-def with_iceberg_properties(before: Metadata | None, after: Metadata) -> Metadata:
-    """The metadata with the properties that its compatibility with Iceberg takes, where unsaid.
+def _completing(
+    enabled: Property[bool],
+) -> Callable[[Metadata | None, Metadata, Protocol, Callable[[], str]], Metadata]:
+    """A hook: what compatibility with Iceberg takes, where it is unsaid.
 
-    A new table maps its columns; where version 3 begins to be kept, rows are tracked.
+    A new table maps its columns; where version 3 begins to be kept, rows are tracked. From version
+    2 on elements of arrays, and keys and values of maps, have ids too (B12-09, B12-10).
     """
-    wanted = {}
-    asked = any(each.read(after.configuration) for each in (_V1, _V2, _V3))
-    if before is None and asked and COLUMN_MAPPING_MODE.text(after.configuration) is None:
-        wanted[COLUMN_MAPPING_MODE.key] = "name"
-    begins = before is None or not _V3.read(before.configuration)
-    unsaid = ROW_TRACKING_ENABLED.text(after.configuration) is None
-    if begins and unsaid and _V3.read(after.configuration):
-        wanted[ROW_TRACKING_ENABLED.key] = "true"
-    return with_properties(after, wanted) if wanted else after
+
+    def hook(
+        before: Metadata | None, after: Metadata, protocol: Protocol, unique: Callable[[], str]
+    ) -> Metadata:
+        if not enabled.read(after.configuration):
+            return after
+        wanted = {}
+        if before is None and COLUMN_MAPPING_MODE.text(after.configuration) is None:
+            wanted[COLUMN_MAPPING_MODE.key] = "name"
+        begins = before is None or not enabled.read(before.configuration)
+        unsaid = ROW_TRACKING_ENABLED.text(after.configuration) is None
+        if enabled is _V3 and begins and unsaid:
+            wanted[ROW_TRACKING_ENABLED.key] = "true"
+        after = with_properties(after, wanted) if wanted else after
+        nested = iceberg_compat_version(protocol, after) >= _NESTED_IDS_FROM
+        return with_mapped_columns(before, after, unique, nested=True) if nested else after
+
+    return hook
 
 
 # ------------------------------------------------------------------------------------------ checks
 
 
-def _check_v1(before: TableState | None, after: TableState) -> None:
+def _check_v1(before: ProtocolAndMetadata | None, after: ProtocolAndMetadata) -> None:
     if not _V1.read(after.configuration):
         return
     _check_common(_V1, before, after)
@@ -132,18 +144,18 @@ def _check_v1(before: TableState | None, after: TableState) -> None:
             raise _unknown_type(_V1, path, data_type)
 
 
-def _check_v2(before: TableState | None, after: TableState) -> None:
+def _check_v2(before: ProtocolAndMetadata | None, after: ProtocolAndMetadata) -> None:
     if not _V2.read(after.configuration):
         return
     _check_common(_V2, before, after)
-    if DELETION_VECTORS.active(after):
+    if DELETION_VECTORS.active(after.metadata):
         raise InvalidPropertyError(
             f"{_V2.key} does not go together with deletion vectors; set "
             "delta.enableDeletionVectors to false first"
         )
 
 
-def _check_v3(before: TableState | None, after: TableState) -> None:
+def _check_v3(before: ProtocolAndMetadata | None, after: ProtocolAndMetadata) -> None:
     was = before is not None and _V3.read(before.configuration)
     if not _V3.read(after.configuration):
         if was:
@@ -153,7 +165,7 @@ def _check_v3(before: TableState | None, after: TableState) -> None:
             )
         return
     _check_common(_V3, before, after)
-    if before is not None and not was and may_hold_row_ids(before):
+    if before is not None and not was and may_hold_row_ids(before.metadata):
         raise InvalidPropertyError(
             f"{_V3.key} cannot be set where rows have been tracked before: files may hold row ids "
             f"without Iceberg's field ids; drop the feature {ROW_TRACKING.name} first "
@@ -162,7 +174,7 @@ def _check_v3(before: TableState | None, after: TableState) -> None:
     # rows that are there get their ids before the table begins to keep this version
     states = (after,) if before is None else (before, after)
     supported = all(ROW_TRACKING.name in (s.protocol.writer_features or ()) for s in states)
-    hidden = row_id_columns(after)
+    hidden = row_id_columns(after.metadata)
     if not supported or hidden is None or not all(hidden):
         raise InvalidPropertyError(
             f"{_V3.key} needs tracked rows; set {ROW_TRACKING_ENABLED.key} to true as well, by "
@@ -175,7 +187,7 @@ def _check_v3(before: TableState | None, after: TableState) -> None:
                 f"the table is partitioned by {name!r} of type {field.type}, which {_V3.key} does "
                 "not allow; partition it by another column"
             )
-    for path, nested in _without_nested_id(after):
+    for path, nested in _without_nested_id(after.metadata):
         raise SchemaMismatchError(
             f"{nested!r} of column {'.'.join(path)!r} has no id in {NESTED_IDS_KEY}, which "
             f"{_V3.key} demands; add the column by add_columns or by a write, which give it one"
@@ -189,10 +201,10 @@ def _check_v3(before: TableState | None, after: TableState) -> None:
             )
 
 
-def _without_nested_id(state: TableState) -> Iterator[tuple[tuple[str, ...], str]]:
+def _without_nested_id(metadata: Metadata) -> Iterator[tuple[tuple[str, ...], str]]:
     """The elements, keys and values that lack an id: the column's path, and their own."""
-    mode = COLUMN_MAPPING_MODE.read(state.configuration)
-    for path, field in walk_fields(state.schema):
+    mode = COLUMN_MAPPING_MODE.read(metadata.configuration)
+    for path, field in walk_fields(metadata.schema):
         ids = field.metadata.get(NESTED_IDS_KEY, {})
         for nested in _parts(field.type, physical_name(field, mode)):
             if nested not in ids:
@@ -211,14 +223,16 @@ def _parts(data_type: t.DataType, path: str) -> Iterator[str]:
             yield from _parts(value, f"{path}.value")
 
 
-def _check_common(version: Property[bool], before: TableState | None, after: TableState) -> None:
+def _check_common(
+    version: Property[bool], before: ProtocolAndMetadata | None, after: ProtocolAndMetadata
+) -> None:
     """What all versions have in common."""
     others = [p.key for p in (_V1, _V2, _V3) if p is not version and p.read(after.configuration)]
     if others:
         raise InvalidPropertyError(
             f"{version.key} and {others[0]} cannot both be true; unset one of them"
         )
-    if not COLUMN_MAPPING.active(after):
+    if not COLUMN_MAPPING.active(after.metadata):
         raise InvalidPropertyError(
             f"{version.key} needs mapped columns; set {COLUMN_MAPPING_MODE.key} to 'name' as well"
         )
@@ -285,7 +299,7 @@ def _feature(
     name: str,
     enabled: Property[bool],
     *requires: TableFeature,
-    check: Callable[[TableState | None, TableState], None],
+    check: Callable[[ProtocolAndMetadata | None, ProtocolAndMetadata], None],
 ) -> TableFeature:
     active = _switch(enabled)
     return TableFeature(
@@ -298,6 +312,7 @@ def _feature(
         active=active,
         rebasable=True,
         check=check,
+        complete_metadata=_completing(enabled),
     )
 
 

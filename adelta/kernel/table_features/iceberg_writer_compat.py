@@ -19,11 +19,16 @@ from adelta.kernel.table_features.change_data_feed import CHANGE_DATA_FEED
 from adelta.kernel.table_features.check_constraints import CHECK_CONSTRAINTS
 from adelta.kernel.table_features.checkpoint_protection import CHECKPOINT_PROTECTION
 from adelta.kernel.table_features.clustering import CLUSTERING
-from adelta.kernel.table_features.column_mapping import COLUMN_MAPPING, COLUMN_MAPPING_MODE
+from adelta.kernel.table_features.column_mapping import (
+    COLUMN_MAPPING,
+    COLUMN_MAPPING_MODE,
+    with_mapped_columns,
+)
 from adelta.kernel.table_features.domain_metadata import DOMAIN_METADATA
 from adelta.kernel.table_features.generated_columns import GENERATED_COLUMNS
 from adelta.kernel.table_features.iceberg_compat import (
     ICEBERG_COMPAT_V2,
+    iceberg_compat_version,
     nested_types,
 )
 from adelta.kernel.table_features.identity_columns import IDENTITY_COLUMNS
@@ -37,16 +42,13 @@ from adelta.kernel.table_features.vacuum_protocol_check import VACUUM_PROTOCOL_C
 from adelta.kernel.table_properties import Property, parse_boolean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from adelta.kernel.actions.metadata import Metadata
-    from adelta.kernel.table_state import TableState
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.table_features._feature import ProtocolAndMetadata
 
-__all__ = [
-    "ICEBERG_WRITER_COMPAT_V1",
-    "calls_columns_by_id",
-    "with_iceberg_writer_properties",
-]
+__all__ = ["ICEBERG_WRITER_COMPAT_V1"]
 
 _ENABLED = Property("delta.enableIcebergWriterCompatV1", parse_boolean, False)
 
@@ -77,27 +79,27 @@ _ALLOWED: Final = (
 )
 
 
-def _active(state: TableState) -> bool:
-    return _ENABLED.read(state.configuration)
-
-
-def calls_columns_by_id(metadata: Metadata) -> bool:
-    """Whether the physical name of every column is ``col-<id>``."""
+def _active(metadata: Metadata) -> bool:
     return _ENABLED.read(metadata.configuration)
 
 
-def with_iceberg_writer_properties(after: Metadata) -> Metadata:
-    """The metadata of a new table with the properties that the feature takes, where unsaid."""
-    if not _ENABLED.read(after.configuration):
+def _complete_metadata(
+    before: Metadata | None, after: Metadata, protocol: Protocol, unique: Callable[[], str]
+) -> Metadata:
+    """What the feature takes, where it is unsaid: files call columns ``col-<id>``."""
+    if not _active(after):
         return after
-    wanted = {COLUMN_MAPPING_MODE: "id", _V2_ENABLED: "true"}
-    unsaid = {p.key: v for p, v in wanted.items() if p.text(after.configuration) is None}
-    return with_properties(after, unsaid)
+    if before is None:
+        wanted = {COLUMN_MAPPING_MODE: "id", _V2_ENABLED: "true"}
+        unsaid = {p.key: v for p, v in wanted.items() if p.text(after.configuration) is None}
+        after = with_properties(after, unsaid)
+    nested = iceberg_compat_version(protocol, after) > 1
+    return with_mapped_columns(before, after, unique, nested=nested, numbered=True)
 
 
-def _check(before: TableState | None, after: TableState) -> None:
-    is_on = _active(after)
-    if before is not None and is_on != _active(before):
+def _check(before: ProtocolAndMetadata | None, after: ProtocolAndMetadata) -> None:
+    is_on = _active(after.metadata)
+    if before is not None and is_on != _active(before.metadata):
         done = "set on a table that exists" if is_on else "unset"
         raise InvalidPropertyError(
             f"{_ENABLED.key} cannot be {done}: it decides what files call columns from the first "
@@ -109,7 +111,7 @@ def _check(before: TableState | None, after: TableState) -> None:
         raise InvalidPropertyError(
             f"{_ENABLED.key} needs columns mapped by id; set {COLUMN_MAPPING_MODE.key} to 'id'"
         )
-    if not ICEBERG_COMPAT_V2.active(after):
+    if not ICEBERG_COMPAT_V2.active(after.metadata):
         raise InvalidPropertyError(
             f"{_ENABLED.key} needs {_V2_ENABLED.key}; set that to true as well"
         )
@@ -119,11 +121,11 @@ def _check(before: TableState | None, after: TableState) -> None:
         _check_keys(before, after)
 
 
-def _check_features(after: TableState) -> None:
+def _check_features(after: ProtocolAndMetadata) -> None:
     known = {name for feature in _ALLOWED for name in feature.names}
     listed = set(after.protocol.writer_features or ()) | set(after.protocol.reader_features or ())
     others = sorted(listed - known - {ICEBERG_WRITER_COMPAT_V1.name})
-    idle = [feature.name for feature in _IDLE if feature.active(after)]
+    idle = [feature.name for feature in _IDLE if feature.active(after.metadata)]
     if ROW_TRACKING_ENABLED.read(after.configuration):
         idle.append(ROW_TRACKING.name)
     if others or idle:
@@ -133,7 +135,7 @@ def _check_features(after: TableState) -> None:
         )
 
 
-def _check_schema(after: TableState) -> None:
+def _check_schema(after: ProtocolAndMetadata) -> None:
     for path, data_type in nested_types(after.schema):
         if data_type in (t.BYTE, t.SHORT):
             raise SchemaMismatchError(
@@ -150,7 +152,7 @@ def _check_schema(after: TableState) -> None:
             )
 
 
-def _check_keys(before: TableState, after: TableState) -> None:
+def _check_keys(before: ProtocolAndMetadata, after: ProtocolAndMetadata) -> None:
     now = {place: key for place, _, key in _keys(after.schema)}
     for place, path, key in _keys(before.schema):
         if now.get(place, key) != key:
@@ -181,4 +183,5 @@ ICEBERG_WRITER_COMPAT_V1 = TableFeature(
     wanted=_active,
     active=_active,
     check=_check,
+    complete_metadata=_complete_metadata,
 )

@@ -19,7 +19,8 @@ from adelta.kernel.table_features.allow_column_defaults import DEFAULT_KEY
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from adelta.kernel.table_state import TableState
+    from adelta.kernel.actions.metadata import Metadata
+
 
 __all__ = [
     "IDENTITY_ADVANCED",
@@ -47,7 +48,7 @@ _LEAST, _GREATEST = -(2**63), 2**63 - 1
 _active = has_field_metadata(_START, _STEP)
 
 
-def _only_counted(_before: TableState, _after: TableState) -> bool:
+def _only_counted(_before: Metadata, _after: Metadata) -> bool:
     """Numbers that others have given out do not concern a commit that gives out none."""
     return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.kernel.actions.metadata import Metadata
-    from adelta.kernel.table_state import TableState
+    from adelta.kernel.commit_attempt import CommitAttempt
 
 __all__ = [
     "IN_COMMIT_TIMESTAMP",
@@ -20,7 +21,6 @@ __all__ = [
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION",
     "in_commit_timestamp_enablement",
-    "with_enablement",
 ]
 
 IN_COMMIT_TIMESTAMPS_ENABLED = Property("delta.enableInCommitTimestamps", parse_boolean, False)
@@ -42,25 +42,28 @@ def in_commit_timestamp_enablement(configuration: Mapping[str, str]) -> tuple[in
     return None if version is None or timestamp is None else (version, timestamp)
 
 
-def with_enablement(
-    before: Mapping[str, str], after: Mapping[str, str], version: int, timestamp_ms: int
-) -> Mapping[str, str]:
-    """`after` with version and time of the commit that switches in-commit timestamps on.
+def _active(metadata: Metadata) -> bool:
+    return IN_COMMIT_TIMESTAMPS_ENABLED.read(metadata.configuration)
 
-    The commit becomes `version` of a table that had the properties `before`.
-    """
-    enabled = IN_COMMIT_TIMESTAMPS_ENABLED
-    if version == 0 or enabled.read(before) or not enabled.read(after):
-        return after
-    return {
-        **after,
-        IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION.key: str(version),
-        IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP.key: str(timestamp_ms),
+
+def _prepare_commit(attempt: CommitAttempt) -> CommitAttempt:
+    """The attempt with its own time, which always grows, and with where that began."""
+    if not _active(attempt.metadata):
+        return attempt
+    now, previous = attempt.info.timestamp, attempt.previous_ms
+    assert now is not None
+    stamp = now if previous is None else max(now, previous + 1)
+    info = replace(attempt.info, timestamp=stamp, in_commit_timestamp=stamp)
+    attempt = replace(attempt, info=info)
+    staged, before = attempt.staged, attempt.before
+    if staged.metadata is None or before is None or _active(before):
+        return attempt
+    began = {
+        IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION.key: str(attempt.version),
+        IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP.key: str(stamp),
     }
-
-
-def _active(state: TableState) -> bool:
-    return IN_COMMIT_TIMESTAMPS_ENABLED.read(state.configuration)
+    metadata = staged.metadata.with_configuration({**staged.metadata.configuration, **began})
+    return replace(attempt, staged=replace(staged, metadata=metadata), metadata=metadata)
 
 
 def _cleaned(metadata: Metadata) -> Metadata:
@@ -74,7 +77,7 @@ def _cleaned(metadata: Metadata) -> Metadata:
     return with_properties(rest, {IN_COMMIT_TIMESTAMPS_ENABLED.key: "false"})
 
 
-def _switched_on(before: TableState, after: TableState) -> bool:
+def _switched_on(before: Metadata, after: Metadata) -> bool:
     return _active(after) and not _active(before)
 
 
@@ -92,4 +95,5 @@ IN_COMMIT_TIMESTAMP = TableFeature(
     removal=Removal(cleaned=_cleaned),
     rebasable=True,
     tolerates=_switched_on,
+    prepare_commit=_prepare_commit,
 )

@@ -9,7 +9,7 @@ from adelta.kernel.table_features._removal import Removal
 from adelta.kernel.table_properties import Property, parse_boolean
 
 if TYPE_CHECKING:
-    from adelta.kernel.table_state import TableState
+    from adelta.kernel.actions.metadata import Metadata
 
 __all__ = ["MATERIALIZE_PARTITION_COLUMNS", "PARTITION_COLUMNS_TO_PARQUET"]
 
@@ -20,8 +20,8 @@ PARTITION_COLUMNS_TO_PARQUET = Property(
 """Whether files hold partition columns too, in tables that do not demand it."""
 
 
-def _wanted(state: TableState) -> bool:
-    return _WANTED.read(state.configuration)
+def _wanted(metadata: Metadata) -> bool:
+    return _WANTED.read(metadata.configuration)
 
 
 MATERIALIZE_PARTITION_COLUMNS = TableFeature(

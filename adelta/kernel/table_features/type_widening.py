@@ -19,15 +19,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from adelta.kernel.actions.metadata import Metadata
-    from adelta.kernel.table_state import TableState
 
 __all__ = ["TYPE_WIDENING"]
 
 _ENABLED = Property("delta.enableTypeWidening", parse_boolean, False)
 
 
-def _active(state: TableState) -> bool:
-    return _ENABLED.read(state.configuration)
+def _active(metadata: Metadata) -> bool:
+    return _ENABLED.read(metadata.configuration)
 
 
 _used = has_field_metadata(TYPE_CHANGES_KEY)
@@ -41,11 +40,11 @@ def _cleaned(metadata: Metadata) -> Metadata:
     return replace(rest, schema_string=schema_to_string(schema))
 
 
-def _clean(file: pa.Schema, state: TableState) -> bool:
+def _clean(file: pa.Schema, metadata: Metadata) -> bool:
     """Whether a file holds its columns in the types of now."""
-    mode = COLUMN_MAPPING_MODE.read(state.configuration)
-    wanted = as_nullable(physical_schema(state.schema, mode))
-    found = find_fields(list(file), state.schema.fields, mode)
+    mode = COLUMN_MAPPING_MODE.read(metadata.configuration)
+    wanted = as_nullable(physical_schema(metadata.schema, mode))
+    found = find_fields(list(file), metadata.schema.fields, mode)
     now = to_arrow_schema(wanted)
     return all(
         place is None or file.field(place).type.equals(field.type)

@@ -10,15 +10,14 @@ from adelta.kernel.table_properties import TableProperties
 
 if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
-    from adelta.kernel.table_state import TableState
 
 __all__ = ["V2_CHECKPOINT"]
 
 _policy = TableProperties.checkpoint_policy.read
 
 
-def _wanted(state: TableState) -> bool:
-    return _policy(state.configuration) == "v2"
+def _wanted(metadata: Metadata) -> bool:
+    return _policy(metadata.configuration) == "v2"
 
 
 def _cleaned(metadata: Metadata) -> Metadata:

@@ -10,15 +10,15 @@ from adelta.kernel.table_features.variant_type import VARIANT_TYPE
 from adelta.kernel.table_properties import Property, parse_boolean
 
 if TYPE_CHECKING:
-    from adelta.kernel.table_state import TableState
+    from adelta.kernel.actions.metadata import Metadata
 
 __all__ = ["VARIANT_SHREDDING"]
 
 _ENABLED = Property("delta.enableVariantShredding", parse_boolean, False)
 
 
-def _active(state: TableState) -> bool:
-    return _ENABLED.read(state.configuration)
+def _active(metadata: Metadata) -> bool:
+    return _ENABLED.read(metadata.configuration)
 
 
 VARIANT_SHREDDING = TableFeature(

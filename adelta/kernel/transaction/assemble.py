@@ -1,7 +1,7 @@
 """The actions of one attempt at a version (PROTOCOL.md, "Commit Provenance Information").
 
-`commitInfo` always comes first, as in-commit timestamps require. What depends on the version or on
-the moment is settled here, so an attempt at another version assembles anew.
+`commitInfo` always comes first, as in-commit timestamps require. It says which version was read and
+when, so an attempt at another version has another one.
 """
 
 from __future__ import annotations
@@ -21,12 +21,7 @@ if TYPE_CHECKING:
     from adelta.kernel.staged import StagedChanges
     from adelta.kernel.transaction.isolation import IsolationLevel
 
-__all__ = ["assemble", "in_commit_timestamp", "make_commit_info"]
-
-
-def in_commit_timestamp(now_ms: int, previous_ms: int | None) -> int:
-    """The in-commit timestamp of a commit made now, after one of `previous_ms`: it always grows."""
-    return now_ms if previous_ms is None else max(now_ms, previous_ms + 1)
+__all__ = ["assemble", "make_commit_info"]
 
 
 def make_commit_info(
@@ -37,7 +32,6 @@ def make_commit_info(
     is_blind_append: bool,
     timestamp_ms: int,
     engine: str,
-    in_commit_timestamp_ms: int | None = None,
 ) -> CommitInfo:
     """The provenance of one attempt.
 
@@ -45,8 +39,7 @@ def make_commit_info(
     written as Spark writes them: text as it is, anything else as JSON in a string.
     """
     return CommitInfo(
-        timestamp=timestamp_ms if in_commit_timestamp_ms is None else in_commit_timestamp_ms,
-        in_commit_timestamp=in_commit_timestamp_ms,
+        timestamp=timestamp_ms,
         operation=staged.operation,
         operation_parameters=MappingProxyType(_texts(staged.parameters)),
         operation_metrics=MappingProxyType({k: str(v) for k, v in staged.metrics.items()}),

@@ -31,13 +31,12 @@ from adelta.kernel.file_id import FileIds
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     CATALOG_MANAGED,
-    ROW_TRACKING_DOMAIN,
+    MAINTAINED_DOMAINS,
     is_supported,
+    rebased,
 )
-from adelta.kernel.table_state import TableState
 from adelta.kernel.transaction.metadata_change import metadata_may_change, protocol_may_change
 from adelta.kernel.transaction.read_set import ReadSet, changing
-from adelta.kernel.transaction.row_tracking import adopt_row_ids
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,7 +127,7 @@ def rebase(
         what = "this one was to follow the version that it is based on, or nothing"
         raise _conflict(CommitConflictError, winners[0], what)
     removed = FileIds.of_table(staged.removes, root)
-    before = now = TableState(protocol, metadata)
+    before = now = TableConfiguration(protocol, metadata)
     for winner in winners:
         now = _check_protocol(staged, now, winner)
         now = _check_metadata(staged, now, winner)
@@ -139,17 +138,19 @@ def rebase(
         _check_placed(staged, winner, root)
         read = read.after(winner, root)
     if now != before:
-        TableConfiguration(now.protocol, now.metadata).check_writable(root)
+        now.check_writable(root)
     return replace(
         harmless,
         protocol=now.protocol,
         metadata=now.metadata,
-        staged=adopt_row_ids(staged, winners, root),
+        staged=rebased(staged, winners, root),
         read=read,
     )
 
 
-def _check_protocol(staged: StagedChanges, now: TableState, winner: Commit) -> TableState:
+def _check_protocol(
+    staged: StagedChanges, now: TableConfiguration, winner: Commit
+) -> TableConfiguration:
     changed = winner.protocol
     if changed is None:
         return now
@@ -164,7 +165,9 @@ def _check_protocol(staged: StagedChanges, now: TableState, winner: Commit) -> T
     return replace(now, protocol=changed)
 
 
-def _check_metadata(staged: StagedChanges, now: TableState, winner: Commit) -> TableState:
+def _check_metadata(
+    staged: StagedChanges, now: TableConfiguration, winner: Commit
+) -> TableConfiguration:
     changed = winner.metadata
     if changed is None:
         return now
@@ -184,9 +187,8 @@ def _check_metadata(staged: StagedChanges, now: TableState, winner: Commit) -> T
 
 def _check_domains(staged: StagedChanges, read: ReadSet, winner: Commit) -> None:
     mine = read.domains | {domain.domain for domain in staged.domains}
-    both = sorted(
-        mine & {domain.domain for domain in winner.domain_metadata} - {ROW_TRACKING_DOMAIN}
-    )
+    theirs = {domain.domain for domain in winner.domain_metadata} - MAINTAINED_DOMAINS
+    both = sorted(mine & theirs)
     if both:
         raise _conflict(
             ConcurrentTransactionError, winner, f"changed the domain metadata {both[0]!r}"

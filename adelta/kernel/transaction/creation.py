@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from adelta.errors import MetadataChangedError
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.table_state import TableState
 from adelta.kernel.transaction.metadata_change import metadata_may_change, protocol_may_change
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class NewTable:
 
 def rebase_creation(
     staged: StagedChanges,
-    theirs: TableState,
+    theirs: TableConfiguration,
     domains: Mapping[str, DomainMetadata],
     root: str,
 ) -> StagedChanges:
@@ -52,7 +51,7 @@ def rebase_creation(
     """
     assert staged.protocol is not None
     assert staged.metadata is not None
-    ours = TableState(staged.protocol, replace(staged.metadata, id=theirs.metadata.id))
+    ours = TableConfiguration(staged.protocol, replace(staged.metadata, id=theirs.metadata.id))
     same_domains = all(
         domain.domain in domains and domains[domain.domain].configuration == domain.configuration
         for domain in staged.domains
@@ -66,5 +65,5 @@ def rebase_creation(
             "properties than this write would have; open the table, and write again",
             winning_version=0,
         )
-    TableConfiguration(theirs.protocol, theirs.metadata).check_writable(root)
+    theirs.check_writable(root)
     return replace(staged, protocol=None, metadata=None, domains=())

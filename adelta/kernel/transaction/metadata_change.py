@@ -11,19 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from adelta.kernel.table_features import (
-    FEATURES,
-    find_feature,
-    is_supported,
-    supported_names,
-)
+from adelta.kernel.table_features import find_feature, supported_features, supported_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.table_configuration import TableConfiguration
     from adelta.kernel.table_features import TableFeature
-    from adelta.kernel.table_state import TableState
 
 __all__ = ["metadata_may_change", "protocol_may_change"]
 
@@ -57,18 +52,14 @@ def protocol_may_change(before: Protocol, after: Protocol) -> bool:
     return old <= new and all(feature is not None and feature.rebasable for feature in added)
 
 
-def metadata_may_change(before: TableState, after: TableState) -> bool:
+def metadata_may_change(before: TableConfiguration, after: TableConfiguration) -> bool:
     """Whether a commit that was prepared for the metadata of `before` may follow those of `after`.
 
     Example: another checkpoint interval leaves every commit as good as it was, another column does
     not.
     """
     old, new = before.metadata, after.metadata
-    tolerant = [
-        feature
-        for feature in FEATURES
-        if is_supported(feature, after.protocol) and feature.tolerates(before, after)
-    ]
+    tolerant = [each for each in supported_features(after.protocol) if each.tolerates(old, new)]
     return (
         old.id == new.id
         and old.partition_columns == new.partition_columns

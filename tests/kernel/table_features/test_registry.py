@@ -22,6 +22,7 @@ from adelta.kernel.schema.types import (
     StructField,
     StructType,
 )
+from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     FEATURES,
     FeatureKind,
@@ -31,7 +32,6 @@ from adelta.kernel.table_features import (
     is_active,
     supported_names,
 )
-from adelta.kernel.table_state import TableState
 
 
 def metadata(
@@ -226,7 +226,7 @@ def test_an_active_writer_feature_stops_writers_that_lack_it_by_name(
 ) -> None:
     feature = find_feature(name)
     assert feature is not None
-    assert is_active(feature, TableState(protocol(name), table))
+    assert is_active(feature, TableConfiguration(protocol(name), table))
     check_readable(protocol(name), table)
     if feature.can_write:
         check_writable(protocol(name), table)
@@ -250,8 +250,8 @@ def test_a_property_counts_only_where_the_protocol_supports_its_feature() -> Non
     feature = find_feature("changeDataFeed")
     assert feature is not None
     table = metadata(enableChangeDataFeed="true")
-    assert not is_active(feature, TableState(Protocol(1, 2), table))
-    assert is_active(feature, TableState(Protocol(1, 4), table))
+    assert not is_active(feature, TableConfiguration(Protocol(1, 2), table))
+    assert is_active(feature, TableConfiguration(Protocol(1, 4), table))
     check_writable(Protocol(1, 2), table)
 
 

@@ -12,27 +12,12 @@ from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.file_id import FileIds
 from adelta.kernel.staged import StagedChanges
-from adelta.kernel.table_features import with_enablement
-from adelta.kernel.transaction.assemble import assemble, in_commit_timestamp, make_commit_info
+from adelta.kernel.transaction.assemble import assemble, make_commit_info
 from adelta.kernel.transaction.isolation import IsolationLevel, effective_level, isolation_level
 from adelta.kernel.transaction.read_set import ReadSet
 from adelta.kernel.transaction.removal import removals, remove_actions, removes_table
 
 ADD = AddFile("p=1/a", {"p": "1"}, 10, 1, stats='{"numRecords":1}')
-
-
-def test_the_commit_that_switches_in_commit_timestamps_on_says_so_for_every_attempt() -> None:
-    """B8: the version and the time are those of the commit, whichever version it becomes."""
-    on = {"delta.enableInCommitTimestamps": "true", "owner": "me"}
-    enabled = {
-        **on,
-        "delta.inCommitTimestampEnablementVersion": "7",
-        "delta.inCommitTimestampEnablementTimestamp": "1000",
-    }
-    assert with_enablement({}, on, 7, 1000) == enabled
-    assert with_enablement(enabled, {**enabled, "owner": "you"}, 8, 2000)["owner"] == "you"
-    assert with_enablement(on, on, 8, 2000) == on
-    assert with_enablement({}, on, 0, 1000) == on
 
 
 def test_commit_info_comes_first_and_files_come_last() -> None:
@@ -86,13 +71,6 @@ def test_commit_info_says_what_spark_wants_to_know() -> None:
         "txnId": "id",
         "userMetadata": "note",
     }
-
-
-def test_in_commit_timestamps_grow_even_when_the_clock_does_not() -> None:
-    assert in_commit_timestamp(50, None) == 50
-    assert in_commit_timestamp(50, 40) == 50
-    assert in_commit_timestamp(50, 50) == 51
-    assert in_commit_timestamp(10, 50) == 51
 
 
 def test_tombstones_of_live_files_keep_what_their_readers_need() -> None:

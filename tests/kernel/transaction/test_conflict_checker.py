@@ -24,7 +24,7 @@ from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.commit import decode_commit
 from adelta.kernel.file_id import FileIds
 from adelta.kernel.staged import StagedChanges
-from adelta.kernel.table_state import TableState
+from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.conflict_checker import Rebase, rebase
 from adelta.kernel.transaction.isolation import IsolationLevel
 from adelta.kernel.transaction.metadata_change import metadata_may_change, protocol_may_change
@@ -67,8 +67,8 @@ def staged(**changes: object) -> StagedChanges:
     return StagedChanges("mine", **{"adds": (add("new"),), **changes})  # type: ignore[arg-type]
 
 
-def state(metadata: Metadata, *names: str) -> TableState:
-    return TableState(Protocol(2, 7, None, names), metadata)
+def state(metadata: Metadata, *names: str) -> TableConfiguration:
+    return TableConfiguration(Protocol(2, 7, None, names), metadata)
 
 
 WRITE = CommitInfo(operation="WRITE", txn_id="theirs", is_blind_append=False)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import pytest
 
 from adelta.errors import InvalidOptionError, InvalidTableError
+from adelta.kernel.actions.commit_info import CommitInfo
 from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import AddFile, RemoveFile
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
+from adelta.kernel.commit_attempt import CommitAttempt
 from adelta.kernel.staged import StagedChanges
 from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import prepared, rebased
 from adelta.kernel.transaction.removal import removes_table
-from adelta.kernel.transaction.row_tracking import adopt_row_ids, track_rows
 from tests.support.commits import commit_of
 
 ROOT = "memory://lake/t"
@@ -38,6 +40,34 @@ def staged(*adds: AddFile, **more: object) -> StagedChanges:
 
 def mark(number: int) -> dict[str, DomainMetadata]:
     return {DOMAIN: DomainMetadata(DOMAIN, f'{{"rowIdHighWaterMark":{number}}}')}
+
+
+def attempt(
+    staged: StagedChanges,
+    table: TableConfiguration,
+    domains: dict[str, DomainMetadata],
+    version: int,
+    *,
+    written_for: TableConfiguration | None = None,
+) -> CommitAttempt:
+    return prepared(
+        CommitAttempt(
+            version,
+            staged,
+            CommitInfo(tags=staged.tags),
+            protocol=table.protocol,
+            metadata=table.metadata,
+            before=table.metadata,
+            written_for=(written_for or table).metadata,
+            domains=domains,
+        )
+    )
+
+
+def track_rows(
+    staged: StagedChanges, table: TableConfiguration, domains: dict[str, DomainMetadata], at: int
+) -> StagedChanges:
+    return attempt(staged, table, domains, at).staged
 
 
 def ids(tracked: StagedChanges) -> list[tuple[int | None, int | None]]:
@@ -88,12 +118,18 @@ def test_no_ids_are_given_where_that_is_suspended() -> None:
 
 def test_a_commit_says_whether_ids_were_preserved_where_the_table_keeps_them() -> None:
     enabled = table(enableRowTracking="true")
-    assert track_rows(staged(add("a", 1)), enabled, {}, 1).tags == {PRESERVED: "true"}
-    moved = track_rows(staged(add("a", 1)), enabled, {}, 1, preserves=False)
-    assert moved.tags == {PRESERVED: "false"}
-    own = staged(add("a", 1), tags={PRESERVED: "false"})
-    assert track_rows(own, enabled, {}, 1).tags == {PRESERVED: "false"}
-    assert track_rows(own, table(), {}, 1).tags == {}
+    gone = removes_table([RemoveFile("b", 5)])
+
+    def said(staged: StagedChanges, written_for: TableConfiguration = enabled) -> object:
+        return attempt(staged, enabled, {}, 1, written_for=written_for).info.tags
+
+    assert said(staged(add("a", 1))) == {PRESERVED: "true"}
+    assert said(staged(add("a", 1), removes=gone, tags={"t": "1"})) == {PRESERVED: "true", "t": "1"}
+    assert said(staged(add("a", 1), removes=gone), table()) == {PRESERVED: "false"}
+    assert said(staged(add("a", 1)), table()) == {PRESERVED: "true"}
+    by_hand = staged(add("a", 1), removes=gone, moves_rows_by_hand=True)
+    assert said(by_hand) == {PRESERVED: "false"}
+    assert attempt(by_hand, table(), {}, 1).info.tags == {}
 
 
 def test_what_cannot_be_numbered_is_refused() -> None:
@@ -110,10 +146,10 @@ def test_a_remove_takes_over_the_ids_that_a_winner_gave_to_its_file() -> None:
     removes = removes_table([RemoveFile("a%20b", 5), RemoveFile("other", 5)])
     given = AddFile("a b", {}, 1, 0, base_row_id=40, default_row_commit_version=6)
     winner = commit_of(6, given)
-    adopted = adopt_row_ids(staged(removes=removes), [winner], ROOT).removes.to_pylist()
+    adopted = rebased(staged(removes=removes), [winner], ROOT).removes.to_pylist()
     assert [(r["base_row_id"], r["default_row_commit_version"]) for r in adopted] == [
         (40, 6),
         (None, None),
     ]
     untouched = staged(removes=removes)
-    assert adopt_row_ids(untouched, [commit_of(6)], ROOT) is untouched
+    assert rebased(untouched, [commit_of(6)], ROOT) is untouched
