@@ -28,7 +28,6 @@ from adelta.commit.choose import (
 )
 from adelta.errors import InvalidOptionError, InvalidUseError, VersionNotFoundError
 from adelta.kernel.history import parse_timestamp
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.latest import LatestState
 from adelta.log.time_travel import version_at_timestamp
 from adelta.snapshot import Snapshot
@@ -157,7 +156,7 @@ class Table:
             raise VersionNotFoundError(f"{self.uri}: versions count from 0; {version} is none")
         else:
             state = await self._source.state_at(version)
-        configuration = TableConfiguration(state.protocol, state.metadata)
+        configuration = state.configuration
         if version is None:
             check_catalog_needed(self.store, configuration)
         configuration.check_readable(self.uri)

@@ -126,7 +126,7 @@ async def _open_feed(
     first, last = bounds
     start = await _first_state(store, first)
     end = await load_state(store, version=last)
-    configuration = TableConfiguration(end.protocol, end.metadata)
+    configuration = end.configuration
     configuration.check_readable(table.uri)
     listed = {file.version: file for file in await list_commits(store, first, last)}
     files = [listed.get(v) or await find_late_commit(store, v) for v in range(first, last + 1)]

@@ -35,7 +35,6 @@ from adelta.kernel.log_path import (
     sidecar_path,
     v2_checkpoint_path,
 )
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.checkpoint_rows import CheckpointRows
 from adelta.log.checksum_writer import counted_by, empty_checksum, known_checksum
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from adelta._clock import Clock
     from adelta.kernel.actions.domain_metadata import DomainMetadata
     from adelta.kernel.actions.set_transaction import SetTransaction
+    from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.segment_replay import VersionReplay
     from adelta.log.state import LogState
     from adelta.parquet.writer import WrittenFile
@@ -118,7 +118,7 @@ class _Content:
 
 
 async def _write(state: LogState, replay: VersionReplay, now_ms: int) -> LastCheckpoint:
-    configuration = TableConfiguration(state.protocol, state.metadata)
+    configuration = state.configuration
     properties = configuration.properties
     transactions = (await replay.set_transactions()).values()
     domains = (await replay.domain_metadata()).values()

@@ -33,7 +33,6 @@ from adelta.kernel.log_path import (
     sidecar_path,
 )
 from adelta.kernel.log_segment import complete_checkpoints
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.checkpoint_reader import CheckpointReader
 from adelta.log.checkpoint_writer import write_manifest
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from adelta.kernel.log_segment import CheckpointFiles
+    from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
@@ -110,7 +110,7 @@ async def clean_log(
         StorageError: the store refused or failed.
     """
     store = state.store
-    configuration = TableConfiguration(state.protocol, state.metadata)
+    configuration = state.configuration
     if retention_ms is None:
         retention_ms = configuration.properties.log_retention_ms
     expired_ms = now_ms - retention_ms

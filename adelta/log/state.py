@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from adelta.errors import ChecksumMismatchError, InvalidTableError, MissingCommitError
+from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED
 from adelta.log.checksum_record import ChecksumRecord
 from adelta.log.log_base import LogBase
@@ -125,6 +126,11 @@ class LogState:
         """Whether `files` answers without reading."""
         replay = self._learnt.replay
         return replay is not None and replay.segment is self._base.held and replay.files_loaded
+
+    @property
+    def configuration(self) -> TableConfiguration:
+        """How the version is to be read and written."""
+        return TableConfiguration(self.protocol, self.metadata)
 
     @property
     def in_commit_timestamp_ms(self) -> int | None:

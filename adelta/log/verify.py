@@ -15,7 +15,6 @@ from adelta.errors import InvalidTableError, VersionNotFoundError
 from adelta.kernel.file_id import file_ids
 from adelta.kernel.log_segment import complete_checkpoints, plan_log_segment
 from adelta.kernel.partition import with_known_values
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.load import version_timestamp
 from adelta.log.opened_segment import open_version
 from adelta.log.state import LogState
@@ -103,7 +102,7 @@ def _same_metadata(one: LogState, other: LogState) -> bool:
 
 
 def _partition_names(state: LogState) -> tuple[str, ...]:
-    return TableConfiguration(state.protocol, state.metadata).physical_partition_columns
+    return state.configuration.physical_partition_columns
 
 
 def _file_faults(

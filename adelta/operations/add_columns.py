@@ -13,7 +13,6 @@ from adelta.kernel.schema.column_mapping import without_mapping
 from adelta.kernel.schema.evolution import merge_schemas
 from adelta.kernel.schema.json import schema_to_string, type_to_json
 from adelta.kernel.schema.types import StructType
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import DEFAULT_KEY
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.clustering import check_still_clustered
@@ -101,7 +100,7 @@ def _widened(
     tx.describe(columns=[{"column": _described(p, f), **place} for p, f in added])
     if not added:
         return None
-    mapped = TableConfiguration(tx.protocol, tx.metadata).column_mapping_mode != "none"
+    mapped = tx.configuration.column_mapping_mode != "none"
     merged = merge_schemas(struct, new, mapped=mapped)
     if first or after is not None:
         merged = _placed(struct, merged, after)

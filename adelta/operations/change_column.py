@@ -30,7 +30,6 @@ from adelta.kernel.schema.json import schema_to_string, type_to_json
 from adelta.kernel.schema.type_text import parse_type
 from adelta.kernel.schema.types import VOID, ArrayType, MapType, StructField, StructType
 from adelta.kernel.schema.widening import can_widen, with_type_changes
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import DEFAULT_KEY, TYPE_WIDENING, check_identity_columns
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.clustering import check_still_clustered
@@ -187,7 +186,7 @@ def _with_type(
     tx: TransactionCore, schema: StructType, path: tuple[str, ...], wanted: DataType
 ) -> StructType:
     current = type_at(schema, path)
-    configuration = TableConfiguration(tx.protocol, tx.metadata)
+    configuration = tx.configuration
     if current != VOID:
         if isinstance(current, (StructType, ArrayType, MapType)):
             raise SchemaMismatchError(
@@ -221,7 +220,7 @@ async def _with_nullability(
     if not nullable:
         files = await tx.read()
         schema = tx.metadata.schema  # of the version that was read
-        configuration = TableConfiguration(tx.protocol, tx.metadata)
+        configuration = tx.configuration
         condition = _no_null(schema, path)
         broken = await violations(table, configuration, files, condition)
         if broken:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from adelta._arguments import checked
 from adelta.commit.choose import publish
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.table import latest_state, opened
 from adelta.write.upkeep import after_checkpoint
@@ -48,7 +47,7 @@ async def checkpoint(
     """
     async with opened(table, storage_options) as handle:
         state = await latest_state(handle)
-        configuration = TableConfiguration(state.protocol, state.metadata)
+        configuration = state.configuration
         configuration.check_writable(handle.uri)
         await publish(handle.store, configuration)
         written = await write_checkpoint(state, handle._clock)

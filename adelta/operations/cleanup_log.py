@@ -10,7 +10,6 @@ from adelta._arguments import checked
 from adelta.commit.choose import check_maintenance
 from adelta.errors import InvalidOptionError
 from adelta.kernel.log_path import LogFileKind
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.timestamps import from_ms
 from adelta.log.cleanup import clean_log
 from adelta.table import latest_state, opened
@@ -87,7 +86,7 @@ async def cleanup_log(
     kept_ms = None if retention is None else retention // timedelta(milliseconds=1)
     async with opened(table, storage_options) as handle:
         state = await latest_state(handle)
-        configuration = TableConfiguration(state.protocol, state.metadata)
+        configuration = state.configuration
         configuration.check_writable(handle.uri)
         check_maintenance(handle.store, configuration)
         now_ms = handle._clock.now_ms()

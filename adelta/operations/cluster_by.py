@@ -10,7 +10,6 @@ from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidUseError
 from adelta.kernel.schema.alteration import shown
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     CLUSTERING_DOMAIN,
     clustering_configuration,
@@ -67,7 +66,7 @@ async def cluster_by(
         storage_options=storage_options,
     ) as (tx, opened):
         await in_thread(stage_metadata, tx, tx.metadata, CLUSTERED)
-        configuration = TableConfiguration(tx.protocol, tx.metadata)
+        configuration = tx.configuration
         paths = clustering_paths(configuration, wanted)
         before = await clustered_by(tx)
         tx.describe(

@@ -69,7 +69,7 @@ async def clustered_by(tx: TransactionCore) -> tuple[tuple[str, ...], ...]:
 
     Others who cluster it by other columns meanwhile are a conflict.
     """
-    if not TableConfiguration(tx.protocol, tx.metadata).supports(CLUSTERING):
+    if not tx.configuration.supports(CLUSTERING):
         return ()
     return clustering_columns(await tx.read_domains(), tx.base.metadata)
 

@@ -10,7 +10,6 @@ from adelta.commit.choose import publish
 from adelta.errors import InvalidOptionError
 from adelta.kernel.log_path import LogFileKind
 from adelta.kernel.log_segment import complete_checkpoints
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.compaction_writer import write_compaction
 from adelta.log.listing import list_log_from_hint
 from adelta.table import latest_state, opened
@@ -67,7 +66,7 @@ async def compact_log(
     check_count("end_version", end_version)
     async with opened(table, storage_options) as handle:
         state = await latest_state(handle)
-        configuration = TableConfiguration(state.protocol, state.metadata)
+        configuration = state.configuration
         configuration.check_writable(handle.uri)
         await publish(handle.store, configuration)
         end = state.version if end_version is None else end_version

@@ -12,7 +12,6 @@ from adelta.kernel.expressions.nodes import TRUE, Comparison, Not
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind_predicate
 from adelta.kernel.scan_plan import plan_columns
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.evolve import stage_metadata
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.expressions.nodes import Node
+    from adelta.kernel.table_configuration import TableConfiguration
     from adelta.table import Table
 
 __all__ = ["add_constraint", "drop_constraint", "violations"]
@@ -70,7 +70,7 @@ async def add_constraint(
             )
         files = await tx.read()
         bind_predicate(condition, tx.metadata.schema)
-        configuration = TableConfiguration(tx.protocol, tx.metadata)
+        configuration = tx.configuration
         broken = await violations(opened, configuration, files, condition)
         if broken:
             raise InvariantViolationError(

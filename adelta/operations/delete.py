@@ -10,7 +10,6 @@ from adelta._concurrency import in_thread
 from adelta.kernel.data_skipping.prune import exact_row_counts
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.sql import to_sql
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.operations.matching import decided_by_partition, find_matches
 from adelta.operations.removal import remove_rows
 from adelta.operations.row_metrics import RowMetrics, Stopwatch, measured, report
@@ -92,7 +91,7 @@ async def delete(
 async def _stage(table: Table, tx: TransactionCore, where: Node | None) -> dict[str, int]:
     watch, roots = Stopwatch(), table._roots
     files = await tx.read_set(where)
-    configuration = TableConfiguration(tx.protocol, tx.metadata)
+    configuration = tx.configuration
     configuration.check_removable(table.uri)
     copied = 0
     if where is None or await in_thread(decided_by_partition, where, configuration):

@@ -20,7 +20,6 @@ from adelta._concurrency import in_thread, map_concurrent
 from adelta.commit.choose import check_maintenance, publish
 from adelta.errors import HistoryRetainedError, InvalidOptionError, InvalidUseError
 from adelta.kernel.file_set import FileSet
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     CHECKPOINT_PROTECTION,
     CHECKPOINT_PROTECTION_BEFORE,
@@ -178,7 +177,7 @@ class _Dropping:
             user_metadata=self.user_metadata,
             storage_options=None,
         ) as (tx, _):
-            before = TableConfiguration(tx.protocol, tx.metadata)
+            before = tx.configuration
             files = await (tx.read_set() if removal.exclusive else tx.live_files())
             marked = await in_thread(_with_values, files, *removal.cleared)
             moved = await self._to_be_moved(files, before.metadata)
@@ -220,7 +219,7 @@ class _Dropping:
 
     async def _checkpoint(self) -> None:
         state = await latest_state(self.table)
-        await publish(self.table.store, TableConfiguration(state.protocol, state.metadata))
+        await publish(self.table.store, state.configuration)
         await write_checkpoint(state)
 
     async def _truncate(self, cleaned: bool) -> None:
@@ -231,7 +230,7 @@ class _Dropping:
             InvalidUseError: the table's catalog does not permit to delete history.
         """
         before = await latest_state(self.table)
-        configuration = TableConfiguration(before.protocol, before.metadata)
+        configuration = before.configuration
         check_maintenance(self.table.store, configuration)
         protected = configuration.protected_before
         if self.removal.needs_truncation and not await self._reaches_back(protected):
@@ -240,7 +239,7 @@ class _Dropping:
         if cleaned:
             raise self._retained(before.version)
         state = await latest_state(self.table)
-        properties = TableConfiguration(state.protocol, state.metadata).properties
+        properties = state.configuration.properties
         await clean_log(
             state,
             self.table._clock.now_ms(),

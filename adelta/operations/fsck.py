@@ -19,7 +19,6 @@ from adelta.errors import InvalidTableError, ObjectNotFoundError, UnsupportedFea
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.log_path import LOG_DIR, LogFileKind, checksum_path, commit_path
 from adelta.kernel.log_segment import complete_checkpoints, plan_log_segment
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.checksum_io import verify_checksum
 from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.log.listing import list_whole_log
@@ -110,7 +109,7 @@ async def _fsck(table: Table, *, dry_run: bool) -> FsckReport:
     store = table.store
     listing = await list_whole_log(store, latest)
     state = await replay(store, plan_log_segment(listing))
-    TableConfiguration(state.protocol, state.metadata).check_readable(table.uri)
+    state.configuration.check_readable(table.uri)
     checkpoints = complete_checkpoints(listing)
     commits = [file.version for file in listing if file.kind is LogFileKind.COMMIT]
     problems = list(_gaps(commits))

@@ -23,7 +23,6 @@ from adelta.kernel.expressions.nodes import (
 )
 from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.schema.names import physical_name
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import DELETION_VECTORS
 from adelta.operations.copies import copied_rows
 from adelta.operations.matching import decided_by_partition, find_matches
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import StructField
+    from adelta.kernel.table_configuration import TableConfiguration
     from adelta.operations.matching import MatchedFile
     from adelta.storage.roots import StoreRoots
     from adelta.write.batches import Data
@@ -64,7 +64,7 @@ async def overwrite_where(tx: TransactionCore, roots: StoreRoots, data: Data, wh
     if await tx.is_applied():
         return
     files = await tx.read(where)
-    configuration = TableConfiguration(tx.protocol, tx.metadata)
+    configuration = tx.configuration
     configuration.check_removable(roots.store.uri)
     if await in_thread(decided_by_partition, where, configuration):
         await tx.write(data, where)
@@ -93,7 +93,7 @@ async def replace_where(
         InvalidExpressionError: the predicate does not fit the schema.
     """
     files = await tx.read(where)
-    configuration = TableConfiguration(tx.protocol, tx.metadata)
+    configuration = tx.configuration
     configuration.check_removable(roots.store.uri)
     tx.stage_written(adds=added)
     if await in_thread(decided_by_partition, where, configuration):
@@ -128,7 +128,7 @@ async def replace_partitions(tx: TransactionCore, added: Sequence[AddFile]) -> N
     Raises:
         InvariantViolationError: the table only takes appends.
     """
-    configuration = TableConfiguration(tx.protocol, tx.metadata)
+    configuration = tx.configuration
     mode = configuration.column_mapping_mode
     fields = configuration.partition_fields
     names = [physical_name(field, mode) for field in fields]

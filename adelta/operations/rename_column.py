@@ -11,7 +11,6 @@ from adelta.errors import InvalidUseError
 from adelta.kernel.schema.alteration import change_field, shown
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.names import check_column_names
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import COLUMN_MAPPING_MODE
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.dependents import check_independent, column_path, stats_columns_with
@@ -88,7 +87,7 @@ def check_mapped(tx: TransactionCore, table: Table, verb: str) -> None:
     Raises:
         InvalidUseError: the table does not map its columns.
     """
-    if TableConfiguration(tx.protocol, tx.metadata).column_mapping_mode == "none":
+    if tx.configuration.column_mapping_mode == "none":
         raise InvalidUseError(
             f"{table.uri} does not map its columns, so none can be {verb} without writing its "
             f"files anew; set {COLUMN_MAPPING_MODE.key} to 'name' first (set_properties)"

@@ -18,7 +18,6 @@ from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import ConcurrentAppendError, ConcurrentDeleteReadError, InvalidPropertyError
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.statistics import num_records, with_num_records
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import ROW_TRACKING, ROW_TRACKING_BACKFILL
 from adelta.kernel.table_properties import FEATURE_PREFIX
 from adelta.operations.evolve import stage_metadata
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.table_configuration import TableConfiguration
     from adelta.storage.roots import StoreRoots
     from adelta.table import Table
 
@@ -56,7 +56,7 @@ async def backfill_row_ids(
     """
     async with opened(table, storage_options) as handle:
         state = await latest_state(handle)
-        configuration = TableConfiguration(state.protocol, state.metadata)
+        configuration = state.configuration
         if configuration.row_id_columns is not None:
             return
         _check_not_suspended(configuration, handle.uri)

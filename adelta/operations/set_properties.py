@@ -163,7 +163,7 @@ async def _check_beforehand(
     """Refuse what the table does not allow before anything is committed on the way to it."""
     async with opened(table, storage_options) as handle:
         state = await latest_state(handle)
-        before = TableConfiguration(state.protocol, state.metadata)
+        before = state.configuration
 
         def check() -> None:
             after = before.metadata.with_configuration(_joined(before.configuration, asked))

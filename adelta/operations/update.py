@@ -19,7 +19,6 @@ from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.arrow import to_arrow_schema
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import DELETION_VECTORS, GENERATED_COLUMNS, identities_of
 from adelta.operations.matching import find_matches, match_all
 from adelta.operations.rewrite import RewriteTask, plan_rewrites, run_rewrites
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.expressions.nodes import Node
+    from adelta.kernel.table_configuration import TableConfiguration
     from adelta.operations.delete import IsolationName
     from adelta.operations.matching import MatchedFile
     from adelta.table import Table
@@ -123,7 +123,7 @@ async def _stage(
 ) -> dict[str, int]:
     watch, roots = Stopwatch(), table._roots
     files = await tx.read(where)
-    configuration = TableConfiguration(tx.protocol, tx.metadata)
+    configuration = tx.configuration
     configuration.check_removable(table.uri)
     assignments = await in_thread(Assignments.of, configuration, wanted)
     if where is None:

@@ -120,7 +120,7 @@ async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: 
             )
             coordinator_of(table.store, first.configuration)
             return replace(nothing, spec=spec, first=first)
-        coordinator_of(table.store, TableConfiguration(state.protocol, state.metadata))
+        coordinator_of(table.store, state.configuration)
         if options.if_exists == "error":
             raise TableAlreadyExistsError(
                 f"there is a Delta table at {table.uri} already; choose the mode 'append', "

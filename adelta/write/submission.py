@@ -291,7 +291,7 @@ class Submission:
                 return
             if not self.joins or not self.read.is_empty:
                 raise exists
-            theirs = TableConfiguration(state.protocol, state.metadata)
+            theirs = state.configuration
             domains = await state.domain_metadata()
             self.staged = rebase_creation(self.staged, theirs, domains, self.root)
             self.coordinator = coordinator_of(self.store, _configuration(state, self.staged))
@@ -312,7 +312,7 @@ class Submission:
 def _configuration(state: LogState | None, staged: StagedChanges) -> TableConfiguration:
     """The table that changes are made for, before it is any other by them."""
     if state is not None:
-        return TableConfiguration(state.protocol, state.metadata)
+        return state.configuration
     assert staged.protocol is not None
     assert staged.metadata is not None
     return TableConfiguration(staged.protocol, staged.metadata)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
 from adelta.commit.choose import permits_maintenance, publish
-from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.checkpoint_writer import checkpoint_if_due
 from adelta.log.checksum_writer import write_checksum
 from adelta.log.cleanup import clean_expired
@@ -44,12 +43,12 @@ async def after_commit(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
 async def after_checkpoint(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
     """Do what a checkpoint of `state` makes possible; failures are logged as warnings."""
     await _attempt(state, "checksum", lambda: write_checksum(state))  # now its files are counted
-    if permits_maintenance(state.store, TableConfiguration(state.protocol, state.metadata)):
+    if permits_maintenance(state.store, state.configuration):
         await _attempt(state, "clean-up", lambda: clean_expired(state, clock.now_ms()))
 
 
 async def _published(state: LogState) -> bool:
-    await publish(state.store, TableConfiguration(state.protocol, state.metadata))
+    await publish(state.store, state.configuration)
     return True
 
 
