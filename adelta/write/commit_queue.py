@@ -147,8 +147,9 @@ class CommitQueue:
                 _is_groupable(each)
                 and each.level is leader.level
                 and each.state is not None
+                and leader.is_of_same_table(each)
                 and self._recent.after(each.state) is not None
-                and can_join(members, each.staged)
+                and can_join(members, each.staged, leader.root)
             ):
                 members.append(each.staged)
                 yield place
@@ -196,7 +197,8 @@ class CommitQueue:
         """One attempt for the one whose turn it is, and for all who go with it."""
         try:
             leader, *others = (place.submission for place in self._attempt)
-            await self._catch_up(leader)
+            since = max(each.base_since for each in (leader, *others))
+            await self._catch_up(leader, since)
             if leader.outcome is None:
                 await self._commit(leader, others)
         except Exception as error:
@@ -206,8 +208,11 @@ class CommitQueue:
         finally:
             self._end_attempt()
 
-    async def _catch_up(self, leader: Submission) -> None:
-        """Go behind the commits that are known here; those before them are read."""
+    async def _catch_up(self, leader: Submission, since: float) -> None:
+        """Go behind the commits that are known here; those before them are read.
+
+        The last of them has been seen in the log `since` then.
+        """
         if leader.state is None:
             return
         known = self._recent.after(leader.state)
@@ -215,7 +220,7 @@ class CommitQueue:
             known = await read_winners(leader.state, lost=2)
             self._recent.note(leader.state.metadata.id, known)
         await leader.follow(known, seen_at=self._recent.noted_at)
-        await leader.prove_base()
+        await leader.prove_base(since)
 
     async def _commit(self, leader: Submission, others: Sequence[Submission]) -> None:
         attempts = leader.attempts
@@ -224,7 +229,8 @@ class CommitQueue:
             if each.state is not None:
                 known = self._recent.after(each.state) or ()
                 await each.follow(known, seen_at=self._recent.noted_at)
-            if each.outcome is None and each.next_version == leader.next_version:
+            behind = each.next_version == leader.next_version and leader.is_of_same_table(each)
+            if each.outcome is None and behind:
                 group.append(each)
         try:
             await commit_step(group, self._recent)

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from adelta.kernel.file_id import FileId
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -40,8 +42,11 @@ def is_groupable(staged: StagedChanges, read: ReadSet) -> bool:
     )
 
 
-def can_join(group: Sequence[StagedChanges], staged: StagedChanges) -> bool:
-    """Whether `staged` can be a member: of the same operation, and saying nothing twice."""
+def can_join(group: Sequence[StagedChanges], staged: StagedChanges, root: str) -> bool:
+    """Whether `staged` can be a member: of the same operation, and saying nothing twice.
+
+    `root` is the table's address.
+    """
     first = group[0]
     if (first.operation, first.parameters, first.user_metadata, first.tags) != (
         staged.operation,
@@ -55,8 +60,8 @@ def can_join(group: Sequence[StagedChanges], staged: StagedChanges) -> bool:
     applications = {txn.app_id for each in group for txn in each.set_transactions}
     if any(txn.app_id in applications for txn in staged.set_transactions):
         return False
-    paths = {file.path for each in group for file in each.adds}
-    return all(file.path not in paths for file in staged.adds)
+    paths = {FileId.of(file, root).path for each in group for file in each.adds}
+    return all(FileId.of(file, root).path not in paths for file in staged.adds)
 
 
 def combined(group: Sequence[StagedChanges]) -> StagedChanges:

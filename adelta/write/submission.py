@@ -128,6 +128,11 @@ class Submission:
         """The version that the changes are good to become."""
         return 0 if self.state is None else self.state.version + 1
 
+    def is_of_same_table(self, other: Submission) -> bool:
+        """Whether both are based on versions of one table, and not of one that came after it."""
+        mine, theirs = self.state, other.state
+        return mine is not None and theirs is not None and mine.metadata.id == theirs.metadata.id
+
     @property
     def prepared_for(self) -> TableConfiguration:
         """What the table was when the changes were made."""
@@ -196,18 +201,18 @@ class Submission:
 
     # ------------------------------------------------------------------------------------ rebases
 
-    async def prove_base(self) -> None:
+    async def prove_base(self, since: float) -> None:
         """See to it that the log has the version that the changes are based on; or settle.
 
         Else a commit could be put behind versions that are not there: where the table was dropped,
         or made anew, or the log was cleaned up since. It is asked, by one small request, unless it
-        has been seen since `base_since`, as the commits of others in the queue are.
+        has been seen `since` then, by `time.monotonic`, as the commits of others in the queue are.
 
         Raises:
             StorageError: the store refused or failed; certainly nothing was committed.
         """
         state = self.state
-        if self.outcome is not None or state is None or state.seen_since(self.base_since):
+        if self.outcome is not None or state is None or state.seen_since(since):
             return
         if self._prepared_for.catalog_managed:
             return  # the catalog itself takes no other version than the next one
@@ -269,7 +274,8 @@ class Submission:
         """Go behind the commits of whoever has created the table; or settle, where that cannot be.
 
         Raises:
-            StorageError: the store refused or failed; certainly nothing was committed.
+            StorageError: the store refused or failed; while they are `in_doubt`, the first version
+                has not been read.
         """
         exists = TableAlreadyExistsError(
             f"{self.root}: another writer has created the table meanwhile; open it instead"

@@ -26,10 +26,11 @@ from adelta.operations import create_table, set_properties, write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table, open_table
 from tests.support.builders import TableBuilder
-from tests.support.stores import CountingStore, WrappedStore
+from tests.support.stores import CountingStore, SlowStore, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
+    from pathlib import Path
 
     from adelta.storage.object_store import ObjectMeta
     from adelta.transaction import Transaction
@@ -356,3 +357,48 @@ async def test_other_writers_are_met_by_losing_and_their_commits_are_read_once()
     assert [r.path for r in commits if r.kind == "get"].count(commit_path(1)) == 1
     assert [r.kind for r in commits].count("put") == 6
     assert await ids(table) == [0, 1, 2, 3, 4, 5]
+
+
+async def test_a_group_takes_in_no_rows_for_a_table_that_was_here_before() -> None:
+    store = SlowStore(MemoryStore(), 0.02)
+    old, new = Table(store.uri, store=store), Table(store.uri, store=store)
+    for number in range(2):
+        await write_table(old, pa.table({"id": [number]}))
+    late = old.transaction(group_commit=True)
+    await late.__aenter__()
+    await late.append(pa.table({"id": [111]}))
+    await old.store.delete([m.path async for page in old.store.list() for m in page])
+    await write_table(new, pa.table({"name": ["x"]}))
+    first, member = new.transaction(), new.transaction(group_commit=True)
+    for tx in (first, member):
+        await tx.__aenter__()
+        await tx.append(pa.table({"name": ["x"]}))
+    ends = [tx.__aexit__(None, None, None) for tx in (first, member, late)]
+    outcomes = await asyncio.gather(*ends, return_exceptions=True)
+    assert outcomes[:2] == [None, None]
+    assert isinstance(outcomes[2], CommitConflictError)
+    assert (await (await new.snapshot()).scan().to_arrow()).to_pydict() == {"name": ["x"] * 3}
+
+
+async def test_a_group_does_not_add_one_file_twice_however_its_path_is_spelled(
+    tmp_path: Path,
+) -> None:
+    inner = open_table(tmp_path).store
+    table = Table(inner.uri, store=SlowStore(inner, 0.02))
+    await write_table(table, pa.table({"id": [0]}))
+    async with table.transaction() as tx:
+        (file,) = await tx.append(pa.table({"id": [1]}))
+    async with table.transaction() as tx:
+        tx.remove_files([file])
+    spelled = [file, replace(file, path=f"{tmp_path.as_uri()}/{file.path}")]
+    blocker, *members = (table.transaction(group_commit=True) for _ in range(3))
+    await blocker.__aenter__()
+    await blocker.append(pa.table({"id": [2]}))
+    for tx, each in zip(members, spelled, strict=True):
+        await tx.__aenter__()
+        tx.add_files([each])
+    ends = [tx.__aexit__(None, None, None) for tx in (blocker, *members)]
+    outcomes = await asyncio.gather(*ends, return_exceptions=True)
+    assert outcomes.count(None) == 2
+    assert sum(isinstance(outcome, ConcurrentAppendError) for outcome in outcomes) == 1
+    assert (await (await table.snapshot()).scan().count()) == 3
