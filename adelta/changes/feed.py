@@ -155,7 +155,7 @@ async def _bounds(
         _check_bound("until", until)
     store = table.store
     if isinstance(since, Position):
-        first = since.version
+        first = since.first_version
     elif isinstance(since, int):
         first = since
     else:
@@ -163,7 +163,7 @@ async def _bounds(
     if until is None:
         last = latest
     elif isinstance(until, Position):
-        last = until.version - 1
+        last = until.first_version - 1
     elif isinstance(until, int):
         last = until
     else:

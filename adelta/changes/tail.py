@@ -1,8 +1,9 @@
 """Tailing a table's log: every commit once, in order, and then those that are still to come.
 
-A poll is one listing from the next version on. Pauses double from a tenth of the longest pause up
-to it while nothing comes, and start again small when something does. A commit that the listing
-leaves out, though there are later ones, is asked for by name.
+A poll is one listing, which shows too that the last commit read is still there: a table that was
+dropped, or made anew, is not the one that was followed. Pauses double from a tenth of the longest
+pause up to it while nothing comes, and start again small when something does. A commit that the
+listing leaves out, though there are later ones, is asked for by name.
 """
 
 from __future__ import annotations
@@ -15,11 +16,17 @@ import anyio
 from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.changes.missing import find_late_commit
-from adelta.errors import InvalidOptionError, ObjectNotFoundError, VersionNotFoundError
+from adelta.errors import (
+    ChangesNotAvailableError,
+    InvalidOptionError,
+    ObjectNotFoundError,
+    VersionNotFoundError,
+)
 from adelta.kernel.commit import Commit, decode_commit
 from adelta.kernel.log_path import LogFileKind, LogPath
 from adelta.kernel.position import Position
 from adelta.log.listing import find_commit, list_log
+from adelta.log.version_mark import VersionMark
 from adelta.table import opened
 
 if TYPE_CHECKING:
@@ -50,8 +57,8 @@ async def tail(
     Raises:
         TableNotFoundError: there is no table.
         VersionNotFoundError: `since` lies beyond the next version.
-        ChangesNotAvailableError: the next commit has been cleaned up; the message says which one
-            can be started from.
+        ChangesNotAvailableError: the next commit has been cleaned up, and the message says which
+            one can be started from; or the table was dropped, or made anew.
         MissingCommitError: the next commit is not there, and commits before and after it are.
         InvalidTableError: a commit is damaged.
     """
@@ -66,7 +73,7 @@ async def tail(
 
 async def _start(table: Table, since: int | Position | str) -> int:
     if isinstance(since, Position):
-        return since.version
+        return since.first_version
     if since == "latest":
         return (await table.snapshot()).version + 1
     if isinstance(since, bool) or not isinstance(since, int) or since < 0:
@@ -79,8 +86,11 @@ async def _start(table: Table, since: int | Position | str) -> int:
 async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commit, None]:
     store, version, pause = table.store, start, poll / 10
     in_reach = late = False
+    last: VersionMark | None = None
     while True:
-        files = () if late else await list_log(store, version)
+        files = () if late else await list_log(store, version if last is None else last.version)
+        if last is not None and not late:
+            await _check_followed(store, last, files)
         commits = _unbroken(files, version)
         if not commits:
             late = late or _tell_of(files, version)
@@ -93,6 +103,7 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commi
             for commit in there:
                 yield commit
             version += len(there)
+            last = _mark(wanted, there) or last
             if len(there) < len(wanted):
                 late = True
                 break
@@ -103,11 +114,38 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commi
             pause = min(poll, pause * 2)
 
 
+def _mark(files: Sequence[LogPath], commits: Sequence[Commit]) -> VersionMark | None:
+    """By what the last of the commits that were read is known again."""
+    if not commits:
+        return None
+    file, identity = files[len(commits) - 1], commits[-1].info.txn_id
+    return VersionMark(file.version, file.path, identity, file.size, file.last_modified_ms or None)
+
+
+async def _check_followed(store: ObjectStore, last: VersionMark, files: Sequence[LogPath]) -> None:
+    """Refuse a log that does not have the commit that was read last.
+
+    Raises:
+        ChangesNotAvailableError: it is of another table, or the table is gone.
+    """
+    if await last.stands_among(files, store):
+        return
+    if await find_commit(store, last.version) is None and _tell_of(files, last.version + 1):
+        return  # it has been cleaned up, with all that came before
+    if await last.stands(store):
+        return
+    raise ChangesNotAvailableError(
+        f"{store.uri}: the commit of version {last.version}, which was read last, is gone or is "
+        "another one: the table was dropped, or made anew; read the table that is there now from "
+        "its first version"
+    )
+
+
 def _unbroken(files: Iterable[LogPath], version: int) -> list[LogPath]:
     """The commits from `version` on, up to the first one that is not among the files."""
     commits: list[LogPath] = []
     for file in files:
-        if file.kind is LogFileKind.COMMIT:
+        if file.kind is LogFileKind.COMMIT and file.version >= version:
             if file.version != version + len(commits):
                 break
             commits.append(file)

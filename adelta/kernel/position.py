@@ -35,6 +35,20 @@ class Position:
         """The text form, such as ``12:0``."""
         return f"{self.version}:{self.index}"
 
+    @property
+    def first_version(self) -> int:
+        """The version of the next commit, for consumers of whole commits.
+
+        Raises:
+            InvalidOptionError: a part of that commit has been read already.
+        """
+        if self.index:
+            raise InvalidOptionError(
+                f"the position {self} stands within the commit {self.version}, and commits are "
+                "read whole here; go on from the position of a commit"
+            )
+        return self.version
+
     @classmethod
     def parse(cls, text: str) -> Position:
         """The position that a text form stands for.

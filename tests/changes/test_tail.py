@@ -7,6 +7,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 import anyio
+import pyarrow as pa
 import pytest
 
 from adelta import Position, tail
@@ -19,6 +20,9 @@ from adelta.errors import (
     VersionNotFoundError,
 )
 from adelta.kernel.log_path import commit_path
+from adelta.log.checkpoint_writer import write_checkpoint
+from adelta.log.load import load_state
+from adelta.operations import write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.logs import add, metadata, protocol, put_checkpoint, put_commit, remove
@@ -316,3 +320,40 @@ def test_positions_are_ordered_and_have_a_text_form() -> None:
         Position.parse("12")
     with pytest.raises(InvalidOptionError):
         Position(-1)
+
+
+@pytest.mark.parametrize("anew", [0, 2, 4, 6])
+async def test_a_table_that_takes_the_place_of_the_one_followed_is_not_taken_for_it(
+    anew: int,
+) -> None:
+    store = MemoryStore()
+    table = Table(store.uri, store=store)
+    for number in range(4):
+        await write_table(table, pa.table({"id": [number]}))
+    with anyio.fail_after(10):
+        async with aclosing(tail(table, poll=0.02)) as commits:  # type: ignore[type-var]
+            assert [(await anext(commits)).version for _ in range(4)] == [0, 1, 2, 3]
+            await store.delete([m.path async for page in store.list() for m in page])
+            other = Table(store.uri, store=store)
+            for number in range(anew):
+                await write_table(other, pa.table({"name": [str(number)]}))
+            with pytest.raises(ChangesNotAvailableError, match="dropped, or made anew"):
+                await anext(commits)
+
+
+async def test_a_clean_up_of_all_that_was_read_is_no_other_table() -> None:
+    store = MemoryStore()
+    table = Table(store.uri, store=store)
+    await write_table(table, pa.table({"id": [0]}))
+    with anyio.fail_after(10):
+        async with aclosing(tail(table, poll=0.02)) as commits:  # type: ignore[type-var]
+            await anext(commits)
+            await write_table(table, pa.table({"id": [1]}))
+            await write_checkpoint(await load_state(store))
+            await store.delete([commit_path(0)])
+            assert (await anext(commits)).version == 1
+
+
+async def test_a_position_within_a_commit_is_not_for_whole_commits(table: Table) -> None:
+    with pytest.raises(InvalidOptionError, match="1:3 stands within the commit 1"):
+        await take(table, 1, since=Position(1, 3))
