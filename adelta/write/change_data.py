@@ -19,6 +19,8 @@ from adelta.parquet.abortable import Abortable
 from adelta.write.data_files import DataFileWriter
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from adelta._clock import Clock
     from adelta.storage.object_store import ObjectStore
     from adelta.write.spec import WriteSpec
@@ -37,7 +39,7 @@ DELETE: Final = "delete"
 class ChangeDataWriter(Abortable):
     """Writes changed rows into files below `_change_data`; used by one task at a time.
 
-    As an async context manager it deletes what it has written where the block fails.
+    Used as an async context manager: it deletes what it has written where the block fails.
 
     Example::
 
@@ -50,6 +52,15 @@ class ChangeDataWriter(Abortable):
     def __init__(self, store: ObjectStore, spec: WriteSpec, *, clock: Clock = SYSTEM_CLOCK) -> None:
         own = replace(spec, content="changes", row_id_columns=None, optimize_write=False)
         self._writer = DataFileWriter(store, own, clock=clock)
+
+    async def __aenter__(self) -> Self:
+        """The writer itself, which knows by now what its files will be like.
+
+        Raises:
+            As `FileLayout.of` does.
+        """
+        await self._writer.__aenter__()
+        return self
 
     async def write(self, rows: pa.RecordBatch, kind: ChangeKind) -> None:
         """Take in complete rows under the table's logical names; other columns are passed over.

@@ -32,9 +32,11 @@ from adelta.write.partitioner import PartitionedRows, split_by_partition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Self
 
     from adelta._clock import Clock
     from adelta.storage.object_store import ObjectStore
+    from adelta.write.identity_values import IdentityValues
     from adelta.write.spec import WriteSpec
 
 __all__ = ["CLOSING", "DataFileWriter", "OpenFile", "discard_data_files"]
@@ -86,21 +88,31 @@ class OpenFile:
 class DataFileWriter(Abortable):
     """Writes rows into the files of their partitions; used by one task at a time.
 
-    As an async context manager it deletes what it has written where the block fails.
+    Used as an async context manager: it deletes what it has written where the block fails.
     """
 
     def __init__(self, store: ObjectStore, spec: WriteSpec, *, clock: Clock = SYSTEM_CLOCK) -> None:
         self._store = store
         self._spec = spec
-        self._layout = FileLayout.of(spec)
         self._clock = clock
-        self._numbers = self._layout.identity_values()
+        self._layout: FileLayout
+        self._numbers: IdentityValues
         self._open: dict[tuple[str | None, ...], OpenFile] = {}
         self._files = 0
         self._done: list[AddFile] = []
         self._paths: list[str] = []
         marked = spec.iceberg_compat >= _MARKED_FROM
         self._tags = {_ICEBERG_TAG: str(spec.iceberg_compat)} if marked else None
+
+    async def __aenter__(self) -> Self:
+        """The writer itself, which knows by now what its files will be like.
+
+        Raises:
+            As `FileLayout.of` does.
+        """
+        self._layout = await in_thread(FileLayout.of, self._spec)
+        self._numbers = self._layout.identity_values()
+        return self
 
     async def write(self, batch: pa.RecordBatch) -> None:
         """Take in rows.

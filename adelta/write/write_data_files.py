@@ -71,7 +71,7 @@ async def write_rows(
         StorageError: the store refused or failed.
     """
     if changes is not None and spec.content == "rows":
-        completed = CompletedRows(spec)
+        completed = CompletedRows(await in_thread(FileLayout.of, spec))
         tee = _with_changes(completed, batches, changes)
         bare = replace(spec, content="copies", row_id_columns=None)
         written = await write_rows(store, bare, tee, clock=clock)
@@ -85,10 +85,10 @@ async def write_rows(
 
 
 class CompletedRows:
-    """New rows in the table's schema: numbered, computed and checked as `spec` says."""
+    """New rows in the table's schema: numbered, computed and checked as `layout` says."""
 
-    def __init__(self, spec: WriteSpec) -> None:
-        self._layout = FileLayout.of(spec)
+    def __init__(self, layout: FileLayout) -> None:
+        self._layout = layout
         self._numbers = self._layout.identity_values()
 
     @property

@@ -137,10 +137,11 @@ async def test_void_columns_are_left_out_of_files() -> None:
     assert (await read(store, file)).column_names == ["v"]
 
 
-def test_a_table_whose_files_would_hold_nothing_cannot_be_written() -> None:
+async def test_a_table_whose_files_would_hold_nothing_cannot_be_written() -> None:
     schema = pa.schema([("p", pa.int64()), ("n", pa.null())])
     with pytest.raises(SchemaMismatchError, match="partition column or void"):
-        DataFileWriter(MemoryStore(), spec_of(schema, "p"))
+        async with DataFileWriter(MemoryStore(), spec_of(schema, "p")):
+            pass
 
 
 async def test_without_rows_there_is_no_file() -> None:
