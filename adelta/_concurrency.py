@@ -1,6 +1,7 @@
 """The only fan-out in adelta: every task and every worker thread is started here.
 
 * `map_concurrent` runs work over items, a bounded number at a time, and fails as one.
+* `run_all` runs a few different things at once.
 * `map_stream` does so over items that arrive one by one, and asks for the next when it has room.
 * `ReadAhead` yields results in order while the next ones are under way, under a bound of cost.
 * `Aside` goes on with something beside a block, whose end waits for it.
@@ -54,6 +55,7 @@ __all__ = [
     "in_thread",
     "map_concurrent",
     "map_stream",
+    "run_all",
     "to_the_end",
 ]
 
@@ -248,6 +250,18 @@ async def map_concurrent(
     if failure:
         raise failure[0]
     return [results[index] for index in range(len(todo))]
+
+
+async def run_all(*works: Callable[[], Awaitable[None]], limit: int | None = None) -> None:
+    """Run all of `works` at once, or at most `limit` of them.
+
+    The first failure cancels the rest and is raised.
+    """
+
+    async def run(work: Callable[[], Awaitable[None]]) -> None:
+        await work()
+
+    await map_concurrent(run, works, limit=limit or len(works))
 
 
 async def map_stream(

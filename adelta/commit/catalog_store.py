@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from adelta._concurrency import map_concurrent
+from adelta._concurrency import map_concurrent, run_all
 from adelta.commit.catalog_commit import CatalogCoordinator
 from adelta.commit.catalog_log import CatalogLog
 from adelta.commit.coordinated_store import CoordinatedStore
@@ -74,7 +74,7 @@ class CatalogStore(CoordinatedStore):
             bodies = await map_concurrent(self.get, kept, limit=self.concurrency)
             found.update(zip(kept, bodies, strict=True))
 
-        await map_concurrent(_call, (fetch_published, fetch_kept), limit=2)
+        await run_all(fetch_published, fetch_kept)
         return [found[path] for path in paths]
 
     async def get_range(self, path: str, start: int, end: int) -> bytes:
@@ -237,7 +237,3 @@ def _meta(commit: RatifiedCommit) -> ObjectMeta:
 
 def _content_with_meta(commit: RatifiedCommit) -> tuple[bytes, ObjectMeta]:
     return commit.content or b"", _meta(commit)
-
-
-async def _call(fetch: Callable[[], Awaitable[None]]) -> None:
-    await fetch()

@@ -22,7 +22,11 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The version is another writer's; nothing of ours was written."""
+    """There is a commit of that version, as far as the store tells another writer's.
+
+    It may be ours all the same, where the answer to an earlier request was lost: whoever reads it
+    knows it by its `txnId`.
+    """
 
     version: int
 

@@ -26,7 +26,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
-from adelta._concurrency import map_concurrent
+from adelta._concurrency import map_concurrent, run_all
 from adelta.commit.check_then_put import is_there
 from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown
 from adelta.commit.filesystem import FilesystemCoordinator
@@ -148,7 +148,7 @@ class DynamoDbCoordinator:
             before = await self._entry(path, commit_path(known).removeprefix(LOG_DIR))
 
         looks: list[Callable[[], Awaitable[None]]] = [look_for_commit, look_before, look_for_entry]
-        await map_concurrent(_call, looks, limit=len(looks))
+        await run_all(*looks)
         if taken:
             return False
         if before is not None and version == 0 and before.complete:
@@ -232,7 +232,7 @@ class DynamoDbCoordinator:
             _log.info("%s is for others to put in the log: %s", entry.target, outcome.cause)
             return None
         done = (lambda: self._mark(entry), lambda: self._discard(entry))
-        await map_concurrent(_call, done, limit=2)
+        await run_all(*done)
         return outcome
 
     async def _mark(self, entry: LockEntry) -> None:
@@ -355,7 +355,3 @@ def _table_paths(uri: str) -> tuple[str, ...]:
     scheme, _, rest = uri.partition("://")
     other = {"s3": "s3a", "s3a": "s3"}.get(scheme)
     return (uri,) if other is None else (uri, f"{other}://{rest}")
-
-
-async def _call(work: Callable[[], Awaitable[None]]) -> None:
-    await work()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import map_concurrent
+from adelta._concurrency import run_all
 from adelta.errors import (
     InvalidTableError,
     ObjectNotFoundError,
@@ -206,7 +206,7 @@ async def list_log_from_hint(store: ObjectStore) -> LogListing:
     async def fetch_page() -> None:
         first[0] = await anext(pages, [])
 
-    await map_concurrent(_call, (fetch_hint, fetch_page), limit=2)
+    await run_all(fetch_hint, fetch_page)
     found, page = hint[0], first[0]
     if found is None or not page or page[-1].path >= version_prefix(found.version):
         listed = await _collect(pages, None, page)
@@ -229,7 +229,7 @@ async def list_log_from_hint(store: ObjectStore) -> LogListing:
     paths, size = _hinted_files(found)
     work: list[Callable[[], Awaitable[None]]] = [list_on]
     work += [partial(open_hinted, path) for path in paths]
-    await map_concurrent(_call, work, limit=store.concurrency)
+    await run_all(*work, limit=store.concurrency)
     if complete_checkpoints(files):
         return LogListing(files, found.version, found, opened)
     return LogListing(await list_log(store), 0, None)
@@ -263,10 +263,6 @@ def _missing_commit(files: Iterable[LogPath]) -> int | None:
 
 def _path(file: LogPath) -> str:
     return file.path
-
-
-async def _call(fetch: Callable[[], Awaitable[None]]) -> None:
-    await fetch()
 
 
 def _pages(store: ObjectStore, start: int) -> AsyncIterator[list[ObjectMeta]]:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import in_thread, map_concurrent
+from adelta._concurrency import in_thread, run_all
 from adelta.errors import InvalidTableError, MissingCommitError, VersionNotFoundError
 from adelta.kernel.log_compaction import files_to_read, is_reconciled
 from adelta.kernel.log_path import LogFileKind
@@ -19,7 +19,7 @@ from adelta.log.commit_reader import read_action_batches
 from adelta.log.listing import list_log
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from adelta.kernel.actions.commit_info import CommitInfo
     from adelta.kernel.actions.json import ActionBatch
@@ -138,7 +138,7 @@ async def _open(
     async def read_tail() -> None:
         batches.extend(await _read_tail(store, segment))
 
-    await map_concurrent(_call, (read_checkpoint, read_tail), limit=2)
+    await run_all(read_checkpoint, read_tail)
     protocol = reader.protocol if reader else None
     metadata = reader.metadata if reader else None
     for batch in batches:
@@ -155,10 +155,6 @@ async def _open(
         raise failure
     info = batches[-1].commit_infos.get(segment.version) if batches else None
     return OpenedSegment(segment, reader, tuple(batches), protocol, metadata, info)
-
-
-async def _call(fetch: Callable[[], Awaitable[None]]) -> None:
-    await fetch()
 
 
 async def _read_tail(store: ObjectStore, segment: LogSegment) -> list[ActionBatch]:

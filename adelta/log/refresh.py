@@ -5,17 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import in_thread, map_concurrent
-from adelta.errors import ObjectNotFoundError
-from adelta.kernel.commit import decode_commit
+from adelta._concurrency import run_all
+from adelta.errors import MissingCommitError, ObjectNotFoundError
 from adelta.kernel.log_path import LogFileKind
-from adelta.log.commit_reader import read_commit
+from adelta.log.commit_reader import read_commit, read_commits
 from adelta.log.listing import list_log
 from adelta.log.load import load_state
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from adelta.kernel.commit import Commit
     from adelta.log.state import LogState
 
@@ -65,13 +62,10 @@ async def refresh_state(state: LogState, *, recent: bool = False) -> LogState:
         return state.advance(found)
     if commits[0].version != after + 1:
         return await load_state(store)
-    data = await store.get_many([f.path for f in commits])
-
-    def decode() -> list[Commit]:
-        pairs = zip(commits, data, strict=True)
-        return [decode_commit(f.version, body, f.last_modified_ms) for f, body in pairs]
-
-    return state.advance([*found, *await in_thread(decode)])
+    try:
+        return state.advance([*found, *await read_commits(store, commits)])
+    except MissingCommitError:  # cleaned up since they were listed
+        return await load_state(store)
 
 
 async def _next_commits(state: LogState) -> tuple[bool, list[Commit]]:
@@ -90,11 +84,7 @@ async def _next_commits(state: LogState) -> tuple[bool, list[Commit]]:
         with suppress(ObjectNotFoundError):
             found.append(await read_commit(state.store, state.version + 1 + len(found)))
 
-    await map_concurrent(_call, (look, read_next), limit=2)
+    await run_all(look, read_next)
     if stands and found:
         await read_next()
     return stands, found
-
-
-async def _call(ask: Callable[[], Awaitable[None]]) -> None:
-    await ask()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import adelta
-from adelta.errors import TableNotFoundError
+from adelta.errors import ObjectNotFoundError, TableNotFoundError
 from adelta.kernel.log_path import checkpoint_path, commit_path
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.commit_provenance import read_commit_info
@@ -25,6 +25,7 @@ from tests.support.logs import Line, add, metadata, protocol, put_commit
 from tests.support.stores import CountingStore, WrappedStore
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from adelta.log.state import LogState
@@ -350,3 +351,24 @@ async def test_a_snapshot_after_ones_own_write_asks_for_two_things_and_reads_not
         before = await table.snapshot()
         assert store.kinds == Counter(get=2)
         assert (await table.snapshot())._state is before._state
+
+
+async def test_a_log_that_is_cleaned_up_between_the_look_and_the_reading_is_loaded_anew() -> None:
+    class CleanedUp(WrappedStore):
+        gone = False
+
+        async def get_many(self, paths: Sequence[str]) -> list[bytes]:
+            if self.gone:
+                self.gone = False
+                raise ObjectNotFoundError(f"there is no {paths[0]}")
+            return await super().get_many(paths)
+
+    store = CleanedUp(MemoryStore())
+    table, other = Table(store.uri, store=store), Table(store.uri, store=store)
+    await adelta.write_table(table, pa.table({"id": [0]}))
+    state = await load_state(store)
+    for number in range(1, 6):
+        await adelta.write_table(other, pa.table({"id": [number]}))
+    store.gone = True
+    assert (await refresh_state(state)).version == 5
+    assert not store.gone
