@@ -46,6 +46,6 @@ async def move_rows(
 
     The new files are as the metadata that are staged ask for.
     """
-    tx.staging.remove(files, tx.now_ms, data_change=False)
     async with aclosing(copied_rows(roots, configuration, files)) as rows:
         await tx.write(rows, content="copies", data_change=False)
+    tx.staging.remove(files, tx.now_ms, data_change=False)

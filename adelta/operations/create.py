@@ -39,7 +39,7 @@ from adelta.kernel.transaction.creation import NewTable
 from adelta.operations.clustering import CLUSTERED, clustering_paths
 from adelta.operations.evolve import partition_names
 from adelta.operations.identity_column import with_identities
-from adelta.table import begin, give_back_connections, known_state, open_table
+from adelta.table import begin, give_back_connections, known_state, latest_state, open_table
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
@@ -151,10 +151,10 @@ async def create_table(
     return table
 
 
-async def exists(table: Table) -> bool:
-    """Whether there is a table at the address of `table`."""
+async def exists(table: Table, *, now: bool = True) -> bool:
+    """Whether there is a table at the address of `table`; else whether one was known to be."""
     try:
-        await known_state(table)
+        await (latest_state(table) if now else known_state(table))
     except TableNotFoundError:
         return False
     return True

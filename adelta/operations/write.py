@@ -96,6 +96,7 @@ async def write_table(
 
     Raises:
         TableAlreadyExistsError: there is a table, and the mode is ``error``.
+        TableNotFoundError: the table was dropped under the handle; write again to create it.
         SchemaMismatchError: the rows do not fit the table, or it is partitioned or clustered by
             other columns.
         InvariantViolationError: a column that must not be null holds a null, a row violates a
@@ -141,7 +142,7 @@ async def write_table(
 async def _write(table: Table, data: Data, request: WriteRequest) -> WriteMetrics:
     """Create the table, or change the one that is there, whoever comes to make it meanwhile."""
     mode = request.kind.mode
-    if not await exists(table):
+    if not await exists(table, now=mode in ("error", "ignore")):
         try:
             return _metrics(await create_with_rows(table, data, request))
         except TableAlreadyExistsError:

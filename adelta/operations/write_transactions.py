@@ -53,9 +53,8 @@ class WriteRequest:
             user_metadata=self.user_metadata,
             data_files=self.data_files,
             group_commit=self.group_commit,
-            # What is written before files are read fixes the version.
-            from_latest=self.kind.schema_mode is not None
-            or self.kind.partition_overwrite == "dynamic",
+            # What is read or staged before the files fixes the version.
+            from_latest=self.kind.mode != "append" or self.kind.schema_mode is not None,
         )
 
     @property

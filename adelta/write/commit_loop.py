@@ -38,11 +38,11 @@ async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> Non
     """Attempt to commit a group, all of which are good for the same version, as one.
 
     Afterwards each has its outcome, or has certainly not been committed and is good for a later
-    version.
+    version. Where it raises, a member that is `in_doubt` may have been committed, no other one.
 
     Raises:
         CommitConflictError: the winners have been cleaned up.
-        StorageError: the store refused; certainly nothing was committed.
+        StorageError: the store refused or failed.
     """
     leader = group[0]
     version = leader.next_version

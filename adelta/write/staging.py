@@ -218,15 +218,20 @@ class Staging:
         removed = configuration is None
         self.domains[domain] = DomainMetadata(domain, configuration or "", removed)
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether a commit of this would change nothing."""
+        return self.frozen().is_empty
+
     def frozen(self) -> StagedChanges:
         """Everything that the commit is to hold."""
         return StagedChanges(
             transaction_id=self.transaction_id,
             operation=self.operation,
-            parameters=MappingProxyType(self.parameters),
-            metrics=MappingProxyType(self.metrics),
+            parameters=MappingProxyType(dict(self.parameters)),
+            metrics=MappingProxyType(dict(self.metrics)),
             user_metadata=self.user_metadata,
-            tags=MappingProxyType(self.tags),
+            tags=MappingProxyType(dict(self.tags)),
             protocol=self.protocol,
             metadata=self.metadata,
             set_transactions=tuple(self.set_transactions.values()),

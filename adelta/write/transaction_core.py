@@ -59,8 +59,7 @@ class TransactionCore(TransactionLife):
         if self._creates is not None:
             self._staging.read = self._staging.read.with_whole_table()
             return FileSet.empty(self.root)
-        if not self._staging.depends_on_base:
-            self.take_base(await self._source.latest_state())
+        await self._take_latest()
         predicate = to_predicate(where)
         if predicate is None:
             self._staging.read = self._staging.read.with_whole_table()
@@ -132,8 +131,8 @@ class TransactionCore(TransactionLife):
             InvalidExpressionError: a constraint, or `where`, cannot be evaluated.
         """
         self.check_open("append")
-        self._staging.touched = True
         if await self.is_applied():
+            self._staging.touched = True
             return []
         spec = WriteSpec.of(
             self.configuration,
@@ -141,7 +140,6 @@ class TransactionCore(TransactionLife):
             where=to_predicate(where),
             content=content,
         )
-        self._staging.parameters.setdefault("partitionBy", list(spec.partition_columns))
         async with (
             aclosing(record_batches(data)) as batches,
             Aside() as aside,
@@ -154,6 +152,7 @@ class TransactionCore(TransactionLife):
             await self.refuse_late(files)
         if not data_change:
             files = [replace(file, data_change=False) for file in files]
+        self._staging.parameters.setdefault("partitionBy", list(spec.partition_columns))
         self._staging.add(files)
         self._staging.advance_identities(self.metadata, written.high_water_marks)
         return files
@@ -170,6 +169,8 @@ class TransactionCore(TransactionLife):
     async def overwrite(self, data: Data) -> None:
         """Stage the removal of every live file of the latest version, and rows in their place.
 
+        Where something has been read or staged before, it is the version that this was based on.
+
         Raises:
             InvalidUseError: something else has been staged before.
             InvariantViolationError: the table only takes appends.
@@ -177,16 +178,21 @@ class TransactionCore(TransactionLife):
         """
         if self.staging.touched:
             raise InvalidUseError("overwrite() comes first: other files have been staged before it")
-        if not self._staging.depends_on_base:
-            self.take_base(await self._source.latest_state())
+        await self._take_latest()
         self.configuration.check_removable(self.root)
-        self._staging.parameters.setdefault("mode", "Overwrite")
-        if await self.is_applied():
-            self._staging.touched = True
-            return
         self._staging.read = self._staging.read.with_whole_table()
-        self._staging.remove_set(await self.base.files(), self.now_ms)
+        live = await self.base.files()
         await self.write(data)
+        self._staging.parameters.setdefault("mode", "Overwrite")
+        if not await self.is_applied():
+            self._staging.remove_set(live, self.now_ms)
+
+    async def _take_latest(self) -> None:
+        """Begin anew from the latest version, while nothing depends on the one begun with."""
+        staging, base = self._staging, self._base
+        if staging.depends_on_base or (base is not None and self.is_undisturbed(base)):
+            return
+        self.take_base(await self._source.latest_state())
 
     def stage_written(
         self,

@@ -1,9 +1,9 @@
 """The life of a transaction: begun on a version, filled, committed or given up.
 
-It is the only place where data files are deleted that were written for a commit, and that is done
-in states alone in which no put of the commit can have taken place: before the first attempt, or
-after it is certain that all of them have failed. Where nobody can say whether a commit happened,
-`CommitOutcomeUnknownError`, everything is left as it is.
+Whatever writes data files deletes them itself where it fails; what it hands over, by `own`, is the
+transaction's. That is deleted here alone, and only in states in which no put of the commit can have
+taken place: before the first attempt, or after it is certain that all of them have failed. Where
+nobody can say whether a commit happened, `CommitOutcomeUnknownError`, everything is left as it is.
 """
 
 from __future__ import annotations
@@ -277,6 +277,10 @@ class TransactionLife:
         if not self._request.by_hand:
             self._undisturbed_since = time.monotonic()
 
+    def is_undisturbed(self, base: LogState) -> bool:
+        """Whether the log has been seen to have `base` since code of the caller's ran last."""
+        return base.seen_since(self._undisturbed_since)
+
     async def look_at_base(self) -> None:
         """See whether the log has the base, ahead of the commit, which asks for that otherwise.
 
@@ -286,7 +290,7 @@ class TransactionLife:
         base = self._base
         if base is None or self._request.by_hand or self._queue.num_places:
             return
-        if not base.seen_since(self._undisturbed_since) and not self.configuration.catalog_managed:
+        if not self.is_undisturbed(base) and not self.configuration.catalog_managed:
             with suppress(StorageError):
                 await base.look_again()
 
@@ -375,7 +379,7 @@ class TransactionLife:
             )
         self.check_open("commit")
         self._stage = Stage.COMMITTING
-        nothing = self._staging.frozen().is_empty and not self._staging.touched
+        nothing = self._staging.is_empty and not self._staging.touched
         if nothing and not self._request.commits_empty:
             self._stage = Stage.COMMITTED  # an empty block: nothing to do, nothing done
             return

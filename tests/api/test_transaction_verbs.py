@@ -16,10 +16,12 @@ from adelta.errors import (
     InvalidOptionError,
     InvalidPropertyError,
     InvalidUseError,
+    SchemaMismatchError,
 )
 from adelta.kernel.actions.file_actions import AddFile
 from adelta.kernel.log_path import LOG_DIR
 from adelta.operations import delete, set_properties, write_table
+from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.builders import TableBuilder
 from tests.support.created import create_in
@@ -353,3 +355,29 @@ async def test_arguments_of_verbs_are_checked_and_nothing_of_them_is_staged(
         with pytest.raises(InvalidOptionError):
             getattr(tx, verb)(*arguments)
     assert tx.version is None
+
+
+async def test_a_verb_that_failed_has_staged_nothing() -> None:
+    store = MemoryStore()
+    table = Table(store.uri, store=store)
+    await write_table(table, pa.table({"id": [1, 2, 3]}))
+    wrong = pa.table({"other": ["x"]})
+
+    async def never_ends() -> AsyncIterator[pa.RecordBatch]:
+        yield pa.table({"id": [9]}).to_batches()[0]
+        await asyncio.Event().wait()
+
+    for verb in ("overwrite", "append"):
+        async with table.transaction() as tx:
+            with pytest.raises(SchemaMismatchError):
+                await getattr(tx, verb)(wrong)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await getattr(tx, verb)(never_ends())
+        assert tx.version is None
+    assert (await (await table.snapshot()).scan().to_arrow()).to_pydict() == {"id": [1, 2, 3]}
+    async with table.transaction() as tx:
+        with pytest.raises(SchemaMismatchError):
+            await tx.overwrite(wrong)
+        await tx.overwrite(pa.table({"id": [4]}))
+    assert (await (await table.snapshot()).scan().to_arrow()).to_pydict() == {"id": [4]}

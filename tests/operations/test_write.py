@@ -13,6 +13,7 @@ from adelta.errors import (
     MetadataChangedError,
     SchemaMismatchError,
     TableAlreadyExistsError,
+    TableNotFoundError,
     UnsupportedFeatureError,
 )
 from adelta.kernel.log_path import commit_path
@@ -248,3 +249,24 @@ async def test_a_conflicting_overwrite_says_who_won() -> None:
         )
     assert caught.value.winning_operation == "WRITE"
     assert await ids(uri) == [1, 2, 3]
+
+
+async def test_an_overwrite_begins_with_the_latest_version_whatever_it_reads_first() -> None:
+    uri = address()
+    table = await create_table(uri, ROWS.schema, cluster_by=["id"])
+    await write_table(table, ROWS)
+    await write_table(uri, MORE)
+    written = await write_table(table, ROWS, mode="overwrite", cluster_by=["id"])
+    assert (written.version, written.num_removed_files) == (3, 2)
+
+
+async def test_a_table_that_was_dropped_under_a_handle_is_not_there() -> None:
+    table = open_table(address())
+    await write_table(table, ROWS)
+    for mode in ("ignore", "error"):
+        await table.store.delete([m.path async for page in table.store.list() for m in page])
+        assert (await write_table(table, ROWS, mode=mode)).version == 0
+    await table.store.delete([m.path async for page in table.store.list() for m in page])
+    with pytest.raises(TableNotFoundError):
+        await write_table(table, ROWS)
+    assert (await write_table(table, ROWS)).version == 0
