@@ -49,7 +49,9 @@ def test_carrying_on_is_counting_anew(steps: list[Any], lazily: bool) -> None:
     transactions: dict[str, SetTransaction] = {}
     domains: dict[str, DomainMetadata] = {}
     for version, (sizes, removed, masked, app, domain, dropped) in enumerate(steps):
-        actions: list[Action] = [CommitInfo(operation="WRITE", txn_id=f"t{version}")]
+        actions: list[Action] = [
+            CommitInfo(operation="WRITE", txn_id=f"t{version}", engine_info="adelta/1")
+        ]
         gone, live = live[:removed], live[removed:]
         actions += [file.remove(1) for file in gone]
         new = [AddFile(f"{version}-{n}", {}, size, 1) for n, size in enumerate(sizes)]
@@ -79,3 +81,15 @@ def test_carrying_on_is_counting_anew(steps: list[Any], lazily: bool) -> None:
             size_boundaries=SIZE_BOUNDARIES,
         )
         assert checksum == counted
+
+
+def test_removes_of_an_engine_that_does_not_check_them_are_not_counted() -> None:
+    """A stale compaction removes again what is gone already."""
+    start = nothing(PROTOCOL, METADATA, size_boundaries=SIZE_BOUNDARIES)
+    file = AddFile("a", {}, 5, 1)
+    for engine in ("delta-rs:py-1.6.6", None):
+        info = CommitInfo(operation="OPTIMIZE", engine_info=engine)
+        removing, adding = [info, file.remove(1)], [info, file]
+        first = advanced(start, decode_commits([(0, encode_commit(adding))]))
+        assert first is not None, "new files are new, whoever adds them"
+        assert advanced(first, decode_commits([(1, encode_commit(removing))])) is None

@@ -36,17 +36,24 @@ _NOT_COUNTED = frozenset(
 )
 """Operations whose adds or removes may name files without changing which are live."""
 
+_HOLD_REMOVES_TO_LIVE = ("adelta/", "Apache-Spark/", "Databricks-Runtime/", "Kernel-")
+"""How the engines name themselves that check a commit's removes against those that came first."""
+
 
 def advanced(previous: VersionChecksum, commit: ActionBatch) -> VersionChecksum | None:
     """The checksum after one more commit; None where the commit does not say enough.
 
-    That is so of a commit without provenance, of one that repeats live files or names others, and
-    of one that removes a file without its size. A checksum has to be exact or must not be.
+    That is so of a commit without provenance, of one that repeats live files or names others, of
+    one that removes a file without its size, and of one that removes files and was made by an
+    engine of which it is not known that it holds what it removes to what is live. A checksum has to
+    be exact or must not be; that new files are new is believed of everybody.
     """
     (version,) = commit.versions
     info = commit.commit_infos.get(version)
     adds, removes = _facts_of(commit, "adds"), _facts_of(commit, "removes")
     if info is None or info.operation in _NOT_COUNTED or adds is None or removes is None:
+        return None
+    if len(removes.sizes) and not (info.engine_info or "").startswith(_HOLD_REMOVES_TO_LIVE):
         return None
     if len(adds.sizes) and not _all_change(commit, "adds") and _all_change(commit, "removes"):
         return None  # files of which only the description changes, it seems
