@@ -293,11 +293,10 @@ class _Dropping:
             if removal.protects_history and not self.truncate_history:
                 protocol = protocol_with(protocol, CHECKPOINT_PROTECTION)
                 version = {CHECKPOINT_PROTECTION_BEFORE.key: str(tx.base.version + 1)}
-                metadata = with_properties(metadata, version)
+                metadata = with_properties(metadata, version)  # later, where a race is lost
             await in_thread(tx.update_metadata, metadata, protocol)
-            known = await tx.read_domains()
             for domain in removal.domains or ():
-                if domain in known:
+                if await tx.read_domain(domain) is not None:
                     tx.staging.set_domain(domain, None)
         return AlterMetrics(tx.version)
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
-from adelta.kernel.table_features._removal import Removal
+from adelta.kernel.table_features._removal import Removal, with_properties
 from adelta.kernel.table_properties import Property, parse_whole
 
 if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.commit_attempt import CommitAttempt
 
 __all__ = ["CHECKPOINT_PROTECTION", "CHECKPOINT_PROTECTION_BEFORE"]
 
@@ -23,11 +25,25 @@ def _active(metadata: Metadata) -> bool:
     return CHECKPOINT_PROTECTION_BEFORE.read(metadata.configuration) > 0
 
 
+def _prepare_commit(attempt: CommitAttempt) -> CommitAttempt:
+    """A commit that begins to protect what came before, or protects more, says up to where."""
+    staged, before = attempt.staged, attempt.before
+    said = CHECKPOINT_PROTECTION_BEFORE.text(attempt.metadata.configuration)
+    if staged.metadata is None or before is None or said is None:
+        return attempt
+    if said == CHECKPOINT_PROTECTION_BEFORE.text(before.configuration):
+        return attempt
+    version = {CHECKPOINT_PROTECTION_BEFORE.key: str(attempt.version)}
+    metadata = with_properties(staged.metadata, version)
+    return replace(attempt, staged=replace(staged, metadata=metadata), metadata=metadata)
+
+
 CHECKPOINT_PROTECTION = TableFeature(
     name="checkpointProtection",
     kind=FeatureKind.WRITER,
     properties=(CHECKPOINT_PROTECTION_BEFORE,),
     can_write=True,  # checkpoints are written of the latest version alone, which is never before
     active=_active,
+    prepare_commit=_prepare_commit,
     removal=Removal(needs_truncation=True, forgotten=(CHECKPOINT_PROTECTION_BEFORE.key,)),
 )
