@@ -73,7 +73,7 @@ async def cluster_by(
             oldClusteringColumns=",".join(map(shown, before)),
             newClusteringColumns=",".join(map(shown, paths)),
         )
-        if paths != before or CLUSTERING_DOMAIN not in await tx.read_domains():
+        if paths != before or await tx.read_domain(CLUSTERING_DOMAIN) is None:
             added = [path for path in paths if path not in before]
             physical = physical_clustering_columns(added, tx.metadata)
             stats = (await tx.live_files()).table.column("stats")

@@ -13,7 +13,7 @@ from adelta.errors import (
 from adelta.kernel.schema.alteration import shown, type_at
 from adelta.kernel.statistics import has_bounds, stats_leaves
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.table_features import CLUSTERING, clustering_columns
+from adelta.kernel.table_features import CLUSTERING, CLUSTERING_DOMAIN, clustering_columns
 from adelta.kernel.table_properties import FEATURE_PREFIX
 from adelta.operations.dependents import column_path
 
@@ -69,9 +69,7 @@ async def clustered_by(tx: TransactionCore) -> tuple[tuple[str, ...], ...]:
 
     Others who cluster it by other columns meanwhile are a conflict.
     """
-    if not tx.configuration.supports(CLUSTERING):
-        return ()
-    return clustering_columns(await tx.read_domains(), tx.base.metadata)
+    return clustering_columns(await tx.read_domain(CLUSTERING_DOMAIN), tx.base.metadata)
 
 
 async def check_clustered_as(tx: TransactionCore, names: Sequence[str]) -> None:
@@ -100,7 +98,7 @@ async def check_still_clustered(tx: TransactionCore, after: Metadata) -> None:
     if not paths:
         return
     try:
-        still = clustering_columns(await tx.read_domains(), after)
+        still = clustering_columns(await tx.read_domain(CLUSTERING_DOMAIN), after)
     except InvalidTableError:
         still = ()
     if still != paths:

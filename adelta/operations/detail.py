@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from adelta._arguments import checked
 from adelta.kernel.schema.alteration import shown
-from adelta.kernel.table_features import clustering_columns
+from adelta.kernel.table_features import CLUSTERING_DOMAIN, clustering_columns
 from adelta.kernel.timestamps import from_ms
 from adelta.table import opened
 
@@ -63,7 +63,7 @@ async def detail(
         files = await snapshot.files()
         domains = await snapshot.domain_metadata()
     metadata, protocol = snapshot.metadata, snapshot.protocol
-    clustered = clustering_columns(domains, metadata)
+    clustered = clustering_columns(domains.get(CLUSTERING_DOMAIN), metadata)
     features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
     return TableDetail(
         format="delta",

@@ -36,7 +36,7 @@ def is_groupable(staged: StagedChanges, read: ReadSet) -> bool:
     """Whether a commit of `staged` may be one with others: a blind append and nothing else."""
     return (
         read.makes_blind(staged)
-        and not read.domains
+        and not read.has_domains
         and staged.protocol is None
         and not staged.domains
     )

@@ -101,7 +101,7 @@ class Staging:
             or self.protocol is not None
             or self.metadata is not None
             or bool(self.domains)
-            or bool(self.read.domains)
+            or self.read.has_domains
             or not self.read.is_empty
         )
 

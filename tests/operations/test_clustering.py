@@ -32,8 +32,10 @@ from adelta.operations import (
     write_table,
 )
 from adelta.operations.clustering import clustered_by
+from adelta.storage.memory import MemoryStore
 from adelta.table import Table, open_table
 from tests.operations.altered import MODE, ROWS, new_table
+from tests.support.races import OvertakenStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -244,3 +246,22 @@ async def test_a_column_that_comes_to_cluster_a_table_is_not_dropped_meanwhile()
         await cluster_by(table, ["id"])
         with pytest.raises(ConcurrentTransactionError, match=DOMAIN):
             await tx.__aexit__(None, None, None)
+
+
+async def test_whoever_looked_for_clustering_in_vain_conflicts_with_who_sets_it() -> None:
+    properties = {
+        "delta.columnMapping.mode": "name",
+        "delta.feature.clustering": "supported",
+        "delta.feature.domainMetadata": "supported",
+    }
+    inner = MemoryStore()
+    rows = pa.table({"id": [1], "p": ["a"]})
+    await write_table(Table(inner.uri, store=inner), rows, properties=properties)
+
+    async def cluster() -> None:
+        await cluster_by(Table(inner.uri, store=inner), ["p"])
+
+    table = Table(inner.uri, store=OvertakenStore(inner, cluster))
+    with pytest.raises(ConcurrentTransactionError, match=r"delta\.clustering"):
+        await drop_columns(table, ["p"])
+    assert (await detail(table)).clustering_columns == ("p",)

@@ -13,7 +13,7 @@ from adelta.kernel.table_features.column_mapping import COLUMN_MAPPING_MODE
 from adelta.kernel.table_features.domain_metadata import DOMAIN_METADATA
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.schema.types import StructType
@@ -57,16 +57,15 @@ def _physical_leaves(schema: StructType, mode: str) -> dict[tuple[str, ...], tup
 
 
 def clustering_columns(
-    domains: Mapping[str, str], metadata: Metadata
+    configuration: str | None, metadata: Metadata
 ) -> tuple[tuple[str, ...], ...]:
-    """The logical paths of the columns that a table is clustered by, from its domains.
+    """The logical paths of the columns that a table is clustered by, as its domain says.
 
     The log has lists of the parts of physical names, and from other writers plain names.
 
     Raises:
         InvalidTableError: the domain's configuration names no columns, or none that are there.
     """
-    configuration = domains.get(CLUSTERING_DOMAIN)
     if configuration is None:
         return ()
     try:

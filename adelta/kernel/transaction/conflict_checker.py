@@ -136,7 +136,7 @@ def rebase(
         _check_added(staged, read, winner, level)
         _check_removed(read, removed, winner, root)
         _check_placed(staged, winner, root)
-        read = read.after(winner, root)
+        read = read.after(winner, root, now)
     if now != before:
         now.check_writable(root)
     return replace(
@@ -188,7 +188,7 @@ def _check_metadata(
 def _check_domains(staged: StagedChanges, read: ReadSet, winner: Commit) -> None:
     mine = read.domains | {domain.domain for domain in staged.domains}
     theirs = {domain.domain for domain in winner.domain_metadata} - MAINTAINED_DOMAINS
-    both = sorted(mine & theirs)
+    both = sorted(theirs if read.all_domains else mine & theirs)
     if both:
         raise _conflict(
             ConcurrentTransactionError, winner, f"changed the domain metadata {both[0]!r}"

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta.errors import InvalidTableError
 from adelta.kernel.file_id import FileIds
+from adelta.kernel.partition import parse_partition_values
 
 if TYPE_CHECKING:
     from adelta.kernel.commit import Commit
     from adelta.kernel.staged import StagedChanges
+    from adelta.kernel.table_configuration import TableConfiguration
 
 __all__ = ["FilePredicate", "ReadSet", "changing", "rearranging"]
 
@@ -37,14 +40,15 @@ class ReadSet:
     """What was read: the whole table, or the files under some predicates.
 
     `files` are the data files whose rows were read; `domains` names the domain metadata that were
-    read. Application transactions that are staged count as read. Whoever has read the `whole_log`
-    conflicts with any other commit.
+    read, or looked for in vain, and `all_domains` is whether all were. Application transactions
+    that are staged count as read. Whoever has read the `whole_log` conflicts with any other commit.
     """
 
     whole_table: bool = False
     predicates: tuple[FilePredicate, ...] = ()
     files: FileIds = field(default_factory=FileIds)
     domains: frozenset[str] = frozenset()
+    all_domains: bool = False
     whole_log: bool = False
 
     @property
@@ -68,16 +72,26 @@ class ReadSet:
         """The same, having read these files too."""
         return replace(self, files=self.files | files)
 
+    @property
+    def has_domains(self) -> bool:
+        """Whether domain metadata were read."""
+        return self.all_domains or bool(self.domains)
+
+    def with_all_domains(self) -> ReadSet:
+        """The same, having read the metadata of every domain too."""
+        return replace(self, all_domains=True)
+
     def with_domain(self, domain: str) -> ReadSet:
         """The same, having read this domain's metadata too."""
         return replace(self, domains=self.domains | {domain})
 
-    def after(self, winner: Commit, root: str) -> ReadSet:
+    def after(self, winner: Commit, root: str, table: TableConfiguration) -> ReadSet:
         """The same, as it stands when `winner` has come first and is no conflict.
 
         Rows that were read stay read: where the winner has rearranged the files that held them,
         they are in its new files, and whoever removes these removes them. New files of partitions
-        that nothing of these was in are left out, where the winner spells partitions in one way.
+        that nothing of these was in are left out, where every action names its partition. `table`
+        is what the winner has made of it.
 
         Example: having read a of a and b, after a compaction of both into c, c has been read.
         """
@@ -87,10 +101,10 @@ class ReadSet:
         if not moved.num_rows:
             return self
         into = rearranging(winner.adds)
-        left, entered = _partitions(moved), _partitions(into)
-        everywhere = _partitions(winner.removes)
-        if entered <= everywhere and frozenset() not in everywhere:
-            into = into.filter(pa.array([p in left for p in _partitions_of(into)], pa.bool_()))
+        left, entered = _partitions_of(moved, table), _partitions_of(into, table)
+        everywhere = _partitions_of(winner.removes, table)
+        if None not in (*left, *entered, *everywhere) and set(entered) <= set(everywhere):
+            into = into.filter(pa.array([each in left for each in entered], pa.bool_()))
         return self.with_files(FileIds.of_table(into, root))
 
     def makes_blind(self, staged: StagedChanges) -> bool:
@@ -121,11 +135,25 @@ def _changes(files: pa.Table) -> Any:
     return pc.fill_null(files.column("data_change"), True)
 
 
-def _partitions(files: pa.Table) -> frozenset[frozenset[tuple[str, str | None]]]:
-    return frozenset(_partitions_of(files))
+def _partitions_of(files: pa.Table, table: TableConfiguration) -> list[tuple[object, ...] | None]:
+    """The partition of each file, by the values that its texts stand for.
 
-
-def _partitions_of(files: pa.Table) -> list[frozenset[tuple[str, str | None]]]:
-    """The partition values of each file; an empty text is null, as some writers have it."""
+    Writers may spell one value in several ways. None where a file does not name its partition.
+    """
+    columns = table.physical_partition_columns
     values: list[Any] = files.column("partition_values").to_pylist()
-    return [frozenset((name, text or None) for name, text in each or ()) for each in values]
+    named = [dict(each or ()) for each in values]
+    typed = []
+    for name, column in zip(columns, table.partition_fields, strict=True):
+        texts = pa.array([each.get(name) or None for each in named], pa.string())
+        try:
+            typed.append(parse_partition_values(texts, column.type).to_pylist())
+        except InvalidTableError:
+            return [None] * len(values)
+    rows = zip(*typed, strict=True) if typed else [()] * len(values)
+    return [
+        tuple("NaN" if value != value else value for value in row)  # else no two are the same
+        if all(name in each for name in columns)
+        else None
+        for each, row in zip(named, rows, strict=True)
+    ]

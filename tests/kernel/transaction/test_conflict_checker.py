@@ -23,6 +23,8 @@ from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.commit import decode_commit
 from adelta.kernel.file_id import FileIds
+from adelta.kernel.schema.json import data_type_from_json, schema_to_string
+from adelta.kernel.schema.types import LONG, StructField, StructType
 from adelta.kernel.staged import StagedChanges
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.conflict_checker import Rebase, rebase
@@ -37,7 +39,14 @@ if TYPE_CHECKING:
 
 ROOT = "memory://lake/t"
 PROTOCOL = Protocol(1, 2)
-METADATA = Metadata("id", '{"type":"struct","fields":[]}')
+
+
+def partitioned_by(data_type: str) -> Metadata:
+    schema = StructType((StructField("p", data_type_from_json(data_type)), StructField("v", LONG)))
+    return Metadata("id", schema_to_string(schema), ("p",))
+
+
+METADATA = partitioned_by("string")
 SERIALIZABLE = IsolationLevel.SERIALIZABLE
 APPEND = ReadSet()
 ALL_READ = ReadSet(whole_table=True)
@@ -94,8 +103,9 @@ def judge(
     read: ReadSet,
     *winners: Commit,
     level: IsolationLevel = SERIALIZABLE,
+    metadata: Metadata = METADATA,
 ) -> Rebase:
-    return rebase(mine, read, winners, protocol=PROTOCOL, metadata=METADATA, level=level, root=ROOT)
+    return rebase(mine, read, winners, protocol=PROTOCOL, metadata=metadata, level=level, root=ROOT)
 
 
 def test_a_blind_append_goes_after_whatever_other_writers_did_to_files() -> None:
@@ -411,6 +421,19 @@ def test_partitions_that_a_compaction_spells_anew_are_not_told_apart(
     gone = RemoveFile("a", 5, False, partition_values={"p": before})
     moved = winner(5, adds=(add("c", partition=after, data_change=False),), removes=(gone,))
     assert judge(staged(), ReadSet(files=ids("a")), moved).read.files == ids("a", "c")
+
+
+def test_partitions_of_several_spellings_are_told_by_their_values() -> None:
+    """Both spellings are among what the compaction removes, and only one in its new file."""
+    texts = ("2024-01-01 00:00:00", "2024-01-01T00:00:00.000000Z")
+    gone = tuple(
+        RemoveFile(path, 5, False, partition_values={"p": text})
+        for path, text in zip("ab", texts, strict=True)
+    )
+    moved = winner(5, adds=(add("c", partition=texts[1], data_change=False),), removes=gone)
+    metadata = partitioned_by("timestamp")
+    read = judge(staged(), ReadSet(files=ids("a")), moved, metadata=metadata).read
+    assert read.files == ids("a", "c")
 
 
 def test_a_purge_of_files_without_rows_leaves_nothing_to_read() -> None:
