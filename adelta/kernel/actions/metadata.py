@@ -86,7 +86,7 @@ class Metadata:
             name=_text(raw.get("name")),
             description=_text(raw.get("description")),
             format_provider=str(storage_format.get("provider") or "parquet"),
-            format_options=dict(options),
+            format_options={str(k): "" if v is None else str(v) for k, v in options.items()},
             created_time=created if is_time(created) else None,
         )
 

@@ -30,10 +30,14 @@ class SetTransaction:
             InvalidTableError: it names no application, or no version.
         """
         app_id, version = raw.get("appId"), raw.get("version")
-        if not isinstance(app_id, str) or type(version) is not int:
+        if (
+            not isinstance(app_id, str)
+            or type(version) is not int
+            or not -(2**63) <= version < 2**63
+        ):
             raise InvalidTableError(
                 f"a txn action sets {str(app_id)[:100]!r} to {str(version)[:100]!r}; it must set "
-                "the name of an application to a whole number"
+                "the name of an application to a whole number of 64 bits"
             )
         updated = raw.get("lastUpdated")
         return cls(app_id, version, updated if is_time(updated) else None)
