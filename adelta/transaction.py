@@ -42,7 +42,8 @@ class Transaction:
     """Changes that become one version of a table, all or nothing.
 
     Used as an asynchronous context manager: the end of the block commits, an error inside gives up.
-    Its verbs are called one after the other: a second one at a time is refused.
+    Its verbs are called one after the other: a second one at a time is refused. Where `append` or
+    `overwrite` fails, nothing is committed any more, even if the error is caught inside the block.
 
     Example::
 
@@ -156,7 +157,7 @@ class Transaction:
             InvalidExpressionError: a constraint, or `where`, cannot be evaluated.
             UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         """
-        with self._core.verb("append") as staging:
+        with self._core.verb("append", writes=True) as staging:
             check_flag("data_change", data_change)
             staging.parameters.setdefault("mode", "Append")
             staging.added_by_hand = True
@@ -176,7 +177,7 @@ class Transaction:
                 constraint of the table, or the table only takes appends.
             UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         """
-        with self._core.verb("overwrite"):
+        with self._core.verb("overwrite", writes=True):
             await self._core.overwrite(data)
 
     def add_files(self, files: Iterable[AddFile]) -> None:
@@ -318,7 +319,8 @@ class Transaction:
         """Commit, or give up where the block failed.
 
         Raises:
-            InvalidUseError: a verb is still under way; nothing was committed.
+            InvalidUseError: a verb is still under way, or `append` or `overwrite` has failed;
+                nothing was committed.
             CommitConflictError: another commit came first and the work has to be done again.
             CommitOutcomeUnknownError: the commit may or may not have happened.
             StorageError: the store refused; nothing was committed.

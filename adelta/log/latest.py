@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import anyio
@@ -58,9 +59,10 @@ class LatestState:
             before = self._state
             if before is not None and before.tail_length < self._longest_tail:
                 return
+            asked_at = time.monotonic()
             fresh = await load_state(self.store)
             self._longest_tail = fresh.tail_length + _LONG_TAIL  # where there is no checkpoint
-            self._settle(before, fresh)
+            self._settle(before, fresh, asked_at)
 
     def _is_recent(self) -> bool:
         seen = self._seen_ms
@@ -74,7 +76,7 @@ class LatestState:
             InvalidTableError: the log is damaged.
         """
         async with self._lock:
-            before = self._state
+            before, asked_at = self._state, time.monotonic()
             try:
                 if before is None:
                     state = await load_state(self.store)
@@ -85,14 +87,14 @@ class LatestState:
                     self._gone |= {before.metadata.id}
                 self._state = None
                 raise
-            self._settle(before, state)
+            self._settle(before, state, asked_at)
             return state
 
-    def _settle(self, before: LogState | None, state: LogState) -> None:
-        """Take what the log says now, where `before` was known of it."""
+    def _settle(self, before: LogState | None, state: LogState, asked_at: float) -> None:
+        """Take what the log says when it was asked, where `before` was known of it."""
         if before is None or state.continues(before):
             self._gone -= {state.metadata.id}
-            state.note_seen()
+            state.note_seen(asked_at)
             if self._state is None or state.version >= self._state.version:
                 self._take(state)
         else:
@@ -106,8 +108,9 @@ class LatestState:
             VersionNotFoundError: the version does not exist, or is no longer kept.
             InvalidTableError: the log is damaged.
         """
-        if self._state is not None and self._state.version == version:
-            return self._state
+        held = self._state
+        if held is not None and held.version == version and await held.look_again():
+            return held
         return await load_state(self.store, version=version)
 
     def publish_state(self, state: LogState) -> None:

@@ -6,12 +6,15 @@ commits after the checkpoint, and of the checkpoint the protocol and metadata al
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from adelta.errors import TableNotFoundError
+from adelta._concurrency import run_all
+from adelta.errors import InvalidTableError, ObjectNotFoundError, TableNotFoundError
 from adelta.kernel.log_path import LogFileKind
 from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED
 from adelta.log.checksum_io import usable_checksum
+from adelta.log.commit_provenance import read_commit_info
 from adelta.log.commit_reader import read_commit
 from adelta.log.listing import LogListing, list_log_back, list_log_from_hint
 from adelta.log.opened_segment import open_version, plan_version
@@ -52,22 +55,45 @@ async def load_state(store: ObjectStore, *, version: int | None = None) -> LogSt
     if segment.checksum is not None and (
         segment.checkpoint is not None or len(segment.commits) > _FEW_COMMITS
     ):
-        stated = await usable_checksum(store, segment.version)
-        if stated is not None:
-            return await _state_by_checksum(store, segment, stated)
+        state = await _state_by_checksum(store, segment)
+        if state is not None:
+            return state
     opened = await open_version(store, segment, listing.opened)
     timestamp = await version_timestamp(store, opened.segment, opened.info, opened.metadata)
     return LogState.of_opened(store, opened, timestamp_ms=timestamp)
 
 
-async def _state_by_checksum(
-    store: ObjectStore, segment: LogSegment, stated: VersionChecksum
-) -> LogState:
-    """The state that a checksum states; commits and checkpoint are left for later."""
+async def _state_by_checksum(store: ObjectStore, segment: LogSegment) -> LogState | None:
+    """The state that the version's checksum states; commits and checkpoint are left for later.
+
+    None where it has none that can be read, or that of another commit: a table that was here before
+    may have left it.
+    """
+    stated: VersionChecksum | None = None
+    info: CommitInfo | None = None
+
+    async def read_checksum() -> None:
+        nonlocal stated
+        stated = await usable_checksum(store, segment.version)
+
+    async def read_info() -> None:
+        nonlocal info
+        if segment.last_commit is not None:
+            with suppress(ObjectNotFoundError, InvalidTableError):
+                info = await read_commit_info(store, segment.version)
+
+    await run_all(read_checksum, read_info)
+    if stated is None or (info is not None and not _is_of(stated, info)):
+        return None
     timestamp = stated.in_commit_timestamp
     if timestamp is None or not IN_COMMIT_TIMESTAMPS_ENABLED.read(stated.metadata.configuration):
-        timestamp = await version_timestamp(store, segment, None, stated.metadata)
-    return LogState.of_checksum(store, segment, stated, timestamp_ms=timestamp)
+        timestamp = await version_timestamp(store, segment, info, stated.metadata)
+    return LogState.of_checksum(store, segment, stated, info, timestamp_ms=timestamp)
+
+
+def _is_of(stated: VersionChecksum, info: CommitInfo) -> bool:
+    """Whether a checksum may be that of the commit with this provenance."""
+    return None in (stated.transaction_id, info.txn_id) or stated.transaction_id == info.txn_id
 
 
 async def version_timestamp(

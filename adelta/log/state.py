@@ -9,6 +9,7 @@ shares it derives anew.
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -52,7 +53,7 @@ class _Learnt:
 
     replay: VersionReplay | None = None
     checksum: ChecksumRecord = field(default_factory=ChecksumRecord)
-    seen_at: float = field(default_factory=time.monotonic)
+    seen_at: float = -math.inf
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,9 +97,18 @@ class LogState:
 
     @classmethod
     def of_checksum(
-        cls, store: ObjectStore, segment: LogSegment, stated: VersionChecksum, *, timestamp_ms: int
+        cls,
+        store: ObjectStore,
+        segment: LogSegment,
+        stated: VersionChecksum,
+        info: CommitInfo | None,
+        *,
+        timestamp_ms: int,
     ) -> LogState:
-        """The state that a version checksum states; the segment is left for later."""
+        """The state that a version checksum states; the segment is left for later.
+
+        `info` is the provenance of the version's commit, where that has been read.
+        """
         protocol, metadata = stated.protocol, stated.metadata
         return cls(
             store,
@@ -106,7 +116,7 @@ class LogState:
             protocol,
             metadata,
             timestamp_ms,
-            VersionMark.of_segment(segment, None),
+            VersionMark.of_segment(segment, info),
             LogBase(store, segment, protocol, metadata),
             _learnt=_Learnt(None, ChecksumRecord(stated, written=True)),
         )
@@ -170,14 +180,19 @@ class LogState:
         Raises:
             StorageError: the store refused or failed.
         """
+        asked_at = time.monotonic()
         stands = await self.mark.stands(self.store)
         if stands:
-            self.note_seen()
+            self.note_seen(asked_at)
         return stands
 
-    def note_seen(self) -> None:
-        """Take note that the log has just been seen to have this version."""
-        self._learnt.seen_at = time.monotonic()
+    def note_seen(self, asked_at: float) -> None:
+        """Take note that the log has this version, by an answer to what was asked then.
+
+        An answer may be late: what it says was so when it was given, which is not before it was
+        asked for, by `time.monotonic`.
+        """
+        self._learnt.seen_at = max(self._learnt.seen_at, asked_at)
 
     def continues(self, earlier: LogState) -> bool:
         """Whether it is a later state of the same table, or the same state.
@@ -301,10 +316,10 @@ class LogState:
             found.update({domain.domain: domain for _, domain in batch.domain_metadata})
         return {name: domain for name, domain in found.items() if not domain.removed}
 
-    def advance(self, commits: Sequence[Commit], *, seen_at: float | None = None) -> LogState:
+    def advance(self, commits: Sequence[Commit], *, seen_at: float = -math.inf) -> LogState:
         """The state after newer commits, which follow this version without a gap. No I/O.
 
-        `seen_at` is when the log was seen to have them, by `time.monotonic`: now by default.
+        `seen_at` is when the log was asked for them, as for `note_seen`; unknown by default.
 
         Raises:
             MissingCommitError: the commits do not follow this version.
@@ -335,11 +350,7 @@ class LogState:
             VersionMark.of_commit(version, commits[-1].info, commits[-1].modified_ms),
             self._base,
             newer,
-            _Learnt(
-                carried,
-                self.checksum.advanced(),
-                time.monotonic() if seen_at is None else seen_at,
-            ),
+            _Learnt(carried, self.checksum.advanced(), seen_at),
         )
 
 

@@ -11,13 +11,14 @@ change is committed, or refused, or certainly not written. `CommitQueue` runs th
 from __future__ import annotations
 
 import random
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 
 from adelta.commit.coordinator import Committed, Lost, Unknown
-from adelta.errors import AdeltaError
+from adelta.errors import AdeltaError, InvalidTableError
 from adelta.write.attempt import prepare_attempt
 from adelta.write.group_commit import combined
 from adelta.write.winners import read_winners
@@ -50,6 +51,7 @@ async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> Non
     data, prepared = await prepare_attempt(leader, staged)
     for each in group:
         each.begin_attempt(version, staged.transaction_id)
+    asked_at = time.monotonic()
     try:
         outcome = await leader.coordinator.commit(version, data, staged.transaction_id)
     except AdeltaError:  # a coordinator that raises has not committed
@@ -64,8 +66,8 @@ async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> Non
     elif isinstance(outcome, Committed):
         mine = replace(prepared, modified_ms=outcome.timestamp_ms)
         for each in group:
-            each.settle_by(mine, len(data), leads=each is leader)
-        recent.note(leader.result().state.metadata.id, [mine])
+            each.settle_by(mine, len(data), leads=each is leader, asked_at=asked_at)
+        recent.note(leader.result().state.metadata.id, [mine], asked_at=asked_at)
 
 
 async def _meet_winners(
@@ -79,18 +81,28 @@ async def _meet_winners(
         await leader.follow_creation()
         leader.check_deadline()
         return
-    winners = await read_winners(leader.state, lost=leader.attempts)
+    try:
+        winners = await read_winners(leader.state, lost=leader.attempts)
+    except InvalidTableError:  # ours could be read
+        for each in group:
+            each.end_attempt()
+        raise
     for each in group:
         each.end_attempt()  # not before: what is taken for another's may be ours
-    recent.note(leader.state.metadata.id, winners)
-    for at, winner in enumerate(winners):
-        if len(group) > 1 and winner.info.txn_id == transaction_id:
-            for each in group:
-                await each.follow(winners[:at])
-            for each in group:
-                if each.outcome is None:
-                    each.settle_by(winner, 0, leads=each is leader)
-            return
+    commits, seen_at = winners.commits, winners.asked_at
+    own = next((at for at, c in enumerate(commits) if c.info.txn_id == transaction_id), None)
+    if own is None and not winners.follow_base:
+        for each in group:
+            each.settle_without_base()
+        return
+    recent.note(leader.state.metadata.id, commits, asked_at=seen_at)
+    if len(group) > 1 and own is not None:
+        for each in group:
+            await each.follow(commits[:own], seen_at=seen_at)
+        for each in group:
+            if each.outcome is None:
+                each.settle_by(commits[own], 0, leads=each is leader, asked_at=seen_at)
+        return
     for each in group:
-        await each.follow(winners)
+        await each.follow(commits, seen_at=seen_at)
         each.check_deadline()

@@ -217,8 +217,12 @@ class CommitQueue:
             return
         known = self._recent.after(leader.state)
         if known is None:
-            known = await read_winners(leader.state, lost=2)
-            self._recent.note(leader.state.metadata.id, known)
+            winners = await read_winners(leader.state, lost=2)
+            if not winners.follow_base:
+                leader.settle_without_base()
+                return
+            known = winners.commits
+            self._recent.note(leader.state.metadata.id, known, asked_at=winners.asked_at)
         await leader.follow(known, seen_at=self._recent.noted_at)
         await leader.prove_base(since)
 

@@ -6,7 +6,6 @@ A transaction that was prepared before them is judged and rebased by them withou
 from __future__ import annotations
 
 import math
-import time
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,7 @@ class RecentCommits:
         self._files = 0
         self._table: str | None = None
         self.noted_at = -math.inf
-        """When the last of them was seen in the log, by `time.monotonic`."""
+        """When the log was asked for the last of them, by `time.monotonic`."""
 
     def after(self, state: LogState) -> Sequence[Commit] | None:
         """The commits after `state` as far as they are known; None where there is a gap."""
@@ -41,14 +40,17 @@ class RecentCommits:
             return None
         return [self._commits[at] for at in range(-missing, len(self._commits))]
 
-    def note(self, table_id: str, commits: Sequence[Commit]) -> None:
-        """Take in commits of the table that has this id, as its metadata say."""
+    def note(self, table_id: str, commits: Sequence[Commit], *, asked_at: float) -> None:
+        """Take in commits of the table that has this id, as its metadata say.
+
+        They are made, or found in the log, by requests that began then, by `time.monotonic`.
+        """
         if self._table != table_id:
             self._clear()
             self._table = table_id
         for commit in commits:
             self._append(commit)
-        self.noted_at = time.monotonic()
+        self.noted_at = max(self.noted_at, asked_at)
 
     def _append(self, commit: Commit) -> None:
         version = commit.version

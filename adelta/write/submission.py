@@ -179,12 +179,16 @@ class Submission:
             version, transaction_id = self._attempt
             self.settle(_unknown_outcome(self.root, version, transaction_id, cause))
 
-    def settle_by(self, commit: Commit, num_bytes: int, *, leads: bool) -> None:
-        """Settle: `commit`, whose file has so many bytes, holds the changes."""
+    def settle_by(self, commit: Commit, num_bytes: int, *, leads: bool, asked_at: float) -> None:
+        """Settle: `commit`, whose file has so many bytes, holds the changes.
+
+        It was put by a request that began then, by `time.monotonic`.
+        """
         if self.state is None:
             state = created_state(self.store, commit, num_bytes)
+            state.note_seen(asked_at)
         else:
-            state = self.state.advance([commit])
+            state = self.state.advance([commit], seen_at=asked_at)
         self.settle(CommitResult(state, commit.version, self.attempts, leads=leads))
 
     def check_deadline(self) -> None:
@@ -218,6 +222,7 @@ class Submission:
             return  # the catalog itself takes no other version than the next one
         if await state.look_again():
             return
+        asked_at = time.monotonic()
         try:
             latest = await refresh_state(state)
         except TableNotFoundError as error:
@@ -225,21 +230,25 @@ class Submission:
             return
         if latest.version == state.version and latest.continues(state):
             self.state = latest
+            latest.note_seen(asked_at)
             return
+        self.settle_without_base()
+
+    def settle_without_base(self) -> None:
+        """Settle: the log does not have the version that the changes are based on."""
         self.settle(
             CommitConflictError(
-                f"{self.root}: the log no longer has version {state.version}, on which this "
-                "transaction is based: it has been cleaned up, or the table was dropped or made "
-                "anew. Nothing was committed; read the table again and repeat the work"
+                f"{self.root}: the log no longer has version {self.next_version - 1}, on which "
+                "this transaction is based: it has been cleaned up, or the table was dropped or "
+                "made anew. Nothing was committed; read the table again and repeat the work"
             )
         )
 
-    async def follow(self, commits: Sequence[Commit], *, seen_at: float | None = None) -> None:
+    async def follow(self, commits: Sequence[Commit], *, seen_at: float) -> None:
         """Judge commits that came first, and go behind them; or settle, where that cannot be.
 
-        `seen_at` is when they were seen in the log, by `time.monotonic`: now by default. Even where
-        it settles, `state` is the newest one that is known. Many files are looked at in a worker
-        thread.
+        `seen_at` is when the log was asked for them, by `time.monotonic`. Even where it settles,
+        `state` is the newest one that is known. Many files are looked at in a worker thread.
         """
         if not commits or self.state is None:
             return

@@ -17,7 +17,7 @@ from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.kernel.file_id import FileIds
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.table_features import check_change
+from adelta.kernel.table_features import DOMAIN_METADATA, check_change
 from adelta.write.batches import record_batches
 from adelta.write.spec import WriteSpec
 from adelta.write.transaction_life import Stage, TransactionLife
@@ -96,16 +96,28 @@ class TransactionCore(TransactionLife):
         return await self.base.files()
 
     async def read_domains(self) -> Mapping[str, str]:
-        """The configuration of every domain, which count as read: others must not change them.
+        """The configuration of every domain; others must not change any, or add one.
 
         Raises:
             InvalidTableError: a checkpoint is damaged.
         """
         self.check_open("read_domains")
+        self._staging.read = self._staging.read.with_all_domains()
         found = await self.base.domain_metadata()
-        for domain in found:
-            self._staging.read = self._staging.read.with_domain(domain)
         return {name: domain.configuration for name, domain in found.items()}
+
+    async def read_domain(self, name: str) -> str | None:
+        """The configuration of a domain, None where there is none; others must not change it.
+
+        Raises:
+            InvalidTableError: a checkpoint is damaged.
+        """
+        self.check_open("read_domain")
+        self._staging.read = self._staging.read.with_domain(name)
+        if not self.base.configuration.supports(DOMAIN_METADATA):
+            return None
+        found = (await self.base.domain_metadata()).get(name)
+        return None if found is None else found.configuration
 
     async def write(
         self,

@@ -105,6 +105,7 @@ class TransactionLife:
         self._clock = clock
         self._stage = Stage.NEW
         self._verb: str | None = None
+        self._failed: str | None = None  # a verb whose work is lacking
         self._base: LogState | None = None
         self._submission: Submission | None = None
         self._undisturbed_since = math.inf  # nobody else's code has run since then, but as tasks
@@ -215,12 +216,15 @@ class TransactionLife:
     # ---------------------------------------------------------------------------- while it is open
 
     @contextmanager
-    def verb(self, name: str) -> Iterator[Staging]:
+    def verb(self, name: str, *, writes: bool = False) -> Iterator[Staging]:
         """One verb of the user's: no other one may begin before it has ended.
 
+        Where one fails that `writes` rows, the work is not whole any more: the transaction commits
+        nothing, whoever catches the error.
+
         Raises:
-            InvalidUseError: the transaction is not open, or ends before the verb does; or another
-                verb is under way.
+            InvalidUseError: the transaction is not open, or ends before the verb does; another verb
+                is under way, or one that writes has failed.
         """
         self.check_open(name)
         if self._verb is not None:
@@ -228,12 +232,26 @@ class TransactionLife:
                 f"{name}() is not possible while {self._verb}() is under way: the verbs of one "
                 "transaction are called one after the other"
             )
+        self._check_whole(name)
         self._verb = name
         try:
             yield self._staging
+        except InvalidUseError:  # refused before anything was done
+            raise
+        except BaseException:
+            if writes:
+                self._failed = name
+            raise
         finally:
             self._verb = None
         self.check_open(name)
+
+    def _check_whole(self, verb: str) -> None:
+        if self._failed is not None:
+            raise InvalidUseError(
+                f"{verb}() is not possible: {self._failed}() has failed in this transaction, which "
+                "commits nothing any more; begin another one"
+            )
 
     def check_open(self, verb: str) -> None:
         """Refuse a verb of a transaction that is not open.
@@ -344,11 +362,16 @@ class TransactionLife:
         """Commit, or give up where the block failed.
 
         Raises:
-            InvalidUseError: a verb is still under way.
+            InvalidUseError: a verb is still under way, or one that writes has failed; or the
+                transaction ends by another call.
             CommitConflictError: another commit came first and the work has to be done again.
             CommitOutcomeUnknownError: the commit may or may not have happened.
             StorageError: the store refused; nothing was committed.
         """
+        if self._stage is not Stage.OPEN:  # it ends, or has ended, by another call
+            if exc_type is None:
+                self.check_open("__aexit__")
+            return
         try:
             if exc_type is None:
                 await self._commit()
@@ -377,7 +400,7 @@ class TransactionLife:
                 f"{self._verb}() is still under way at the end of the transaction; nothing was "
                 "committed: await it inside the block"
             )
-        self.check_open("commit")
+        self._check_whole("commit")
         self._stage = Stage.COMMITTING
         nothing = self._staging.is_empty and not self._staging.touched
         if nothing and not self._request.commits_empty:

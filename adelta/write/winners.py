@@ -7,9 +7,10 @@ one; only where these do not reach the end is the log listed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, NamedTuple
 
-from adelta._concurrency import map_concurrent
+from adelta._concurrency import map_concurrent, run_all
 from adelta.errors import CommitConflictError, MissingCommitError, ObjectNotFoundError
 from adelta.kernel.log_path import LogFileKind
 from adelta.log.commit_reader import read_commit, read_commits
@@ -21,18 +22,49 @@ if TYPE_CHECKING:
     from adelta.kernel.commit import Commit
     from adelta.log.state import LogState
 
-__all__ = ["read_winners"]
+__all__ = ["Winners", "read_winners"]
 
 _AHEAD = 4  # commits that are read at once, whether they are there or not
 
 
-async def read_winners(state: LogState, *, lost: int) -> list[Commit]:
+class Winners(NamedTuple):
+    """Commits that came before an attempt.
+
+    `follow_base` is whether the log still has the version that the attempt is based on: else they
+    are another table's, or nobody knows. `asked_at` is when they were asked for, by
+    `time.monotonic`.
+    """
+
+    commits: list[Commit]
+    follow_base: bool
+    asked_at: float
+
+
+async def read_winners(state: LogState, *, lost: int) -> Winners:
     """Commits after `state`: the next one after a first loss, all of them after more.
 
     Raises:
         CommitConflictError: they have been cleaned up.
+        InvalidTableError: one of them is damaged.
         StorageError: the store refused or failed.
     """
+    asked_at = time.monotonic()
+    commits: list[Commit] = []
+    stands = False
+
+    async def read() -> None:
+        commits.extend(await _read(state, 1 if lost == 1 else _AHEAD))
+
+    async def look() -> None:
+        nonlocal stands
+        managed = state.configuration.catalog_managed  # the catalog takes no other version
+        stands = managed or await state.look_again()
+
+    await run_all(look, read)
+    return Winners(commits, stands, asked_at)
+
+
+async def _read(state: LogState, ahead: int) -> list[Commit]:
     store, first = state.store, state.version + 1
 
     async def read(version: int) -> Commit | None:
@@ -41,7 +73,6 @@ async def read_winners(state: LogState, *, lost: int) -> list[Commit]:
         except ObjectNotFoundError:
             return None
 
-    ahead = 1 if lost == 1 else _AHEAD
     read_ahead = await map_concurrent(read, range(first, first + ahead), limit=ahead)
     winners = list(_until_missing(read_ahead))
     try:

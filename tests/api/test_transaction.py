@@ -202,6 +202,7 @@ async def test_a_lost_race_costs_one_read_and_one_more_put_and_no_data_is_writte
     assert tx.version == 2
     assert [(r.kind, r.path) for r in store.requests[2:]] == [
         ("put", commit_path(1)),
+        ("get", commit_path(0)),  # at once with the next: whether the winner follows the base
         ("get", commit_path(1)),
         ("put", commit_path(2)),
         ("put", checksum_path(2)),
@@ -223,7 +224,8 @@ async def test_many_lost_races_are_caught_up_with_by_one_listing() -> None:
     assert tx.version == 8
     assert store.kinds["list"] == 1
     assert len([p for p in store.paths("put") if p.endswith(".json")]) == 3
-    assert len([path for path in store.paths("get") if path != commit_path(0)]) == 7
+    commits = {path for path in store.paths("get") if path != commit_path(0)}
+    assert commits == {commit_path(version) for version in range(1, 8)}
 
 
 # ---------------------------------------------------------------------------------- all or nothing

@@ -25,9 +25,12 @@ from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.builders import TableBuilder
 from tests.support.created import create_in
+from tests.support.stores import SlowStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from adelta.transaction import Transaction
 
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
@@ -357,27 +360,53 @@ async def test_arguments_of_verbs_are_checked_and_nothing_of_them_is_staged(
     assert tx.version is None
 
 
-async def test_a_verb_that_failed_has_staged_nothing() -> None:
+@pytest.mark.parametrize("verb", ["overwrite", "append"])
+async def test_a_transaction_whose_writing_verb_has_failed_commits_nothing(verb: str) -> None:
     store = MemoryStore()
     table = Table(store.uri, store=store)
     await write_table(table, pa.table({"id": [1, 2, 3]}))
-    wrong = pa.table({"other": ["x"]})
 
     async def never_ends() -> AsyncIterator[pa.RecordBatch]:
         yield pa.table({"id": [9]}).to_batches()[0]
         await asyncio.Event().wait()
 
-    for verb in ("overwrite", "append"):
-        async with table.transaction() as tx:
-            with pytest.raises(SchemaMismatchError):
-                await getattr(tx, verb)(wrong)
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.05):
-                    await getattr(tx, verb)(never_ends())
+    async def fails(tx: Transaction) -> None:
+        with pytest.raises(SchemaMismatchError):
+            await getattr(tx, verb)(pa.table({"other": ["x"]}))
+
+    async def times_out(tx: Transaction) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await getattr(tx, verb)(never_ends())
+
+    for failing in (fails, times_out):
+        tx = table.transaction()
+        await tx.__aenter__()
+        tx.set_transaction("app", 7)
+        await failing(tx)
+        with pytest.raises(InvalidUseError, match=f"{verb}.* has failed"):
+            await tx.append(pa.table({"id": [4]}))
+        with pytest.raises(InvalidUseError, match=rf"commit.* {verb}\(\) has failed"):
+            await tx.__aexit__(None, None, None)
         assert tx.version is None
     assert (await (await table.snapshot()).scan().to_arrow()).to_pydict() == {"id": [1, 2, 3]}
-    async with table.transaction() as tx:
-        with pytest.raises(SchemaMismatchError):
-            await tx.overwrite(wrong)
-        await tx.overwrite(pa.table({"id": [4]}))
-    assert (await (await table.snapshot()).scan().to_arrow()).to_pydict() == {"id": [4]}
+    assert (await write_table(table, pa.table({"id": [4]}), txn=("app", 7))).version == 1
+    assert len(await objects(table)) == 2
+
+
+async def test_a_block_that_is_ended_twice_is_committed_once_with_its_files() -> None:
+    store = MemoryStore()
+    table = Table(store.uri, store=SlowStore(store, 0.01))
+    await write_table(table, pa.table({"id": [1]}))
+    tx = table.transaction()
+    await tx.__aenter__()
+    await tx.append(pa.table({"id": [2]}))
+
+    async def end(error: Exception | None) -> None:
+        await tx.__aexit__(None if error is None else type(error), error, None)
+
+    ends = (end(None), end(None), end(ZeroDivisionError()))
+    outcomes = await asyncio.gather(*ends, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), InvalidUseError, type(None)]
+    assert tx.version == 1
+    assert await ids(table) == [1, 2]

@@ -111,9 +111,20 @@ async def test_a_checksum_opens_a_version_without_checkpoint_and_commits(
     await put_checksum(store, 12)
     state = await load_state(store)
     assert state.version == 12
-    assert store.kinds == Counter(list=1, get=2), "the hint, the listing, the checksum"
+    assert store.kinds == Counter(list=1, get=3), "the hint; the checksum, and whose commit it is"
     assert state.timestamp_ms == 1_000
     assert await paths(state) == everything(12)
+
+
+async def test_a_checksum_that_a_table_of_before_has_left_is_not_used(store: CountingStore) -> None:
+    await history(store, 11, checkpoint=10)
+    await put_commit(store, 12, {"commitInfo": {"txnId": "new"}}, add("12.parquet"))
+    other = metadata(configuration={"owner": "another"})["metaData"]
+    await put_checksum(store, 12, metadata=other, txnId="old")
+    assert "owner" not in (await load_state(store)).metadata.configuration
+    await store.delete([checksum_path(12)])
+    await put_checksum(store, 12, metadata=other, txnId="new")
+    assert "owner" in (await load_state(store)).metadata.configuration
 
 
 async def test_a_checksum_of_another_version_is_not_used(store: CountingStore) -> None:
@@ -136,7 +147,6 @@ async def test_a_checksum_gives_the_in_commit_timestamp(store: CountingStore) ->
     await put_checksum(store, 12, metadata=body, inCommitTimestampOpt=77)
     state = await load_state(store)
     assert state.timestamp_ms == 77
-    assert commit_path(12) not in store.paths("get")
 
 
 async def test_without_it_the_commit_tells_its_time(store: CountingStore) -> None:

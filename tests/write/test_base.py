@@ -10,13 +10,20 @@ import anyio
 import pyarrow as pa
 import pytest
 
-from adelta.errors import CommitConflictError, TableNotFoundError, ThrottledError
+from adelta.errors import (
+    CommitConflictError,
+    InvalidTableError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    ThrottledError,
+)
 from adelta.kernel.log_path import LOG_DIR, commit_path
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.load import load_state
 from adelta.operations import write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
+from tests.support.races import OvertakenStore
 from tests.support.stores import CountingStore, SlowStore, WrappedStore
 
 if TYPE_CHECKING:
@@ -188,3 +195,102 @@ async def test_the_base_is_asked_for_unless_others_in_the_queue_have_just_made_i
     await asyncio.gather(*(append(n) for n in range(20)))
     assert len([path for path in store.paths("put") if path.endswith(".json")]) == 20
     assert len([path for path in store.paths("get") if path.endswith(".json")]) == 1
+
+
+async def emptied(store: MemoryStore, under: str = "") -> None:
+    await store.delete([m.path async for page in store.list(under) for m in page])
+
+
+async def made_anew(store: MemoryStore, versions: int) -> None:
+    """Another table in the place of the one that was here, by another process."""
+    await emptied(store, LOG_DIR)
+    table = Table(store.uri, store=MemoryStore(*store.uri.removeprefix("memory://").split("/")))
+    for _ in range(versions):
+        await write_table(table, pa.table({"name": ["x"]}))
+
+
+async def names(store: MemoryStore) -> list[str | None]:
+    found = await (await Table(store.uri, store=store).snapshot()).scan().to_arrow()
+    return found.column("name").to_pylist()
+
+
+async def test_a_race_is_not_lost_to_another_table() -> None:
+    """It is made anew between the look at the base and the put."""
+    store = space()
+    for number in range(3):
+        await write_table(Table(store.uri, store=store), rows(number))
+    table = Table(store.uri, store=OvertakenStore(store, lambda: made_anew(store, 5)))
+    await table.snapshot()
+    with pytest.raises(CommitConflictError, match="dropped or made anew"):
+        await write_table(table, rows(99))
+    assert await names(store) == ["x"] * 5
+    with pytest.raises(SchemaMismatchError):
+        await write_table(table, rows(99))
+
+
+async def test_commits_that_are_read_over_a_gap_are_of_the_same_table() -> None:
+    store = space()
+    table = Table(store.uri, store=store)
+    await write_table(table, rows(0))
+    tx = await begun(table)
+    await tx.append(rows(99))
+    for number in range(260):  # more than a queue remembers
+        await write_table(table, rows(number))
+    await made_anew(store, 4)
+    with pytest.raises(CommitConflictError, match="dropped or made anew"):
+        await end(tx)
+    assert await names(store) == ["x"] * 4
+
+
+async def test_what_a_late_answer_says_is_as_old_as_its_question() -> None:
+    """A commit lands, its table is dropped, and only then comes the answer."""
+    store = space()
+    landed, go = asyncio.Event(), asyncio.Event()
+
+    class SlowAnswer(WrappedStore):
+        slow = False
+
+        async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+            found = await run()
+            if self.slow and request.kind == "put" and request.path.endswith(".json"):
+                self.slow = False
+                landed.set()
+                await go.wait()
+            return found
+
+    slow = SlowAnswer(store)
+    table = Table(store.uri, store=slow)
+    for number in range(3):
+        await write_table(table, rows(number))
+    slow.slow = True
+    first = asyncio.create_task(write_table(table, rows(3)))
+    await landed.wait()
+    await emptied(store)
+    second = asyncio.create_task(write_table(table, rows(4)))
+    await asyncio.sleep(0.05)
+    go.set()
+    assert (await first).version == 3
+    with pytest.raises((CommitConflictError, TableNotFoundError)):
+        await second
+    assert await versions(store) == []
+
+
+async def test_the_version_that_a_handle_holds_is_not_another_tables() -> None:
+    store = space()
+    table = Table(store.uri, store=store)
+    await appended(store, 0, 1)
+    await table.snapshot()
+    await made_anew(store, 3)
+    found = await (await table.snapshot(version=1)).scan().to_arrow()
+    assert found.to_pydict() == {"name": ["x", "x"]}
+
+
+async def test_a_winner_that_is_damaged_leaves_no_doubt() -> None:
+    store = space()
+    table = Table(store.uri, store=store)
+    await write_table(table, rows(1))
+    await store.put(commit_path(1), b'{"add":')
+    with pytest.raises(InvalidTableError):
+        await write_table(table, rows(3))
+    paths = [m.path async for page in store.list() for m in page]
+    assert sum(path.endswith(".parquet") for path in paths) == 1, "what was written is deleted"
