@@ -68,7 +68,8 @@ def open_table(
     without which a table that a catalog manages cannot be written, and not be read in full.
 
     Raises:
-        InvalidOptionError: the scheme is unknown, or an option has a value that is not allowed.
+        InvalidOptionError: the scheme or an option is unknown, or an option has a value that is not
+            allowed.
     """
     check_client(catalog)
     options = with_single_writer(storage_options, allowed=unsafe_single_writer)

@@ -80,7 +80,8 @@ def open_log_store(
     With `catalog` it is the table that this client is for.
 
     Raises:
-        InvalidOptionError: the scheme is unknown, or an option has a value that is not allowed.
+        InvalidOptionError: the scheme or an option is unknown, or an option has a value that is not
+            allowed.
     """
     options = storage_options or {}
     store = open_store(uri, options)

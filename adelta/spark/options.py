@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.operations.write_kind import WriteKind
+from adelta.storage.option_names import is_known
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 
 if TYPE_CHECKING:
@@ -52,48 +53,6 @@ _WRITE = (
     "partitionOverwriteMode",
 )
 _STORAGE_PREFIXES = ("aws_", "s3_", "adelta_", "delta_dynamo_", "option.")
-_STORAGE_KEYS = frozenset(
-    {
-        "access_key_id",
-        "addressing_style",
-        "allow_http",
-        "allow_invalid_certificates",
-        "base",
-        "bucket",
-        "checksum",
-        "concurrency",
-        "conditional_put",
-        "connect_timeout",
-        "copy_if_not_exists",
-        "default_region",
-        "endpoint",
-        "endpoint_url",
-        "http1_only",
-        "http2_only",
-        "imdsv1_fallback",
-        "init_backoff",
-        "max_backoff",
-        "max_retries",
-        "metadata_endpoint",
-        "pool_idle_timeout",
-        "pool_max_idle_per_host",
-        "profile",
-        "proxy_url",
-        "read_timeout",
-        "region",
-        "request_payer",
-        "retry_timeout",
-        "secret_access_key",
-        "session_token",
-        "skip_signature",
-        "timeout",
-        "token",
-        "unsafe_single_writer",
-        "unsigned_payload",
-        "user_agent",
-        "virtual_hosted_style_request",
-    }
-)
 _NOT_YET = {
     "readchangefeed": "false",
     "datachange": "true",
@@ -247,7 +206,7 @@ def _sort(
         folded = key.lower()
         if folded in lowered:
             given[folded] = value
-        elif folded.startswith(_STORAGE_PREFIXES) or folded in _STORAGE_KEYS:
+        elif folded.startswith(_STORAGE_PREFIXES) or is_known(folded):
             storage[folded.removeprefix("option.")] = value
         elif folded not in _NOT_YET:
             close = difflib.get_close_matches(folded, sorted(lowered), n=1)

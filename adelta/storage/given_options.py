@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
+from adelta.storage.option_names import plain_name
 from adelta.storage.sigv4 import Credentials
 
 if TYPE_CHECKING:
@@ -40,9 +41,9 @@ class GivenOptions:
     ) -> None:
         """The values of `options`, and of the environment: this process's, if none is given."""
         environment = os.environ if environment is None else environment
-        self._options = {_plain(key): str(value) for key, value in options.items()}
+        self._options = {plain_name(key): str(value) for key, value in options.items()}
         self._environment = {
-            _plain(key): value
+            plain_name(key): value
             for key, value in environment.items()
             if key.startswith(_VARIABLES) and value
         }
@@ -68,14 +69,14 @@ class GivenOptions:
             return False
         raise InvalidOptionError(f"storage option {keys[0]} is true or false, not {value!r}")
 
-    def number(self, key: str, default: int, *, least: int) -> int:
+    def number(self, default: int, *keys: str, least: int) -> int:
         """A whole number. Raises: InvalidOptionError."""
-        value = self.text(key)
+        value = self.text(*keys)
         if value is None:
             return default
         if not value.isdecimal() or int(value) < least:
             raise InvalidOptionError(
-                f"storage option {key} is a whole number of at least {least}, not {value!r}"
+                f"storage option {keys[0]} is a whole number of at least {least}, not {value!r}"
             )
         return int(value)
 
@@ -134,8 +135,3 @@ class GivenOptions:
             if values is self._options and "profile" in values and not suffix:
                 return None
         return None
-
-
-def _plain(key: str) -> str:
-    key = key.lower().removeprefix("aws_")
-    return key.removeprefix("backoff_config.").removeprefix("backoff.")

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 from adelta.errors import InvalidOptionError
 from adelta.storage.local import LocalStore
 from adelta.storage.memory import MemoryStore
+from adelta.storage.option_names import check_names_known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,9 +32,13 @@ _SUPPORTED = "a local path, file://, memory://, s3:// and s3a://"
 def open_store(uri: str, storage_options: Mapping[str, str] | None = None) -> ObjectStore:
     """The store whose root is at `uri`. It does no I/O before its first request.
 
+    Options that are for stores of another scheme are ignored.
+
     Raises:
-        InvalidOptionError: the scheme is unknown, or a storage option has a wrong value.
+        InvalidOptionError: the scheme or a storage option is unknown, or an option has a wrong
+            value.
     """
+    check_names_known(storage_options or ())
     scheme, rest = _split_scheme(uri)
     if scheme is None:
         if not uri:

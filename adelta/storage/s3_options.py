@@ -4,8 +4,8 @@ A key is written in lower case with or without ``aws_``; its environment variabl
 upper case with ``AWS_``. An option wins over the environment. Access key, secret and session token
 go together: they are taken all from the options or all from the environment.
 
-Keys that are unknown are let through, for a table's options also serve other programs. A key whose
-meaning would be lost is refused.
+Keys that only tune another program's client are ignored. A key whose meaning would be lost is
+refused. `option_names` lists both.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from adelta.errors import InvalidOptionError
 from adelta.storage.given_options import GivenOptions
 from adelta.storage.http import HttpOptions
+from adelta.storage.option_names import refuse_without_meaning
 from adelta.storage.retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def parse_options(
     Raises:
         InvalidOptionError: a value is not allowed, or a key asks for what there is not.
     """
+    refuse_without_meaning(options)
     given = GivenOptions(options, environment)
     _refuse(given)
     skip_signature = bool(given.flag("skip_signature"))
@@ -79,8 +81,11 @@ def parse_options(
         region=given.text("region", "default_region"),
         endpoint=None if endpoint is None else check_endpoint(endpoint, allow_http=allow_http),
         virtual_hosted=_virtual_hosted(given),
-        role_arn=given.text("iam_role_arn", "role_arn"),
-        role_session_name=given.text("iam_role_session_name", "role_session_name") or "adelta",
+        role_arn=given.text("iam_role_arn", "role_arn", "s3_assume_role_arn"),
+        role_session_name=given.text(
+            "iam_role_session_name", "role_session_name", "s3_role_session_name"
+        )
+        or "adelta",
         web_identity_token_file=given.text("web_identity_token_file"),
         sts_endpoint=given.text("sts_endpoint", "endpoint_url_sts"),
         allow_http=allow_http,
@@ -88,7 +93,7 @@ def parse_options(
         request_headers=request,
         read_headers=read,
         write_headers=write,
-        concurrency=given.number("concurrency_limit", 128, least=1),
+        concurrency=given.number(128, "concurrency_limit", "max_concurrency", least=1),
         http=HttpOptions(
             connect_timeout=given.seconds(http.connect_timeout, "connect_timeout"),
             read_timeout=given.seconds(http.read_timeout, "read_timeout"),
@@ -101,7 +106,7 @@ def parse_options(
             user_agent=given.text("user_agent"),
         ),
         retry=RetryPolicy(
-            max_retries=given.number("max_retries", retry.max_retries, least=0),
+            max_retries=given.number(retry.max_retries, "max_retries", least=0),
             retry_timeout=given.seconds(retry.retry_timeout, "retry_timeout"),
             init_backoff=given.seconds(retry.init_backoff, "init_backoff"),
             max_backoff=given.seconds(retry.max_backoff, "max_backoff"),

@@ -98,6 +98,14 @@ def test_client_and_retry_options_arrive() -> None:
         ({"aws_s3_locking_provider": "redis"}, "not supported"),
         ({"aws_conditional_put": "dynamo:table"}, "not supported"),
         ({"aws_s3_express": "true"}, "not supported"),
+        ({"certificate_path": "/ca.pem"}, "certificate_path is not .* SSL_CERT_FILE"),
+        ({"Disable_System_Certificates": "true"}, "SSL_CERT_FILE"),
+        ({"proxy_excludes": "localhost"}, "NO_PROXY"),
+        ({"AWS_METADATA_ENDPOINT": "http://x"}, "AWS_EC2_METADATA_SERVICE_ENDPOINT"),
+        ({"aws_container_credentials_full_uri": "x"}, "AWS_CONTAINER_CREDENTIALS_FULL_URI"),
+        ({"fs.s3a.access.key": "x"}, "fs.s3a.access.key is Hadoop's.* aws_access_key_id"),
+        ({"spark.hadoop.fs.s3a.endpoint": "x"}, "aws_endpoint_url"),
+        ({"fs.s3a.bucket.lake.secret.key": "x"}, "aws_secret_access_key"),
     ],
 )
 def test_a_wrong_value_is_refused_with_its_key(options: dict[str, str], says: str) -> None:
@@ -105,7 +113,7 @@ def test_a_wrong_value_is_refused_with_its_key(options: dict[str, str], says: st
         parse_options(options, {})
 
 
-def test_harmless_and_unknown_keys_are_let_through() -> None:
+def test_harmless_keys_are_let_through() -> None:
     parse_options(
         {
             "aws_s3_allow_unsafe_rename": "true",
@@ -113,7 +121,10 @@ def test_harmless_and_unknown_keys_are_let_through() -> None:
             "aws_s3_locking_provider": "none",
             "aws_conditional_put": "etag",
             "azure_account_name": "x",
-            "whatever": "y",
+            "certificate_path": "",
+            "disable_system_certificates": "false",
+            "fs.s3a.path.style.access": "false",
+            "fs.s3a.connection.maximum": "100",
         },
         {},
     )
@@ -129,3 +140,16 @@ def test_encryption_goes_with_the_requests_that_need_it() -> None:
     )
     assert parsed.read_headers["x-amz-server-side-encryption-customer-key"] == key
     assert key not in repr(parsed)
+
+
+def test_synonyms_of_deltalake_are_read() -> None:
+    parsed = parse_options(
+        {
+            "max_concurrency": "9",
+            "aws_s3_assume_role_arn": "arn:aws:iam::1:role/r",
+            "aws_s3_role_session_name": "night",
+        },
+        {},
+    )
+    assert parsed.concurrency == 9
+    assert (parsed.role_arn, parsed.role_session_name) == ("arn:aws:iam::1:role/r", "night")

@@ -131,7 +131,7 @@ async def test_handles_on_one_address_have_one_queue() -> None:
         results = await asyncio.gather(*(write_table(t, row(i)) for i, t in enumerate([one, two])))
         assert sorted(r.version for r in results) == [1, 2]
         assert one._queue.get() is two._queue.get()
-    async with open_table(uri, {"other": "options"}) as third:
+    async with open_table(uri, {"timeout": "7s"}) as third:
         assert third._queue.get() is not one._queue.get()
 
 

@@ -1,0 +1,236 @@
+"""The names of storage options: those that adelta reads, and those that it knows from other tools.
+
+A name is taken in any case, with or without ``aws_``. A name that nobody knows is refused, whatever
+store it is for: misspelt, it would be left out in silence. Names that are known and not read are
+
+* those that tune another program's client, or describe a store that adelta does not have: they are
+  ignored, so that one set of options serves several programs and several stores;
+* those whose meaning would be lost, such as whom to trust and whose keys to take: a store in S3
+  refuses them, and says what to give instead.
+"""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING
+
+from adelta.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["READ", "check_names_known", "is_known", "plain_name", "refuse_without_meaning"]
+
+READ = frozenset(
+    {
+        # keys
+        "aws_access_key_id",
+        "aws_secret_access_key",
+        "aws_session_token",
+        "aws_token",
+        "aws_profile",
+        "aws_role_arn",
+        "aws_iam_role_arn",
+        "aws_s3_assume_role_arn",
+        "aws_role_session_name",
+        "aws_iam_role_session_name",
+        "aws_s3_role_session_name",
+        "aws_web_identity_token_file",
+        "aws_sts_endpoint",
+        "aws_endpoint_url_sts",
+        "aws_skip_signature",
+        # where
+        "aws_region",
+        "aws_default_region",
+        "aws_endpoint",
+        "aws_endpoint_url",
+        "aws_endpoint_url_s3",
+        "aws_virtual_hosted_style_request",
+        "aws_s3_addressing_style",
+        "aws_s3_express",
+        # objects
+        "aws_unsigned_payload",
+        "aws_request_payer",
+        "aws_server_side_encryption",
+        "aws_sse_kms_key_id",
+        "aws_sse_bucket_key_enabled",
+        "aws_sse_customer_key_base64",
+        # the client
+        "aws_allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "read_timeout",
+        "timeout",
+        "pool_idle_timeout",
+        "aws_s3_pool_idle_timeout_seconds",
+        "proxy_url",
+        "user_agent",
+        "concurrency_limit",
+        "max_concurrency",
+        "max_retries",
+        "retry_timeout",
+        "init_backoff",
+        "max_backoff",
+        "base",
+        # who keeps writers apart
+        "aws_conditional_put",
+        "aws_s3_locking_provider",
+        "aws_s3_allow_unsafe_rename",
+        "unsafe_single_writer",
+        "adelta_unsafe_single_writer",
+        "adelta_commit_lock",
+        "delta_dynamo_table_name",
+        "delta_dynamo_table_path",
+        "delta_dynamo_billing_mode",
+        "delta_dynamo_max_elapsed_request_time",
+        "aws_endpoint_url_dynamodb",
+        "aws_region_dynamodb",
+        "aws_access_key_id_dynamodb",
+        "aws_secret_access_key_dynamodb",
+        "aws_session_token_dynamodb",
+    }
+)
+"""The names that adelta reads, as they are documented."""
+
+_OF_OTHERS = """
+aws_bucket aws_bucket_name aws_checksum_algorithm aws_copy_if_not_exists aws_disable_tagging
+aws_disable_bulk_delete aws_imdsv1_fallback aws_ec2_metadata_disabled aws_ec2_metadata_timeout
+aws_force_credential_load aws_sts_pool_idle_timeout_seconds
+aws_s3_get_internal_server_error_retries
+
+default_content_type http1_only http2_only http2_keep_alive_interval http2_keep_alive_timeout
+http2_keep_alive_while_idle http2_max_frame_size pool_max_idle_per_host randomize_addresses
+
+multi_threaded worker_threads thread_name enable_io enable_time
+
+account_name account_key access_key master_key client_id client_secret tenant_id authority_id
+authority_host sas_key sas_token bearer_token use_emulator identity_endpoint msi_endpoint
+object_id msi_resource_id federated_token_file use_fabric_endpoint use_azure_cli container_name
+fabric_token_service_url fabric_workload_host fabric_session_token fabric_cluster_identifier
+credential_type encryption_key
+
+service_account service_account_path service_account_key application_credentials base_url
+
+access_token workspace_url allow_unsafe_rename
+"""
+"""Other tools' names, by kind: S3, HTTP clients, runtimes, Azure, Google, catalogs and mounts."""
+_IGNORED = frozenset(_OF_OTHERS.split())
+
+_IGNORED_PREFIXES = ("azure_", "google_", "databricks_", "unity_", "mount_", "fs.", "spark.hadoop.")
+"""Namespaces of other stores and of Hadoop, of which adelta reads nothing."""
+
+_KEYS_OF_THE_ENVIRONMENT = "it is read from the environment alone: set the variable {0} instead"
+_REFUSED = {
+    "metadata_endpoint": _KEYS_OF_THE_ENVIRONMENT.format("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
+    **{
+        name: _KEYS_OF_THE_ENVIRONMENT.format(f"AWS_{name.upper()}")
+        for name in (
+            "container_credentials_relative_uri",
+            "container_credentials_full_uri",
+            "container_authorization_token_file",
+        )
+    },
+    "certificate_path": "set the environment variable SSL_CERT_FILE to that file instead",
+    "disable_system_certificates": (
+        "the system's certificates are trusted; to trust others, set the environment variable "
+        "SSL_CERT_FILE to a file of them"
+    ),
+    "proxy_ca_certificate": (
+        "set the environment variable SSL_CERT_FILE to a file that has the certificate, too"
+    ),
+    "proxy_excludes": (
+        "leave proxy_url out as well, and set the environment variables HTTPS_PROXY and NO_PROXY"
+    ),
+}
+"""Names whose meaning would be lost in S3, with what to do instead."""
+
+_OF_HADOOP = {
+    "access.key": "aws_access_key_id",
+    "secret.key": "aws_secret_access_key",
+    "session.token": "aws_session_token",
+    "endpoint": "aws_endpoint_url",
+    "endpoint.region": "aws_region",
+    "path.style.access": "aws_virtual_hosted_style_request, of the opposite value",
+    "aws.credentials.provider": "aws_profile, aws_skip_signature=true or keys",
+    "assumed.role.arn": "aws_iam_role_arn",
+    "assumed.role.session.name": "aws_iam_role_session_name",
+    "server-side-encryption-algorithm": "aws_server_side_encryption",
+    "server-side-encryption.key": "aws_sse_kms_key_id or aws_sse_customer_key_base64",
+    "encryption.algorithm": "aws_server_side_encryption",
+    "encryption.key": "aws_sse_kms_key_id or aws_sse_customer_key_base64",
+    "requester.pays.enabled": "aws_request_payer",
+    "proxy.host": "proxy_url",
+}
+"""Hadoop's names below ``fs.s3a.`` that say where objects are and who may read them, and ours."""
+
+_MOST_NAMED = 3
+
+
+def plain_name(name: str) -> str:
+    """The name that spellings of one option share.
+
+    >>> plain_name("AWS_REGION") == plain_name("region")
+    True
+    """
+    name = name.lower().removeprefix("aws_")
+    return name.removeprefix("backoff_config.").removeprefix("backoff.")
+
+
+_KNOWN = {plain_name(name): name for name in (*_IGNORED, *_REFUSED, *READ)}
+
+
+def is_known(name: str) -> bool:
+    """Whether adelta reads an option of this name, or knows it from other tools."""
+    return plain_name(name) in _KNOWN or name.lower().startswith(_IGNORED_PREFIXES)
+
+
+def check_names_known(options: Iterable[str]) -> None:
+    """Refuse names of options that nobody knows.
+
+    Raises:
+        InvalidOptionError: there is one.
+    """
+    for name in options:
+        if not is_known(name):
+            raise InvalidOptionError(
+                f"there is no storage option {name!r:.100}{_nearest(name)}. Names are those that "
+                "deltalake has, such as aws_region and timeout, and adelta's own; correct it, or "
+                "leave it out"
+            )
+
+
+def _nearest(name: str) -> str:
+    near = difflib.get_close_matches(plain_name(name), _KNOWN, n=_MOST_NAMED, cutoff=0.7)
+    # What adelta does not read would only be refused, or left out, next.
+    names = [_KNOWN[each] for each in near if _KNOWN[each] in READ]
+    return f"; did you mean {' or '.join(names)}?" if names else ""
+
+
+def refuse_without_meaning(options: Mapping[str, str]) -> None:
+    """Refuse options whose meaning would be lost if a store in S3 were opened without them.
+
+    Raises:
+        InvalidOptionError: there is one.
+    """
+    for name, value in options.items():
+        if not str(value).strip() or str(value).lower() in ("false", "0"):
+            continue
+        plain = plain_name(name)
+        if plain in _REFUSED:
+            raise InvalidOptionError(f"storage option {name} is not supported: {_REFUSED[plain]}")
+        if ours := _of_hadoop(plain):
+            raise InvalidOptionError(
+                f"storage option {name} is Hadoop's, which adelta does not read: give {ours} "
+                "instead"
+            )
+
+
+def _of_hadoop(plain: str) -> str | None:
+    rest = plain.removeprefix("spark.hadoop.")
+    for scheme in ("fs.s3a.", "fs.s3."):
+        if rest.startswith(scheme):
+            rest = rest.removeprefix(scheme)
+            if rest.startswith("bucket."):  # of one bucket, which its name follows
+                return next((o for h, o in _OF_HADOOP.items() if rest.endswith(f".{h}")), None)
+            return _OF_HADOOP.get(rest)
+    return None

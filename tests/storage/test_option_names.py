@@ -1,0 +1,127 @@
+"""Names of storage options: a misspelt one is refused, whatever store it is for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import adelta
+from adelta.commit.choose import open_log_store
+from adelta.errors import InvalidOptionError
+from adelta.storage.dynamodb_options import parse_dynamo_options
+from adelta.storage.given_options import GivenOptions
+from adelta.storage.option_names import READ, check_names_known, is_known, plain_name
+from adelta.storage.resolve import open_store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ADDRESSES = ["s3://bucket/t", "memory://names", "lake/t", "file:///lake/t"]
+
+
+@pytest.mark.parametrize("uri", ADDRESSES)
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("aws_regoin", "aws_region"),
+        ("AWS_ACESS_KEY_ID", "aws_access_key_id"),
+        ("aws_secret_key", "aws_secret_access_key"),
+        ("time_out", "timeout"),
+        ("unsafe_singel_writer", "unsafe_single_writer"),
+        ("adelta_comit_lock", "adelta_commit_lock"),
+        ("delta_dynamo_table", "delta_dynamo_table_path or delta_dynamo_table_name"),
+        ("aws_s3_lock_provider", "aws_s3_locking_provider"),
+    ],
+)
+def test_a_misspelt_name_is_refused_with_the_nearest(uri: str, name: str, near: str) -> None:
+    with pytest.raises(InvalidOptionError) as refused:
+        adelta.open_table(uri, {name: "secret"})
+    assert f"no storage option {name!r}; did you mean {near}" in str(refused.value)
+    assert "'secret'" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["whatever", "", "aws_", "a" * 5000])
+def test_a_name_that_is_like_no_other_is_refused_too(name: str) -> None:
+    with pytest.raises(InvalidOptionError, match="such as aws_region") as refused:
+        check_names_known([name])
+    assert "did you mean" not in str(refused.value)
+
+
+async def test_nothing_is_written_under_a_misspelt_option(tmp_path: Path) -> None:
+    with pytest.raises(InvalidOptionError, match="aws_regoin"):
+        await adelta.create_table(
+            tmp_path / "t",
+            pa.schema({"id": pa.int64()}),
+            storage_options={"aws_regoin": "eu-north-1"},
+        )
+    assert not (tmp_path / "t").exists()
+
+
+@pytest.mark.parametrize("uri", ADDRESSES)
+def test_options_of_other_stores_and_clients_are_ignored(uri: str) -> None:
+    open_store(
+        uri,
+        {
+            "aws_region": "eu-north-1",
+            "AWS_COPY_IF_NOT_EXISTS": "multipart",
+            "aws_checksum_algorithm": "sha256",
+            "aws_imdsv1_fallback": "true",
+            "aws_disable_bulk_delete": "true",
+            "http2_keep_alive_interval": "5s",
+            "pool_max_idle_per_host": "4",
+            "worker_threads": "4",
+            "AZURE_STORAGE_ACCOUNT_NAME": "x",
+            "account_key": "x",
+            "google_service_account": "x",
+            "fs.s3a.connection.timeout": "1000",
+        },
+    )
+
+
+@pytest.mark.parametrize("uri", ADDRESSES[1:])
+def test_what_s3_would_refuse_means_nothing_to_other_stores(uri: str) -> None:
+    open_store(uri, {"certificate_path": "/ca.pem", "fs.s3a.access.key": "x", "timeout": "?"})
+
+
+class _Seen(dict[str, str]):
+    """Values, with a note of every key that was asked for."""
+
+    asked: set[str]
+
+    def __init__(self, values: dict[str, str], asked: set[str]) -> None:
+        super().__init__(values)
+        self.asked = asked
+
+    def get(self, key: str, default: str | None = None) -> str | None:  # type: ignore[override]
+        self.asked.add(key)
+        return super().get(key, default)
+
+
+def test_the_names_listed_as_read_are_those_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: set[str] = set()
+    original = GivenOptions.__init__
+
+    def watched(given: GivenOptions, *args: object) -> None:
+        original(given, *args)  # type: ignore[arg-type]
+        given._options = _Seen(given._options, asked)
+
+    monkeypatch.setattr(GivenOptions, "__init__", watched)
+    keys = {
+        f"aws_{key}{suffix}": "x"
+        for key in ("access_key_id", "secret_access_key")
+        for suffix in ("", "_dynamodb")
+    }
+    monkeypatch.setenv("ADELTA_UNSAFE_SINGLE_WRITER", "")
+    # The provider is what has the options of DynamoDB read; without puts the single writer counts.
+    open_log_store("s3://bucket/t", {**keys, "aws_s3_locking_provider": "dynamodb"})
+    open_log_store("s3://bucket/t", {**keys, "aws_conditional_put": "disabled"})
+    parse_dynamo_options(keys, {})
+    asked.add("profile")  # a key that only has to be there
+    assert asked == {plain_name(name) for name in READ}
+
+
+def test_names_are_known_in_any_case_with_and_without_aws() -> None:
+    for name in ("region", "aws_region", "AWS_REGION", "Aws_Timeout", "backoff_config.max_backoff"):
+        assert is_known(name)
