@@ -241,8 +241,7 @@ _BY_ANNOTATION: Mapping[str, Callable[[str, Any], object]] = {
     "tuple[str, int]": check_pair,
     "timedelta": _check_duration,
     "IsolationName": check_text,
-    "Table | str": _check_address,
-    "Table | str | os.PathLike[str]": _check_address,
+    "TableOrAddress": _check_address,
     "str | os.PathLike[str]": lambda _name, value: address(value),
 }
 """How an argument is checked, by the text of its annotation; of others the function takes care."""

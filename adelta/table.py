@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 
@@ -48,7 +48,10 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["Table", "open_table"]
+__all__ = ["Table", "TableOrAddress", "open_table"]
+
+TableOrAddress: TypeAlias = "Table | str | os.PathLike[str]"
+"""What every function that works on a table takes: a handle, or the table's path or URI."""
 
 
 @checked
@@ -273,7 +276,7 @@ def begin(
 
 
 def opened(
-    table: Table | str, storage_options: Mapping[str, str] | None = None
+    table: TableOrAddress, storage_options: Mapping[str, str] | None = None
 ) -> AbstractAsyncContextManager[Table]:
     """A handle on the table, which is closed at the end of the block if it was opened here."""
     return nullcontext(table) if isinstance(table, Table) else open_table(table, storage_options)

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
     from adelta.storage.roots import StoreRoots
-    from adelta.table import Table
+    from adelta.table import Table, TableOrAddress
 
 __all__ = ["CHANGE_TYPE", "COMMIT_TIMESTAMP", "COMMIT_VERSION", "changes"]
 
@@ -81,7 +81,7 @@ class _Change:
 
 @checked
 async def changes(
-    table: Table | str,
+    table: TableOrAddress,
     since: int | datetime | str | Position = 0,
     until: int | datetime | str | Position | None = None,
     *,

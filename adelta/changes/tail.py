@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 
     from adelta.storage.object_store import ObjectStore
-    from adelta.table import Table
+    from adelta.table import Table, TableOrAddress
 
 __all__ = ["tail"]
 
@@ -42,7 +42,7 @@ _AT_ONCE = 64  # commits fetched together when far behind
 
 @checked
 async def tail(
-    table: Table | str,
+    table: TableOrAddress,
     since: int | Position | Literal["latest"] = 0,
     *,
     poll: float = 1.0,

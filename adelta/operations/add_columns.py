@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.schema.types import StructField
-    from adelta.table import Table
+    from adelta.table import TableOrAddress
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["add_columns"]
@@ -41,7 +41,7 @@ _COMPUTED = (
 
 @checked
 async def add_columns(
-    table: Table | str,
+    table: TableOrAddress,
     columns: ArrowSchema | StructType,
     *,
     parent: str | None = None,

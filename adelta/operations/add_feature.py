@@ -14,14 +14,14 @@ from adelta.operations.evolve import stage_metadata
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from adelta.table import Table
+    from adelta.table import TableOrAddress
 
 __all__ = ["add_feature"]
 
 
 @checked
 async def add_feature(
-    table: Table | str,
+    table: TableOrAddress,
     name: str,
     *,
     user_metadata: str | None = None,

@@ -12,7 +12,7 @@ from adelta.write.transaction_request import TransactionRequest
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from adelta.table import Table
+    from adelta.table import Table, TableOrAddress
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["AlterMetrics", "altering"]
@@ -27,7 +27,7 @@ class AlterMetrics:
 
 @asynccontextmanager
 async def altering(
-    table: Table | str,
+    table: TableOrAddress,
     operation: str,
     parameters: Mapping[str, object],
     *,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import DataType
-    from adelta.table import Table
+    from adelta.table import Table, TableOrAddress
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["change_column"]
@@ -54,7 +54,7 @@ _GENERATION = "delta.generationExpression"
 
 @checked
 async def change_column(
-    table: Table | str,
+    table: TableOrAddress,
     column: str,
     *,
     type: DataType | pa.DataType | str | None = None,

@@ -14,7 +14,7 @@ from adelta.write.upkeep import after_checkpoint
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from adelta.table import Table
+    from adelta.table import TableOrAddress
 
 __all__ = ["CheckpointMetrics", "checkpoint"]
 
@@ -31,7 +31,7 @@ class CheckpointMetrics:
 
 @checked
 async def checkpoint(
-    table: Table | str, *, storage_options: Mapping[str, str] | None = None
+    table: TableOrAddress, *, storage_options: Mapping[str, str] | None = None
 ) -> CheckpointMetrics:
     """Write a checkpoint of the latest version, so that the table opens without the commits before.
 

@@ -17,7 +17,7 @@ from adelta.table import latest_state, opened
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from adelta.table import Table
+    from adelta.table import TableOrAddress
 
 __all__ = ["LogCleanupMetrics", "cleanup_log"]
 
@@ -57,7 +57,7 @@ class LogCleanupMetrics:
 
 @checked
 async def cleanup_log(
-    table: Table | str,
+    table: TableOrAddress,
     *,
     retention: timedelta | None = None,
     dry_run: bool = False,

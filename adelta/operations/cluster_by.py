@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from adelta.table import Table
+    from adelta.table import TableOrAddress
 
 __all__ = ["cluster_by"]
 
 
 @checked
 async def cluster_by(
-    table: Table | str,
+    table: TableOrAddress,
     columns: Iterable[str],
     *,
     user_metadata: str | None = None,

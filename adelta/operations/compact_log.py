@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.log.state import LogState
-    from adelta.table import Table
+    from adelta.table import TableOrAddress
 
 __all__ = ["LogCompactionMetrics", "compact_log"]
 
@@ -41,7 +41,7 @@ class LogCompactionMetrics:
 
 @checked
 async def compact_log(
-    table: Table | str,
+    table: TableOrAddress,
     *,
     start_version: int | None = None,
     end_version: int | None = None,

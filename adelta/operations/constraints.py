@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.table_configuration import TableConfiguration
-    from adelta.table import Table
+    from adelta.table import Table, TableOrAddress
 
 __all__ = ["add_constraint", "drop_constraint", "violations"]
 
 
 @checked
 async def add_constraint(
-    table: Table | str,
+    table: TableOrAddress,
     name: str,
     expression: str,
     *,
@@ -85,7 +85,7 @@ async def add_constraint(
 
 @checked
 async def drop_constraint(
-    table: Table | str,
+    table: TableOrAddress,
     name: str,
     *,
     if_exists: bool = False,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.file_set import FileSet
-    from adelta.table import Table
+    from adelta.table import Table, TableOrAddress
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["DeleteMetrics", "IsolationName", "delete"]
@@ -43,7 +43,7 @@ class DeleteMetrics(RowMetrics):
 
 @checked
 async def delete(
-    table: Table | str,
+    table: TableOrAddress,
     where: Where | None = None,
     *,
     isolation: IsolationName | None = None,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from adelta.table import Table
+    from adelta.table import TableOrAddress
 
 __all__ = ["TableDetail", "detail"]
 
@@ -49,7 +49,7 @@ class TableDetail:
 
 @checked
 async def detail(
-    table: Table | str, *, storage_options: Mapping[str, str] | None = None
+    table: TableOrAddress, *, storage_options: Mapping[str, str] | None = None
 ) -> TableDetail:
     """What the table is at its latest version.
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from adelta.kernel.actions.metadata import Metadata
-    from adelta.table import Table
+    from adelta.table import TableOrAddress
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["drop_columns"]
@@ -34,7 +34,7 @@ __all__ = ["drop_columns"]
 
 @checked
 async def drop_columns(
-    table: Table | str,
+    table: TableOrAddress,
     columns: Iterable[str],
     *,
     if_exists: bool = False,

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.table_features import TableFeature
     from adelta.log.state import LogState
+    from adelta.table import TableOrAddress
 
 __all__ = ["drop_feature"]
 
@@ -57,7 +58,7 @@ _BARRIER = 3  # checkpoints: a reader that cannot use one of them may try two ea
 
 @checked
 async def drop_feature(
-    table: Table | str,
+    table: TableOrAddress,
     name: str,
     *,
     truncate_history: bool = False,

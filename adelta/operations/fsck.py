@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.storage.object_store import ObjectMeta
     from adelta.storage.roots import StoreRoots
-    from adelta.table import Table
+    from adelta.table import Table, TableOrAddress
 
 __all__ = ["FsckProblem", "FsckReport", "fsck"]
 
@@ -82,7 +82,7 @@ class FsckReport:
 
 @checked
 async def fsck(
-    table: Table | str,
+    table: TableOrAddress,
     *,
     dry_run: bool = True,
     storage_options: Mapping[str, str] | None = None,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from adelta.kernel.commit import Commit
     from adelta.kernel.log_path import LogPath
     from adelta.storage.object_store import ObjectStore
-    from adelta.table import Table
+    from adelta.table import TableOrAddress
 
 __all__ = ["HistoryEntry", "history"]
 
@@ -55,7 +55,7 @@ class HistoryEntry:
 
 @checked
 async def history(
-    table: Table | str,
+    table: TableOrAddress,
     limit: int | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,

@@ -19,7 +19,7 @@ from adelta.operations.evolve import stage_metadata
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from adelta.table import Table
+    from adelta.table import Table, TableOrAddress
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["check_mapped", "rename_column"]
@@ -27,7 +27,7 @@ __all__ = ["check_mapped", "rename_column"]
 
 @checked
 async def rename_column(
-    table: Table | str,
+    table: TableOrAddress,
     column: str,
     new_name: str,
     *,

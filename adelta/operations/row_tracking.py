@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.storage.roots import StoreRoots
-    from adelta.table import Table
+    from adelta.table import Table, TableOrAddress
 
 __all__ = ["backfill_row_ids"]
 
@@ -40,7 +40,7 @@ _FOOTERS_AT_ONCE = 32
 
 
 async def backfill_row_ids(
-    table: Table | str,
+    table: TableOrAddress,
     *,
     storage_options: Mapping[str, str] | None = None,
     files_a_commit: int = _FILES_A_COMMIT,

@@ -28,7 +28,7 @@ from adelta.table import latest_state, opened
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from adelta.table import Table
+    from adelta.table import TableOrAddress
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["set_properties", "unset_properties"]
@@ -41,7 +41,7 @@ _RETENTIONS = tuple(
 
 @checked
 async def set_properties(
-    table: Table | str,
+    table: TableOrAddress,
     properties: Mapping[str, str],
     *,
     user_metadata: str | None = None,
@@ -82,7 +82,7 @@ async def set_properties(
 
 @checked
 async def unset_properties(
-    table: Table | str,
+    table: TableOrAddress,
     names: Iterable[str],
     *,
     if_exists: bool = False,
@@ -158,7 +158,7 @@ def _joined(before: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, st
 
 
 async def _check_beforehand(
-    table: Table | str, asked: Mapping[str, str], storage_options: Mapping[str, str] | None
+    table: TableOrAddress, asked: Mapping[str, str], storage_options: Mapping[str, str] | None
 ) -> None:
     """Refuse what the table does not allow before anything is committed on the way to it."""
     async with opened(table, storage_options) as handle:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.operations.delete import IsolationName
     from adelta.operations.matching import MatchedFile
-    from adelta.table import Table
+    from adelta.table import Table, TableOrAddress
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["SetValue", "UpdateMetrics", "update"]
@@ -55,7 +55,7 @@ class UpdateMetrics(RowMetrics):
 
 @checked
 async def update(
-    table: Table | str,
+    table: TableOrAddress,
     set: Mapping[str, SetValue],  # the word that SQL and delta-spark have for it
     where: Where | None = None,
     *,

@@ -17,11 +17,11 @@ from adelta.table import Table, open_table
 from adelta.write.spec import DataFileOptions
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Iterable, Mapping
 
     from adelta.commit.catalog import CatalogClient
     from adelta.parquet.options import WriterOptions
+    from adelta.table import TableOrAddress
     from adelta.write.batches import Data
     from adelta.write.transaction_core import TransactionCore
 
@@ -47,7 +47,7 @@ class WriteMetrics:
 
 @checked
 async def write_table(
-    table: Table | str | os.PathLike[str],
+    table: TableOrAddress,
     data: Data,
     *,
     mode: WriteMode = "append",

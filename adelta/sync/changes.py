@@ -11,6 +11,7 @@ from adelta.sync._handle import unwrap
 from adelta.sync._iterate import iterate
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
     from datetime import datetime
     from typing import Literal
@@ -26,7 +27,7 @@ __all__ = ["changes", "tail"]
 
 
 def changes(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     since: int | datetime | str | Position = 0,
     until: int | datetime | str | Position | None = None,
     *,
@@ -63,7 +64,7 @@ def changes(
 
 
 def tail(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     since: int | Position | Literal["latest"] = 0,
     *,
     poll: float = 1.0,

@@ -82,7 +82,7 @@ __all__ = [
 
 
 def add_columns(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     columns: ArrowSchema | StructType,
     *,
     parent: str | None = None,
@@ -119,7 +119,7 @@ def add_columns(
 
 
 def add_constraint(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     name: str,
     expression: str,
     *,
@@ -151,7 +151,7 @@ def add_constraint(
 
 
 def add_feature(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     name: str,
     *,
     user_metadata: str | None = None,
@@ -181,7 +181,7 @@ def add_feature(
 
 
 def change_column(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     column: str,
     *,
     type: DataType | pa.DataType | str | None = None,
@@ -230,7 +230,7 @@ def change_column(
 
 
 def checkpoint(
-    table: Table | str, *, storage_options: Mapping[str, str] | None = None
+    table: Table | str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
 ) -> CheckpointMetrics:
     """Write a checkpoint of the latest version, so that the table opens without the commits before.
 
@@ -248,7 +248,7 @@ def checkpoint(
 
 
 def cleanup_log(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     *,
     retention: timedelta | None = None,
     dry_run: bool = False,
@@ -282,7 +282,7 @@ def cleanup_log(
 
 
 def cluster_by(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     columns: Iterable[str],
     *,
     user_metadata: str | None = None,
@@ -314,7 +314,7 @@ def cluster_by(
 
 
 def compact_log(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     *,
     start_version: int | None = None,
     end_version: int | None = None,
@@ -403,7 +403,7 @@ def create_table(
 
 
 def delete(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     where: Where | None = None,
     *,
     isolation: IsolationName | None = None,
@@ -440,7 +440,9 @@ def delete(
     )
 
 
-def detail(table: Table | str, *, storage_options: Mapping[str, str] | None = None) -> TableDetail:
+def detail(
+    table: Table | str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
+) -> TableDetail:
     """What the table is at its latest version.
 
     Raises:
@@ -452,7 +454,7 @@ def detail(table: Table | str, *, storage_options: Mapping[str, str] | None = No
 
 
 def drop_columns(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     columns: Iterable[str],
     *,
     if_exists: bool = False,
@@ -486,7 +488,7 @@ def drop_columns(
 
 
 def drop_constraint(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     name: str,
     *,
     if_exists: bool = False,
@@ -513,7 +515,7 @@ def drop_constraint(
 
 
 def drop_feature(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     name: str,
     *,
     truncate_history: bool = False,
@@ -558,7 +560,10 @@ def drop_feature(
 
 
 def fsck(
-    table: Table | str, *, dry_run: bool = True, storage_options: Mapping[str, str] | None = None
+    table: Table | str | os.PathLike[str],
+    *,
+    dry_run: bool = True,
+    storage_options: Mapping[str, str] | None = None,
 ) -> FsckReport:
     """Check the table's log and files; without `dry_run`, take files that are gone out of it.
 
@@ -577,7 +582,7 @@ def fsck(
 
 
 def history(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     limit: int | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
@@ -593,7 +598,7 @@ def history(
 
 
 def rename_column(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     column: str,
     new_name: str,
     *,
@@ -628,7 +633,7 @@ def rename_column(
 
 
 def set_properties(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     properties: Mapping[str, str],
     *,
     user_metadata: str | None = None,
@@ -659,7 +664,7 @@ def set_properties(
 
 
 def unset_properties(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     names: Iterable[str],
     *,
     if_exists: bool = False,
@@ -689,7 +694,7 @@ def unset_properties(
 
 
 def update(
-    table: Table | str,
+    table: Table | str | os.PathLike[str],
     set: Mapping[str, SetValue],
     where: Where | None = None,
     *,

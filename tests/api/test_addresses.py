@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -16,6 +17,7 @@ import adelta.sync
 from adelta.errors import AdeltaError, TableNotFoundError
 from adelta.kernel.log_path import commit_path
 from adelta.storage.memory import MemoryStore
+from tests.api.test_arguments import ENOUGH
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -74,7 +76,8 @@ def test_there_are_verbs() -> None:
 @pytest.mark.parametrize("face", [adelta, adelta.sync])
 def test_a_verb_takes_a_table_or_its_address_and_storage_options(face: Any, name: str) -> None:
     parameters = inspect.signature(getattr(face, name)).parameters
-    assert parameters["table"].annotation.startswith("Table | str")
+    expected = "TableOrAddress" if face is adelta else "Table | str | os.PathLike[str]"
+    assert parameters["table"].annotation == expected
     options = parameters["storage_options"]
     assert options.annotation == "Mapping[str, str] | None"
     assert options.kind is inspect.Parameter.KEYWORD_ONLY
@@ -177,3 +180,31 @@ async def test_a_handle_that_is_given_stays_open(uri: str) -> None:
         async with aclosing(feed) as items:
             await anext(items)
         assert not table._closed
+
+
+@pytest.mark.parametrize("name", VERBS)
+@pytest.mark.parametrize("face", ["async", "blocking"])
+async def test_a_verb_takes_a_path_of_this_machine(face: str, name: str, tmp_path: Path) -> None:
+    """There is no table, which is seen under the address that the path is."""
+    path = tmp_path / "lake"
+    arguments = ENOUGH.get(name, {})
+
+    def blocking() -> None:
+        made = getattr(adelta.sync, name)(path, **arguments)
+        if name in ("tail", "changes"):
+            next(iter(made))
+
+    async def call() -> None:
+        if face == "blocking":
+            await asyncio.to_thread(blocking)
+        elif name in ("tail", "changes"):
+            await anext(getattr(adelta, name)(path))
+        else:
+            await getattr(adelta, name)(path, **arguments)
+
+    if name == "write_table":
+        await call()
+        assert (path / "_delta_log" / "00000000000000000000.json").exists()
+    else:
+        with pytest.raises(TableNotFoundError, match=re.escape(str(path))):
+            await call()

@@ -73,7 +73,7 @@ CASES = [
 def test_the_annotations_of_all_verbs_are_known_here() -> None:
     """A parameter of a kind that nobody checks would go unnoticed."""
     elsewhere = {
-        "Table | str", "Table | str | os.PathLike[str]", "str | os.PathLike[str]", "Data",
+        "TableOrAddress", "str | os.PathLike[str]", "Data",
         "Where | None", "ArrowSchema | StructType", "Mapping[str, SetValue]",
         "DataType | pa.DataType | str | None", "Literal['error', 'ignore']",
     }  # fmt: skip
@@ -106,7 +106,7 @@ async def test_a_path_is_taken_for_an_address(tmp_path: Path) -> None:
     await adelta.write_table(lake, pa.table({"id": [1]}))
     async with adelta.open_table(lake) as table:
         assert await (await table.snapshot()).scan().count() == 1
-    assert (await adelta.delete(lake, "id = 1")).num_deleted_rows == 1  # type: ignore[arg-type]
+    assert (await adelta.delete(lake, "id = 1")).num_deleted_rows == 1
     async with await adelta.create_table(tmp_path / "other", pa.schema([("a", pa.int64())])):
         pass
     for nowhere in ("", 7, None):
