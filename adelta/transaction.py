@@ -271,7 +271,10 @@ class Transaction:
     def update_metadata(self, metadata: Metadata, protocol: Protocol | None = None) -> None:
         """Stage new metadata, and a new protocol where the metadata need one.
 
-        Files that are staged afterwards are written for the new metadata.
+        Files that are staged afterwards are written for the new metadata. Files that stay live have
+        to be readable under them: other partition columns, and types, ids or physical names of
+        columns that no operation of adelta's would give them, are refused at the end of the block,
+        unless the transaction removes every file.
 
         Raises:
             InvalidUseError: the transaction is not open, another verb is under way, or files have
@@ -321,6 +324,8 @@ class Transaction:
         Raises:
             InvalidUseError: a verb is still under way, or `append` or `overwrite` has failed;
                 nothing was committed.
+            SchemaMismatchError: files that stay live could not be read under new metadata; nothing
+                was committed.
             CommitConflictError: another commit came first and the work has to be done again.
             CommitOutcomeUnknownError: the commit may or may not have happened.
             StorageError: the store refused; nothing was committed.

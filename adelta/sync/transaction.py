@@ -213,7 +213,10 @@ class Transaction(Handle[_AsyncTransaction]):
     def update_metadata(self, metadata: Metadata, protocol: Protocol | None = None) -> None:
         """Stage new metadata, and a new protocol where the metadata need one.
 
-        Files that are staged afterwards are written for the new metadata.
+        Files that are staged afterwards are written for the new metadata. Files that stay live have
+        to be readable under them: other partition columns, and types, ids or physical names of
+        columns that no operation of adelta's would give them, are refused at the end of the block,
+        unless the transaction removes every file.
 
         Raises:
             InvalidUseError: the transaction is not open, another verb is under way, or files have

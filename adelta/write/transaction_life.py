@@ -24,6 +24,7 @@ from adelta.errors import (
     ConcurrentTransactionError,
     InvalidOptionError,
     InvalidUseError,
+    SchemaMismatchError,
     StorageError,
     TableNotFoundError,
     UnsupportedFeatureError,
@@ -33,6 +34,7 @@ from adelta.kernel.file_id import FileIds
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.conflict_checker import already_applied, partly_applied
 from adelta.kernel.transaction.isolation import isolation_level
+from adelta.kernel.transaction.kept_files import check_kept_files
 from adelta.kernel.transaction.precommit import check_staged
 from adelta.write.commit_queue import CommitQueue
 from adelta.write.data_files import discard_data_files
@@ -364,6 +366,7 @@ class TransactionLife:
         Raises:
             InvalidUseError: a verb is still under way, or one that writes has failed; or the
                 transaction ends by another call.
+            SchemaMismatchError: files that stay live could not be read under new metadata.
             CommitConflictError: another commit came first and the work has to be done again.
             CommitOutcomeUnknownError: the commit may or may not have happened.
             StorageError: the store refused; nothing was committed.
@@ -411,6 +414,7 @@ class TransactionLife:
             return
         self._check_change_data()
         await self._hold_to_base()
+        await self._hold_to_metadata()
         staged = self._staging.frozen()
         columns = self.configuration.physical_partition_columns
         counted = self.configuration.counts_rows
@@ -486,6 +490,31 @@ class TransactionLife:
                 "transaction, or leave the file out"
             )
         staging.settle_placed(ids)
+
+    async def _hold_to_metadata(self) -> None:
+        """Hold new metadata to the files that stay live at the base.
+
+        Where all of them go, another commit that adds one is a conflict.
+
+        Raises:
+            SchemaMismatchError: they could not be read under it.
+        """
+        if self._base is None or self._staging.metadata is None:
+            return
+        before = TableConfiguration(self._base.protocol, self._base.metadata)
+        try:
+            await in_thread(check_kept_files, before, self.configuration)
+        except SchemaMismatchError as error:
+            live = (await self._base.files_matching(columns=("path", "deletion_vector"))).table
+            ids = await in_thread(FileIds.of_table, live, self.root)
+            kept = ids.without(FileIds.of_table(self._staging.removes, self.root))
+            if len(kept):
+                raise SchemaMismatchError(
+                    f"{self.root}: the new metadata do not fit files that stay live, such as "
+                    f"{kept.first().path!r}: {error}. Replace every file in the same transaction "
+                    "(overwrite, or read and remove_files), or leave the columns as they are"
+                ) from error
+            self._staging.read = self._staging.read.with_whole_table()
 
     async def _conclude(self) -> None:
         """Take note of how it has ended, and see to the data files. It may be called again."""

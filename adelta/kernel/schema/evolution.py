@@ -1,8 +1,8 @@
-"""Which changes a table's schema may undergo while its data files stay as they are.
+"""How a table's schema takes in data of another one while its data files stay as they are.
 
-Files lack the columns that came later, and those read as null: so columns and fields may be added,
-behind the others and nullable, and a column that forbids nulls may come to allow them. What files
-hold cannot change its type, except from `void`, of which they hold nothing.
+Files lack the columns that came later, and those read as null: so columns and fields are added,
+behind the others and nullable. What files hold keeps its type, unless it may become wider, or is of
+the type `void`, of which they hold nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from adelta.kernel.schema.types import (
 )
 from adelta.kernel.schema.widening import TYPE_CHANGES_KEY, can_widen
 
-__all__ = ["check_evolution", "merge_schemas"]
+__all__ = ["merge_schemas"]
 
 _WHOLE = (BYTE, SHORT, INTEGER, LONG)
 
@@ -53,19 +53,6 @@ def merge_schemas(
     if merged != current:
         check_column_names(merged, mapped=mapped)
     return merged
-
-
-def check_evolution(before: StructType, after: StructType) -> None:
-    """Refuse a schema under which the files written for another one could not be read.
-
-    Raises:
-        SchemaMismatchError: a column or a field is gone, is new and forbids nulls, has another
-            type, or forbids nulls that it used to allow.
-    """
-    _check_structs(before, after, "")
-
-
-# ------------------------------------------------------------------------------------------- merge
 
 
 def _merge_structs(current: StructType, data: StructType, path: str, widening: bool) -> StructType:
@@ -144,57 +131,6 @@ def _takes(current: DataType, data: DataType) -> bool:
         whole = current.precision - current.scale
         return data.scale <= current.scale and data.precision - data.scale <= whole
     return takes_shapes(current, data)
-
-
-# ------------------------------------------------------------------------------------------- check
-
-
-def _check_structs(before: StructType, after: StructType, path: str) -> None:
-    kept = {f.name.lower() for f in before}
-    for field in before:
-        shown = _join(path, field.name)
-        now = after.field(field.name)
-        if now is None:
-            raise SchemaMismatchError(
-                f"column {shown!r} would be gone, though data files hold it; overwrite the schema "
-                "and the data together, or map the table's columns"
-            )
-        if field.nullable and not now.nullable:
-            _refuse_strictness(shown)
-        _check(field.type, now.type, shown)
-    for field in after:
-        if field.name.lower() not in kept and not field.nullable:
-            raise SchemaMismatchError(
-                f"the new column {_join(path, field.name)!r} forbids nulls, but the rows that are "
-                "there have no value for it; let it be nullable"
-            )
-
-
-def _check(before: DataType, after: DataType, path: str) -> None:
-    match before, after:
-        case StructType(), StructType():
-            _check_structs(before, after, path)
-        case ArrayType(element, nulls), ArrayType(other, other_nulls):
-            if nulls and not other_nulls:
-                _refuse_strictness(f"{path}.element")
-            _check(element, other, f"{path}.element")
-        case MapType(key, value, nulls), MapType(other_key, other_value, other_nulls):
-            if nulls and not other_nulls:
-                _refuse_strictness(f"{path}.value")
-            _check(key, other_key, f"{path}.key")
-            _check(value, other_value, f"{path}.value")
-        case _ if before not in (after, VOID):
-            raise SchemaMismatchError(
-                f"column {path!r} would change from {before} to {after}, but data files hold "
-                f"{before}; overwrite the schema and the data together"
-            )
-
-
-def _refuse_strictness(path: str) -> None:
-    raise SchemaMismatchError(
-        f"column {path!r} would forbid nulls, but rows that are there may hold some; let it be "
-        "nullable"
-    )
 
 
 def _join(path: str, name: str) -> str:

@@ -23,6 +23,7 @@ __all__ = [
     "TYPE_CHANGES_KEY",
     "can_widen",
     "check_type_changes",
+    "is_text",
     "loses_nothing",
     "with_type_changes",
 ]
@@ -65,6 +66,11 @@ def loses_nothing(before: t.DataType, after: t.DataType) -> bool:
     if isinstance(after, t.DecimalType) and isinstance(before, t.PrimitiveType):
         return after.precision - after.scale >= _OWN_DIGITS.get(before, 99)
     return after == t.FLOAT and before in (t.BYTE, t.SHORT)
+
+
+def is_text(data_type: t.DataType) -> bool:
+    """Whether a type is of texts, of any length: ``string``, ``char(n)`` or ``varchar(n)``."""
+    return str(data_type).partition("(")[0] in ("string", "char", "varchar")
 
 
 def with_type_changes(before: t.StructType, after: t.StructType) -> t.StructType:
@@ -140,16 +146,12 @@ def _check(path: tuple[str, ...], change: object) -> None:
         # The column is of a known type now, so no file of it needs this change: either a later one
         # leads away from the unknown type, and is refused, or this one never took place.
         return
-    if not loses_nothing(before, after) and not (_is_text(before) and _is_text(after)):
+    if not loses_nothing(before, after) and not (is_text(before) and is_text(after)):
         raise UnsupportedFeatureError(
             f"column {'.'.join(path)} was changed from {before} to {after}, a change of type that "
             "this adelta cannot read, and so no part of the table; upgrade adelta, or rewrite the "
             "table with the engine that made the change"
         )
-
-
-def _is_text(data_type: t.DataType) -> bool:
-    return str(data_type).partition("(")[0] in ("string", "char", "varchar")
 
 
 def _is_known(data_type: t.DataType) -> bool:

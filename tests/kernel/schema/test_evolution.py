@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from adelta.errors import SchemaMismatchError
-from adelta.kernel.schema.evolution import check_evolution, merge_schemas
+from adelta.kernel.schema.evolution import merge_schemas
 from adelta.kernel.schema.types import (
     BYTE,
     DATE,
@@ -89,49 +89,6 @@ def test_new_names_must_be_allowed() -> None:
     merge_schemas(struct(a=LONG), struct(**{"a b": LONG}), mapped=True)
     with pytest.raises(SchemaMismatchError, match="case"):
         merge_schemas(struct(a=LONG), struct(b=LONG, B=LONG))
-
-
-STRICT = StructType((StructField("a", LONG, False), StructField("l", ArrayType(LONG, False))))
-
-
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        (STRICT, StructType((StructField("l", ArrayType(LONG)), StructField("A", LONG)))),
-        (struct(a=VOID), struct(a=struct(x=LONG))),
-        (struct(s=struct(a=LONG)), struct(new=LONG, s=struct(a=LONG, b=LONG))),
-    ],
-)
-def test_changes_that_leave_files_readable_are_allowed(
-    before: StructType, after: StructType
-) -> None:
-    check_evolution(before, after)
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "path"),
-    [
-        (struct(a=LONG, b=LONG), struct(a=LONG), "'b'"),
-        (struct(s=struct(x=LONG)), struct(s=struct(y=LONG)), r"'s\.x'"),
-        (struct(a=LONG), struct(a=STRING), "'a'"),
-        (struct(l=ArrayType(LONG)), struct(l=ArrayType(INTEGER)), r"'l\.element'"),
-        (struct(m=MapType(LONG, LONG)), struct(m=MapType(LONG, STRING)), r"'m\.value'"),
-        (struct(m=MapType(LONG, LONG)), struct(m=MapType(STRING, LONG)), r"'m\.key'"),
-        (struct(a=LONG), StructType((StructField("a", LONG, False),)), "'a'"),
-        (
-            struct(a=LONG),
-            StructType((StructField("a", LONG), StructField("b", LONG, False))),
-            "'b'",
-        ),
-        (struct(l=ArrayType(LONG)), struct(l=ArrayType(LONG, False)), r"'l\.element'"),
-        (struct(m=MapType(LONG, LONG)), struct(m=MapType(LONG, LONG, False)), r"'m\.value'"),
-    ],
-)
-def test_changes_that_files_contradict_are_refused_by_path(
-    before: StructType, after: StructType, path: str
-) -> None:
-    with pytest.raises(SchemaMismatchError, match=path):
-        check_evolution(before, after)
 
 
 # ---------------------------------------------------------------------------------------- widening

@@ -1,0 +1,129 @@
+"""Which new metadata the files that stay live can be read under.
+
+Files keep what they were written with: names and types of columns, and partition values by the
+physical names of the partition columns. So columns may be added, nullable; a column may be renamed
+or dropped where the table maps its columns, and become wider where the table allows it and its
+metadata tell of it (PROTOCOL.md, "Column Mapping" and "Type Widening"). Whatever else changes needs
+every file to be replaced. Whether rows hold nulls, or violate a constraint, is not seen here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from adelta.errors import SchemaMismatchError
+from adelta.kernel.schema.json import type_to_json
+from adelta.kernel.schema.names import column_id, physical_name, walk_fields
+from adelta.kernel.schema.types import VOID, ArrayType, DataType, MapType, StructField, StructType
+from adelta.kernel.schema.widening import TYPE_CHANGES_KEY, can_widen, is_text
+from adelta.kernel.table_features import TYPE_WIDENING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adelta.kernel.table_configuration import TableConfiguration
+
+__all__ = ["check_kept_files"]
+
+_UNMAPPED = "none"
+
+
+def check_kept_files(before: TableConfiguration, after: TableConfiguration) -> None:
+    """Refuse metadata that files written for `before` could not be read under as they are.
+
+    Raises:
+        SchemaMismatchError: the table would be partitioned by other columns; a column would get
+            another type, physical name or id, be gone from a table that does not map its columns,
+            or be new and forbid nulls.
+    """
+    was, now = before.physical_partition_columns, after.physical_partition_columns
+    if set(was) != set(now):
+        raise SchemaMismatchError(
+            f"the table would be partitioned by {_listed(now)} instead of {_listed(was)}"
+        )
+    _Check(before, after).structs(before.schema, after.schema, "")
+
+
+class _Check:
+    def __init__(self, before: TableConfiguration, after: TableConfiguration) -> None:
+        self._was = before.column_mapping_mode
+        self._now = after.column_mapping_mode
+        self._widening = after.supports(TYPE_WIDENING)
+        self._ids: set[int | None] = set()
+        if self._was != _UNMAPPED:
+            self._ids = {column_id(field) for _, field in walk_fields(before.schema)} - {None}
+
+    def structs(self, before: StructType, after: StructType, path: str) -> None:
+        kept = {self._key(field, self._now): field for field in after}
+        for field in before:
+            now = kept.pop(self._key(field, self._was), None)
+            shown = f"{path}{field.name}"
+            if now is not None:
+                self._field(field, now, shown)
+            elif self._now == _UNMAPPED:
+                raise SchemaMismatchError(
+                    f"column {shown!r} would be gone, though data files hold it and the table does "
+                    "not map its columns"
+                )
+        for field in kept.values():
+            self._new(field, f"{path}{field.name}")
+
+    def _key(self, field: StructField, mode: str) -> str:
+        """What files know a field by; where columns are not mapped, the case does not matter."""
+        name = physical_name(field, mode)
+        return name.lower() if self._was == self._now == _UNMAPPED else name
+
+    def _field(self, before: StructField, after: StructField, path: str) -> None:
+        mapped = _UNMAPPED not in (self._was, self._now)
+        if mapped and column_id(before) != column_id(after):
+            raise SchemaMismatchError(
+                f"column {path!r} would have the id {column_id(after)} instead of "
+                f"{column_id(before)}"
+            )
+        self._types(before.type, after.type, path, after.metadata)
+
+    def _new(self, field: StructField, path: str) -> None:
+        if column_id(field) in self._ids:
+            raise SchemaMismatchError(
+                f"column {path!r} has the id of a column that files have under another name"
+            )
+        if not field.nullable:
+            raise SchemaMismatchError(
+                f"the new column {path!r} forbids nulls, but the rows that are there have no value "
+                "for it"
+            )
+
+    def _types(self, before: DataType, after: DataType, path: str, told: Mapping[str, Any]) -> None:
+        """Compare types; `told` is the metadata of the nearest field above."""
+        match before, after:
+            case StructType(), StructType():
+                self.structs(before, after, f"{path}.")
+            case ArrayType(element), ArrayType(other):
+                self._types(element, other, f"{path}.element", told)
+            case MapType(key, value), MapType(other_key, other_value):
+                self._types(key, other_key, f"{path}.key", told)
+                self._types(value, other_value, f"{path}.value", told)
+            case _ if before in (after, VOID) or (is_text(before) and is_text(after)):
+                return
+            case _ if self._widening and can_widen(before, after) and _tells(told, before, after):
+                return
+            case _:
+                raise SchemaMismatchError(
+                    f"column {path!r} would change from {before} to {after}, but data files hold "
+                    f"{before}"
+                )
+
+
+def _tells(metadata: Mapping[str, Any], before: DataType, after: DataType) -> bool:
+    """Whether a field's metadata has the change, without which nobody could take the files back."""
+    changes = metadata.get(TYPE_CHANGES_KEY)
+    wanted = (type_to_json(before), type_to_json(after))
+    return isinstance(changes, list) and any(
+        (change.get("fromType"), change.get("toType")) == wanted
+        for change in changes
+        if isinstance(change, dict)
+    )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return f"({', '.join(names)})" if names else "nothing"
