@@ -23,7 +23,7 @@ from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.table_features import DOMAIN_METADATA
-from adelta.kernel.transaction.precommit import check_files
+from adelta.kernel.transaction.precommit import check_files, check_placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -183,16 +183,17 @@ class Transaction:
     def add_files(self, files: Iterable[AddFile]) -> None:
         """Stage data files that are in place already, such as those of `write_data_files`.
 
-        Their statistics and partition values are taken as they are, and the files stay where they
-        are if the transaction is given up.
+        Nobody opens the files: what they say of their rows, by statistics and partition values, has
+        to be true. The files stay where they are if the transaction is given up.
 
         Raises:
             InvalidUseError: the transaction is not open, or another verb is under way.
-            InvalidOptionError: `files` is no list of `AddFile`.
+            InvalidOptionError: `files` is no list of `AddFile`, the text of a partition value is
+                not one of its column's type, or statistics are not the JSON that Delta has.
         """
         with self._core.verb("add_files") as staging:
             staging.parameters.setdefault("mode", "Append")
-            staging.place(check_files(files))
+            staging.place(check_placed(files, self._core.configuration))
 
     def remove_files(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
         """Stage the removal of live files, which count as read.

@@ -157,12 +157,13 @@ class Transaction(Handle[_AsyncTransaction]):
     def add_files(self, files: Iterable[AddFile]) -> None:
         """Stage data files that are in place already, such as those of `write_data_files`.
 
-        Their statistics and partition values are taken as they are, and the files stay where they
-        are if the transaction is given up.
+        Nobody opens the files: what they say of their rows, by statistics and partition values, has
+        to be true. The files stay where they are if the transaction is given up.
 
         Raises:
             InvalidUseError: the transaction is not open, or another verb is under way.
-            InvalidOptionError: `files` is no list of `AddFile`.
+            InvalidOptionError: `files` is no list of `AddFile`, the text of a partition value is
+                not one of its column's type, or statistics are not the JSON that Delta has.
         """
         _portal.run(self._async().add_files, files)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from dataclasses import replace
+from datetime import date
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -134,3 +135,22 @@ async def test_what_was_written_is_deleted_however_often_the_task_is_cancelled()
         await task
     paths = [meta.path async for page in store.list() for meta in page]
     assert all(path.startswith("_delta_log/") for path in paths)
+
+
+@pytest.mark.parametrize("wrong", ["value", "statistics"])
+async def test_what_is_said_of_a_file_by_hand_is_seen_before_anything_is_written(
+    wrong: str,
+) -> None:
+    uri = f"memory://staged-{uuid.uuid4().hex}/t"
+    await write_table(uri, pa.table({"id": [1], "day": [date(2024, 2, 29)]}), partition_by=["day"])
+    async with Table(uri) as table:
+        file = (await (await table.snapshot()).add_files())[0]
+        other = replace(file, path="other.parquet", stats='{"numRecords":1}')
+        bad = {"value": {"partition_values": {"day": "soon"}}, "statistics": {"stats": "many"}}
+        async with table.transaction() as tx:
+            with pytest.raises(InvalidOptionError, match=r"'other\.parquet' has the"):
+                tx.add_files([replace(other, **bad[wrong])])  # type: ignore[arg-type]
+        assert tx.version is None
+        async with table.transaction() as tx:
+            tx.add_files([other])
+        assert tx.version == 1

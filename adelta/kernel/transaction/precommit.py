@@ -2,6 +2,9 @@
 
 Within one commit actions have no order, so nothing may be said twice: a path is added once at the
 most, and removed once, whatever the deletion vectors; and what is removed is not added as well.
+
+What a user says of a file is checked once, when it is handed over, and what adelta has found out
+about a file that it wrote is not checked again.
 """
 
 from __future__ import annotations
@@ -10,17 +13,23 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from adelta.errors import InvalidOptionError
+import orjson
+import pyarrow as pa
+
+from adelta.errors import InvalidOptionError, InvalidTableError
 from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, decode_path
 from adelta.kernel.file_id import FileId, FileIds, paths_of
+from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.statistics import num_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from adelta.kernel.schema.types import StructField
     from adelta.kernel.staged import StagedChanges
+    from adelta.kernel.table_configuration import TableConfiguration
 
-__all__ = ["check_files", "check_staged"]
+__all__ = ["check_files", "check_placed", "check_staged"]
 
 
 def check_staged(
@@ -32,11 +41,8 @@ def check_staged(
 
     Raises:
         InvalidOptionError: a file is added or removed twice, a domain is set twice; a file
-            has values of other partition columns than the table's, does not say its rows, or says
-            something of a kind that the log cannot hold.
+            has values of other partition columns than the table's, or does not say its rows.
     """
-    for file in staged.adds:
-        _check_kinds(file)
     added = _twice(FileId.of(file, root).path for file in staged.adds)
     if added is not None:
         raise InvalidOptionError(f"the file {added!r} is added twice in one commit; add it once")
@@ -84,6 +90,64 @@ def check_files(files: Iterable[AddFile]) -> tuple[AddFile, ...]:
             )
         _check_kinds(each)
     return taken
+
+
+def check_placed(
+    files: Iterable[AddFile], configuration: TableConfiguration
+) -> tuple[AddFile, ...]:
+    """The files that a caller adds to a table, which others will find and skip by what it says.
+
+    Columns that the table does not have are let be in statistics, as readers do.
+
+    Raises:
+        InvalidOptionError: it is no list of `AddFile`; a partition value is none of its column's
+            type, or statistics are not the JSON that they have to be.
+    """
+    taken = check_files(files)
+    names = configuration.physical_partition_columns
+    for name, field in zip(names, configuration.partition_fields, strict=True):
+        _check_values(taken, name, field)
+    for file in taken:
+        if file.stats is not None and (wrong := _wrong_in_stats(file.stats)) is not None:
+            raise InvalidOptionError(
+                f"the file {file.path!r} has the statistics {file.stats!r:.100}, {wrong}; correct "
+                "them, or leave them out (None)"
+            )
+    return taken
+
+
+def _check_values(files: Sequence[AddFile], name: str, field: StructField) -> None:
+    texts = [file.partition_values.get(name) for file in files]
+    try:
+        parse_partition_values(pa.array(texts, pa.string()), field.type, column=field.name)
+    except InvalidTableError:
+        for file, text in zip(files, texts, strict=True):
+            try:
+                parse_partition_values(pa.array([text], pa.string()), field.type)
+            except InvalidTableError as error:
+                raise InvalidOptionError(
+                    f"the file {file.path!r} has the value {text!r:.100} for the partition column "
+                    f"{field.name!r}, which is not a {field.type}; give a text of that type, as "
+                    "Delta writes it, or None"
+                ) from error
+        raise
+
+
+def _wrong_in_stats(text: str) -> str | None:
+    """What is wrong with the statistics of a file, as a clause."""
+    try:
+        stats = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return "which are no JSON"
+    if not isinstance(stats, dict):
+        return "which are no JSON object"
+    count = stats.get("numRecords")
+    if type(count) is not int or not 0 <= count < 2**63:
+        return "whose numRecords is no whole number of rows"
+    for name in ("minValues", "maxValues", "nullCount"):
+        if not isinstance(stats.get(name), dict | None):
+            return f"whose {name} is no JSON object by columns"
+    return None
 
 
 def _check_kinds(file: AddFile) -> None:

@@ -7,8 +7,13 @@ import pytest
 from adelta.errors import InvalidOptionError
 from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, RemoveFile
+from adelta.kernel.actions.metadata import Metadata
+from adelta.kernel.actions.protocol import Protocol
+from adelta.kernel.schema.json import schema_to_string
+from adelta.kernel.schema.types import DATE, LONG, StructField, StructType
 from adelta.kernel.staged import StagedChanges
-from adelta.kernel.transaction.precommit import check_staged
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.transaction.precommit import check_files, check_placed, check_staged
 from adelta.kernel.transaction.removal import removes_table
 
 VECTOR = DeletionVectorDescriptor("i", "x", 1, 1)
@@ -95,4 +100,71 @@ def test_a_file_has_a_value_for_every_partition_column_and_no_other() -> None:
 def test_what_a_log_cannot_hold_is_refused(wrong: dict[str, object]) -> None:
     file = replace(add("a", p=None), **wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidOptionError, match=f"an AddFile has the {next(iter(wrong))}"):
-        check_staged(StagedChanges("i", adds=(file,)), ["p"], root=ROOT)
+        check_files([file])
+
+
+TABLE = TableConfiguration(
+    Protocol(1, 2),
+    Metadata(
+        id="t",
+        schema_string=schema_to_string(
+            StructType((StructField("id", LONG), StructField("Day", DATE), StructField("n", LONG)))
+        ),
+        partition_columns=("Day", "n"),
+    ),
+)
+
+
+def placed(stats: str | None = None, **values: str | None) -> list[AddFile]:
+    fine = replace(add("fine", Day="2024-02-29", n="-7"), stats='{"numRecords":1}')
+    return [fine, replace(add("wrong", **values), stats=stats)]
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"Day": "yesterday", "n": "1"}, "'yesterday' for the partition column 'Day', .* a date"),
+        ({"Day": "2023-02-29", "n": "1"}, "'2023-02-29'"),
+        ({"Day": "2023-02-28", "n": "1.5"}, "'1.5' for the partition column 'n', .* a long"),
+        ({"Day": "2023-02-28", "n": str(2**63)}, "column 'n'"),
+        ({"Day": "__HIVE_DEFAULT_PARTITION__", "n": "1"}, "or None"),
+    ],
+)
+def test_a_partition_value_is_one_of_its_columns_type(values: dict[str, str], says: str) -> None:
+    with pytest.raises(InvalidOptionError, match=f"the file 'wrong' has the value .*{says}"):
+        check_placed(placed(**values), TABLE)
+
+
+@pytest.mark.parametrize(
+    ("stats", "says"),
+    [
+        ("numRecords", "no JSON"),
+        ("", "no JSON"),
+        ("[1]", "no JSON object"),
+        ("{}", "numRecords"),
+        ('{"numRecords":-1}', "numRecords"),
+        ('{"numRecords":true}', "numRecords"),
+        ('{"numRecords":1.5}', "numRecords"),
+        ('{"numRecords":"1"}', "numRecords"),
+        ('{"numRecords":9223372036854775808}', "numRecords"),
+        ('{"numRecords":1,"minValues":[1]}', "minValues"),
+        ('{"numRecords":1,"maxValues":"z"}', "maxValues"),
+        ('{"numRecords":1,"nullCount":0}', "nullCount"),
+    ],
+)
+def test_statistics_are_a_json_object_of_their_kind(stats: str, says: str) -> None:
+    with pytest.raises(InvalidOptionError, match=f"'wrong' has the statistics .*, who?.* {says}"):
+        check_placed(placed(stats, Day=None, n=None), TABLE)
+
+
+@pytest.mark.parametrize(
+    "stats",
+    [
+        None,
+        '{"numRecords":0}',
+        '{"numRecords":1,"minValues":{"nobody":{"x":1}},"nullCount":null,"tightBounds":true}',
+    ],
+)
+def test_what_readers_tolerate_is_let_be(stats: str | None) -> None:
+    files = placed(stats, Day="", n=" 3 ")
+    assert check_placed(iter(files), TABLE) == tuple(files)
