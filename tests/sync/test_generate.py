@@ -122,15 +122,36 @@ def test_an_async_name_exported_from_a_module_that_is_not_faced_is_refused(tmp_p
         make(tmp_path, "other", "async def f() -> int: ...", "f")
 
 
-def test_a_name_that_two_modules_bind_to_different_things_is_refused(tmp_path: Path) -> None:
+def test_a_name_that_means_two_things_in_one_generated_module_is_refused(tmp_path: Path) -> None:
+    text = (
+        "from typing import Sized as unwrap\n"
+        "class G:\n    def __init__(self) -> None: ...\n    async def go(self) -> int: ...\n"
+        "async def f(g: G, x: unwrap) -> int: ...\n"
+    )
+    with pytest.raises(InvalidUseError, match="the name unwrap means both"):
+        make(tmp_path, "table", text, "f", "G")
+
+
+def test_a_package_becomes_a_package_whose_modules_may_bind_a_name_each_in_its_way(
+    tmp_path: Path,
+) -> None:
     for name, source in (("a", "json"), ("b", "os")):
         text = f"from {source} import path as P\nasync def {name}(x: P) -> int: ...\n"
         module = tmp_path / "one" / "operations" / f"{name}.py"
         module.parent.mkdir(parents=True, exist_ok=True)
         module.write_text(f"from __future__ import annotations\n{text}")
     text = "from one.operations.a import a\nfrom one.operations.b import b\n"
-    with pytest.raises(InvalidUseError, match="the name P means both"):
-        make(tmp_path, "operations/__init__", text, "a", "b")
+    files = make(tmp_path, "operations/__init__", text, "a", "b")
+    folder = tmp_path / "one" / "sync"
+    assert [str(path.relative_to(folder)) for path in files] == [
+        "operations/a.py", "operations/b.py", "operations/__init__.py", "__init__.py",
+    ]  # fmt: skip
+    assert "from json import path as P" in files[folder / "operations" / "a.py"]
+    assert "from os import path as P" in files[folder / "operations" / "b.py"]
+    whole = files[folder / "operations" / "__init__.py"]
+    assert "from one.sync.operations.a import a\n" in whole
+    assert '__all__ = ["a", "b"]' in whole
+    assert "from one.sync.operations import a, b\n" in files[folder / "__init__.py"]
 
 
 def test_a_name_to_leave_out_that_is_not_there_is_refused(tmp_path: Path) -> None:
@@ -171,13 +192,14 @@ def test_a_module_that_is_no_longer_generated_fails_the_check_and_is_removed(
     shutil.copytree(SAMPLE, tmp_path / "lake")
     files = generate("lake", tmp_path, ())
     write_files(files)
-    old = tmp_path / "lake" / "sync" / "old.py"
-    old.write_text(next(iter(files.values())))
+    old = [tmp_path / "lake" / "sync" / name for name in ("old.py", "operations/old.py")]
+    for path in old:
+        path.write_text(next(iter(files.values())))
     by_hand = tmp_path / "lake" / "sync" / "_by_hand.py"
     by_hand.write_text('"""Mine."""\n')
     assert check_files(files) == 1
     write_files(files)
-    assert not old.exists()
+    assert not any(path.exists() for path in old)
     assert by_hand.exists()
     assert check_files(files) == 0
 

@@ -19,3 +19,10 @@ def test_the_check_is_a_command() -> None:
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_no_generated_file_is_longer_than_a_reader_follows() -> None:
+    long = {
+        path.name: lines for path, text in generate().items() if (lines := text.count("\n")) > 600
+    }
+    assert not long

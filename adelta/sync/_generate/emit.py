@@ -50,21 +50,27 @@ _SPOKEN: Final = tuple(
 
 
 def emit(face: Face, package: Package, parts: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Text of the blocking package, by file name.
+    """Text of the blocking package, by path below it.
 
-    `parts` says which modules of the async face go into which module of the blocking one.
+    `parts` says which modules of the async face go into which module of the blocking one. A package
+    of the async face becomes a package, whose ``__init__`` has the names of its modules.
 
     Raises:
         InvalidUseError: two modules that go into one bind a name to two things.
     """
-    owners = {
-        module.name: part
-        for part, names in parts.items()
-        for n in names
-        for module in package.below(n)
-    }
+    owners: dict[str, str] = {}
+    for part, names in parts.items():
+        for name in names:
+            for module in package.below(name):
+                owners[module.name] = part + module.name.removeprefix(name)
     writer = _Writer(face, package, owners)
-    files = {f"{part}.py": text for part in parts if (text := writer.part(part))}
+    files: dict[str, str] = {}
+    for part in parts:
+        inner = sorted({one for one in owners.values() if one.startswith(f"{part}.")})
+        texts = {one: text for one in inner if (text := writer.part(one))}
+        files |= {f"{one.replace('.', '/')}.py": text for one, text in texts.items()}
+        if text := writer.part(part, tuple(texts)):
+            files[f"{part}/__init__.py" if texts else f"{part}.py"] = text
     files["__init__.py"] = writer.top(parts)
     return {name: _format(text, package.name, name) for name, text in files.items()}
 
@@ -101,12 +107,13 @@ class _Writer:
         self._owners = owners
         self._facades = {facade.name: facade for facade in face.facades}
 
-    def part(self, part: str) -> str:
-        """Text of the module `part`; empty where nothing goes into it."""
+    def part(self, part: str, inner: tuple[str, ...] = ()) -> str:
+        """Text of the module `part`, with the names of its `inner` ones; empty for nothing."""
         facades = [f for f in self._face.facades if self._owners[f.module.name] == part]
         functions = [(m, f) for m, f in self._face.functions if self._owners[m.name] == part]
-        if not facades and not functions:
+        if not facades and not functions and not inner:
             return ""
+        again = {one: self._names(one) for one in inner}
         imports = _Imports()
         body = "\n\n\n".join(
             [
@@ -118,13 +125,17 @@ class _Writer:
             self._use(use, part, imports)
         for use in _sorted({use for _, one in functions for use in one.uses}):
             self._use(use, part, imports)
-        names = sorted([*(f.name for f in facades), *(f.name for _, f in functions)])
+        names = sorted([*self._names(part), *(n for each in again.values() for n in each)])
         return "\n".join(
             [
                 HEADER,
                 f'"""The blocking twin of `{self._package.name}.{part}`."""',
                 "from __future__ import annotations",
                 *imports.lines(),
+                *(
+                    f"from {self._package.name}.sync.{one} import {', '.join(each)}"
+                    for one, each in again.items()
+                ),
                 "",
                 f"__all__ = {names!r}",
                 "",
@@ -147,13 +158,18 @@ class _Writer:
             names.append(name)
         exported = set(self._exports())
         for part in parts:
-            here = [f.name for f in self._face.facades if self._owners[f.module.name] == part]
-            here += [f.name for m, f in self._face.functions if self._owners[m.name] == part]
-            here = [name for name in here if name in exported]
+            below = [one for one in self._owners.values() if one.partition(".")[0] == part]
+            here = [name for one in below for name in self._names(one) if name in exported]
             if here:
                 lines.append(f"from {self._package.name}.sync.{part} import {', '.join(here)}")
             names.extend(here)
         return "\n".join([*lines, f"__all__ = {sorted(names)!r}", ""])
+
+    def _names(self, part: str) -> list[str]:
+        """The names of what goes into the module `part`."""
+        facades = [f.name for f in self._face.facades if self._owners[f.module.name] == part]
+        functions = [f.name for m, f in self._face.functions if self._owners[m.name] == part]
+        return [*facades, *functions]
 
     def _exports(self) -> tuple[str, ...]:
         top = self._package.module(self._package.name)

@@ -24,7 +24,7 @@ PARTS = {
     "operations": ("operations",),
     "changes": ("changes",),
 }
-"""Which modules of the async face go into which module of the blocking one."""
+"""Which modules of the async face go into which module of the blocking one; a package into one."""
 
 
 LEFT_OUT = ("Table.store",)
@@ -100,6 +100,6 @@ def _stored(path: Path) -> str:
 
 
 def _outdated(files: dict[Path, str]) -> list[Path]:
-    folder = next(iter(files)).parent
-    generated = (path for path in sorted(folder.glob("*.py")) if _stored(path).startswith(HEADER))
+    folder = min(files, key=lambda path: len(path.parts)).parent
+    generated = (path for path in sorted(folder.rglob("*.py")) if _stored(path).startswith(HEADER))
     return [path for path in generated if path not in files]
