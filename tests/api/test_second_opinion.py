@@ -9,6 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import adelta.sync
+from adelta.storage.local import LocalStore
+from tests.support.data_tables import described, put_data
+from tests.support.logs import put_commit
 from tests.support.plain_reader import read_rows
 from tests.support.second_opinion import compare_readers, tables_below
 
@@ -34,3 +37,14 @@ def test_a_file_whose_rows_are_not_what_the_log_says_is_noticed(tmp_path: Path) 
     with pytest.raises(AssertionError, match="is not what it holds"):
         read_rows(tmp_path)
     file.write_bytes(kept)
+
+
+async def test_an_empty_partition_value_is_null_to_the_plain_reader(tmp_path: Path) -> None:
+    """Of strings as of every other type, as adelta has it."""
+    schema = pa.schema([("id", pa.int64()), ("s", pa.string()), ("n", pa.int32())])
+    store = LocalStore(tmp_path)
+    empty = {"partitionValues": {"s": "", "n": ""}}
+    file = await put_data(store, "0.parquet", pa.table({"id": [1]}), action=empty)
+    await put_commit(store, 0, *described(schema, partition_by=["s", "n"]), file)
+    assert read_rows(tmp_path).to_pylist() == [{"id": 1, "s": None, "n": None}]
+    compare_readers(tmp_path)

@@ -162,7 +162,7 @@ def _named(value: Any, data_type: Any, mode: str) -> Any:
 
 
 def _partition_value(text: str | None, data_type: str) -> Any:
-    if text is None or (text == "" and data_type != "string"):
+    if not text:  # an empty text is null, of every type
         return None
     match data_type:
         case "string":
