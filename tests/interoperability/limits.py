@@ -1,4 +1,4 @@
-"""What other engines are known not to read, or to read wrong, and who says so.
+"""What other engines are known not to read, or to read wrong.
 
 A limit that an engine no longer has fails the test of it: then it is to be taken out here.
 """
@@ -30,8 +30,8 @@ class Misreads:
 
 _SHAPES: Final = {"shapes": Refuses("Unsupported Delta table type: 'geometry")}
 _NO_NULL_LISTS: Final = Misreads("its lists, maps and structs are never null")
-_DECIMALS: Final = Misreads("puts the halves of a decimal the wrong way round (ClickHouse#120521)")
-_PARTITIONS: Final = Misreads("seeks partition values by logical names (duckdb-delta#343)")
+_DECIMALS: Final = Misreads("puts the halves of a decimal the wrong way round")
+_PARTITIONS: Final = Misreads("seeks partition values by logical names")
 _VECTORS: Final = Refuses("deletion vectors are not yet supported")
 _ODD_PATHS: Final = Misreads("gives rows that vectors delete, where a path is percent-encoded")
 _ENGINES: Final = ("ClickHouse", "DuckDB", "Sail", "daft", "deltalake", "polars")
