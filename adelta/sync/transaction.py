@@ -28,7 +28,8 @@ class Transaction(Handle[_AsyncTransaction]):
     """Changes that become one version of a table, all or nothing.
 
     Used as a context manager: the end of the block commits, an error inside gives up.
-    Its verbs are called one after the other: a second one at a time is refused.
+    Its verbs are called one after the other: a second one at a time is refused. Where `append` or
+    `overwrite` fails, nothing is committed any more, even if the error is caught inside the block.
 
     Example::
 

@@ -38,8 +38,8 @@ def tail(
     Raises:
         TableNotFoundError: there is no table.
         VersionNotFoundError: `since` lies beyond the next version.
-        ChangesNotAvailableError: the next commit has been cleaned up; the message says which one
-            can be started from.
+        ChangesNotAvailableError: the next commit has been cleaned up, and the message says which
+            one can be started from; or the table was dropped, or made anew.
         MissingCommitError: the next commit is not there, and commits before and after it are.
         InvalidTableError: a commit is damaged.
     """

@@ -76,6 +76,7 @@ def write_table(
 
     Raises:
         TableAlreadyExistsError: there is a table, and the mode is ``error``.
+        TableNotFoundError: the table was dropped under the handle; write again to create it.
         SchemaMismatchError: the rows do not fit the table, or it is partitioned or clustered by
             other columns.
         InvariantViolationError: a column that must not be null holds a null, a row violates a
