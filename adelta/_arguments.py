@@ -32,6 +32,7 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LONG = range(-(2**63), 2**63)
+_LONGEST = 100 * 366 * 24 * 3600.0
 
 
 def address(uri: object) -> str:
@@ -104,7 +105,7 @@ def check_count(name: str, value: object, *, least: int = 0, optional: bool = Tr
     """
     if value is None and optional:
         return None
-    if type(value) is not int or value < least:
+    if type(value) is not int or not least <= value < 2**63:
         or_none = ", or None" if optional else ""
         raise InvalidOptionError(
             f"{name} is {_shown(value)}; pass a whole number from {least} up{or_none}"
@@ -118,8 +119,10 @@ def check_seconds(name: str, value: object) -> float:
     Raises:
         InvalidOptionError: it is none.
     """
-    if type(value) not in (int, float) or not value >= 0:  # type: ignore[operator]
-        raise InvalidOptionError(f"{name} is {_shown(value)}; pass a number of seconds")
+    if type(value) not in (int, float) or not 0 <= value <= _LONGEST:  # type: ignore[operator]
+        raise InvalidOptionError(
+            f"{name} is {_shown(value)}; pass a number of seconds, a hundred years at the most"
+        )
     return value  # type: ignore[return-value]
 
 

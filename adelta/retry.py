@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import random
+from inspect import isawaitable
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
 from adelta._arguments import check_count, check_seconds
-from adelta.errors import CommitConflictError
+from adelta.errors import CommitConflictError, InvalidOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["again_in", "retry"]
+__all__ = ["again_in", "check_operation", "retry"]
 
 T = TypeVar("T")
 
@@ -36,22 +37,42 @@ async def retry(
         await adelta.retry(lambda: adelta.delete("trips", "km < 4"))
 
     Raises:
-        InvalidOptionError: `attempts` or `timeout` is no such number.
+        InvalidOptionError: `operation` is none, or `attempts` or `timeout` is no such number.
         CommitConflictError: the last attempt lost too.
         As `operation` does.
     """
+    check_operation(operation)
     check_count("attempts", attempts, least=1, optional=False)
     deadline = anyio.current_time() + check_seconds("timeout", timeout)
     made = 0
     while True:
         try:
-            return await operation()
+            attempt = operation()
+            if not isawaitable(attempt):
+                raise InvalidOptionError(
+                    f"the operation gives {attempt!r:.60}, which cannot be awaited; pass a "
+                    "function that begins it"
+                )
+            return await attempt
         except CommitConflictError as conflict:
             made += 1
             pause = again_in(conflict, made, attempts, deadline - anyio.current_time())
             if pause is None:
                 raise
         await anyio.sleep(pause)
+
+
+def check_operation(operation: object) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        InvalidOptionError: it cannot.
+    """
+    if not callable(operation):
+        raise InvalidOptionError(
+            f"{operation!r:.60} is no operation; pass a function that begins it, such as "
+            "lambda: adelta.delete(table, where)"
+        )
 
 
 def again_in(

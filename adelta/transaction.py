@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from adelta._arguments import check_flag, check_long, check_text
+from adelta._fields import check_fields
 from adelta.errors import InvalidOptionError, InvalidUseError, UnsupportedFeatureError
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
@@ -293,6 +294,9 @@ class Transaction:
                     f"({metadata!r:.60}, {protocol!r:.60}) is no Metadata and Protocol; change "
                     "those of the transaction by dataclasses.replace"
                 )
+            check_fields(metadata)
+            if protocol is not None:
+                check_fields(protocol)
             if metadata.id != self._core.metadata.id:
                 raise InvalidOptionError(
                     f"the id of a table cannot change, and {metadata.id!r:.60} is another one"

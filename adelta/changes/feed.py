@@ -307,6 +307,12 @@ def _plan(configuration: TableConfiguration, columns: Sequence[str] | None) -> S
     kind = StructField(CHANGE_TYPE, STRING, metadata=named)
     schema = StructType((*configuration.schema.fields, kind))
     wanted = configuration.schema.names if columns is None else tuple(columns)
+    unknown = [name for name in wanted if configuration.schema.field(name) is None]
+    if unknown:
+        raise InvalidOptionError(
+            f"the table has no column {unknown[0]!r}; name columns of its own: what a change is, "
+            "and when it was, comes with every row"
+        )
     return plan_columns(
         schema,
         columns=(*wanted, CHANGE_TYPE),

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from adelta._fields import check_fields
 from adelta.errors import InvalidOptionError
 
 __all__ = ["Position"]
 
-_TEXT = re.compile(r"(\d+):(\d+)")
+_TEXT = re.compile(r"(\d{1,19}):(\d{1,19})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -26,8 +27,9 @@ class Position:
         """Check that there can be such a position.
 
         Raises:
-            InvalidOptionError: a part is negative.
+            InvalidOptionError: a part is negative, or no whole number of 64 bits.
         """
+        check_fields(self)
         if self.version < 0 or self.index < 0:
             raise InvalidOptionError(f"{self.version}:{self.index} is no position in a log")
 
@@ -56,7 +58,8 @@ class Position:
         Raises:
             InvalidOptionError: the text is no position.
         """
-        match = _TEXT.fullmatch(text.strip())
+        given: object = text
+        match = _TEXT.fullmatch(given.strip()) if isinstance(given, str) else None
         if match is None:
-            raise InvalidOptionError(f"{text!r} is no position in a log; one looks like 12:0")
+            raise InvalidOptionError(f"{text!r:.60} is no position in a log; one looks like 12:0")
         return cls(int(match[1]), int(match[2]))

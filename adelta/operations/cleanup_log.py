@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LogCleanupMetrics", "cleanup_log"]
 
+_LONGEST = timedelta(days=1000 * 366)
+
 _CHECKPOINTS = (
     LogFileKind.CLASSIC_CHECKPOINT,
     LogFileKind.MULTI_PART_CHECKPOINT,
@@ -73,16 +75,18 @@ async def cleanup_log(
     others did meanwhile: make it longer than any transaction takes. An hour is kept in any case.
 
     Raises:
-        InvalidOptionError: `retention` is negative; or the table is managed by a catalog, and was
-            opened without its client.
+        InvalidOptionError: `retention` is negative, or too long; or the table is managed by a
+            catalog, and was opened without its client.
         InvalidUseError: the table's catalog does not permit it.
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
         InvalidTableError: the log is damaged.
         StorageError: the store refused or failed.
     """
-    if retention is not None and retention < timedelta(0):
-        raise InvalidOptionError(f"retention is {retention}; it cannot be negative")
+    if retention is not None and not timedelta(0) <= retention <= _LONGEST:
+        raise InvalidOptionError(
+            f"retention is {retention}; it cannot be negative, nor longer than a thousand years"
+        )
     kept_ms = None if retention is None else retention // timedelta(milliseconds=1)
     async with opened(table, storage_options) as handle:
         state = await latest_state(handle)

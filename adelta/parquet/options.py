@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
+from adelta._fields import check_fields
 from adelta.errors import InvalidOptionError
 from adelta.parquet.columns import ColumnName, ColumnTree
 
@@ -49,6 +50,7 @@ class BloomFilter:
     false_positives: float = 0.05
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.distinct_values < 1 or not 0 < self.false_positives < 1:
             raise InvalidOptionError(
                 f"a Bloom filter on {self.column} needs at least one distinct value and a rate of "
@@ -71,6 +73,7 @@ class ColumnOptions:
     encoding: str | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.compression is not None:
             _codec(self.compression)
         _check_level(self.compression, self.compression_level)
@@ -121,18 +124,13 @@ class WriterOptions:
     key_values: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.compression is not None:
             _codec(self.compression)
         _check_level(self.compression, self.compression_level)
         for name in ("row_group_rows", "row_group_bytes", "data_page_bytes"):
             if getattr(self, name) < 1:
                 raise InvalidOptionError(f"{name} is {getattr(self, name)}; it must be 1 or more")
-        if self.version not in ("1.0", "2.4", "2.6"):
-            raise InvalidOptionError(f"version is {self.version!r}; it must be 1.0, 2.4 or 2.6")
-        if self.data_page_version not in ("1.0", "2.0"):
-            raise InvalidOptionError(
-                f"data_page_version is {self.data_page_version!r}; it must be 1.0 or 2.0"
-            )
 
     @property
     def names_columns(self) -> bool:

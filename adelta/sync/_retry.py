@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from adelta._arguments import check_count, check_seconds
 from adelta.errors import CommitConflictError
-from adelta.retry import again_in
+from adelta.retry import again_in, check_operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +34,7 @@ def retry(operation: Callable[[], T], *, attempts: int = 10, timeout: float = 30
         CommitConflictError: the last attempt lost too.
         As `operation` does.
     """
+    check_operation(operation)
     check_count("attempts", attempts, least=1, optional=False)
     deadline = time.monotonic() + check_seconds("timeout", timeout)
     made = 0

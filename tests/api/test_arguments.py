@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import datetime as dt
 import inspect
 import re
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 import adelta
+import adelta.sync
 from adelta.errors import AdeltaError, InvalidOptionError
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
 WRONG: dict[str, list[object]] = {
@@ -121,3 +126,72 @@ async def test_one_text_is_no_list_and_one_iterator_is() -> None:
     await adelta.write_table(uri, pa.table({"p": ["a"], "q": [1]}), partition_by=iter(["p"]))
     async with adelta.open_table(uri) as table:
         assert (await table.snapshot()).partition_columns == ("p",)
+
+
+EARLY = dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=14)))
+HUGE = 10**400
+VALUES: list[Callable[[], object]] = [
+    lambda: adelta.Position.parse(5),  # type: ignore[arg-type]
+    lambda: adelta.Position.parse("9" * 5000 + ":0"),
+    lambda: adelta.Position("1"),  # type: ignore[arg-type]
+    lambda: adelta.Position(True),
+    lambda: adelta.Position(1.5),  # type: ignore[arg-type]
+    lambda: adelta.WriterOptions(row_group_rows="x"),  # type: ignore[arg-type]
+    lambda: adelta.WriterOptions(row_group_bytes=2**70),
+    lambda: adelta.WriterOptions(compression=5),  # type: ignore[arg-type]
+    lambda: adelta.WriterOptions(bloom_filters=5),  # type: ignore[arg-type]
+    lambda: adelta.WriterOptions(version="3"),  # type: ignore[arg-type]
+    lambda: adelta.DataFileOptions(memory_budget=2**70),
+    lambda: adelta.sync.retry(None),  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("make", VALUES)
+def test_values_that_callers_make_are_checked_as_they_are_made(make: Callable[[], object]) -> None:
+    with pytest.raises(InvalidOptionError):
+        make()
+
+
+async def rows_of(changes: AsyncIterator[object]) -> list[object]:
+    return [each async for each in changes]
+
+
+CALLS: list[Callable[[adelta.Table], Awaitable[object]]] = [
+    lambda _: adelta.retry(None),  # type: ignore[arg-type]
+    lambda _: adelta.retry(lambda: 5),  # type: ignore[arg-type, return-value]
+    lambda _: adelta.retry(lambda: asyncio.sleep(0), timeout=HUGE),
+    lambda table: table.snapshot(timestamp=EARLY),
+    lambda table: rows_of(adelta.changes(table, since=dt.datetime.min)),
+    lambda table: rows_of(adelta.changes(table, columns=["_change_type"])),
+    lambda table: rows_of(adelta.tail(table, poll=HUGE)),
+    lambda table: adelta.cleanup_log(table, retention=dt.timedelta.max, dry_run=True),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_what_no_time_and_no_column_can_be_is_refused_by_name(
+    call: Callable[[adelta.Table], Awaitable[object]],
+) -> None:
+    uri = f"memory://arguments-{uuid.uuid4().hex}/t"
+    properties = {"delta.enableChangeDataFeed": "true"}
+    await adelta.write_table(uri, pa.table({"id": [1]}), properties=properties)
+    async with adelta.open_table(uri) as table:
+        with pytest.raises(InvalidOptionError):
+            await call(table)
+
+
+async def test_metadata_vectors_and_protocols_of_wrong_types_are_not_staged() -> None:
+    uri = f"memory://arguments-{uuid.uuid4().hex}/t"
+    await adelta.write_table(uri, pa.table({"id": [1]}))
+    async with adelta.open_table(uri) as table, table.transaction() as tx:
+        for name in ("configuration", "partition_columns", "format_options", "schema_string"):
+            with pytest.raises(InvalidOptionError, match=f"Metadata has the {name} 5"):
+                tx.update_metadata(replace(tx.metadata, **{name: 5}))
+        for change in ({"min_reader_version": "1"}, {"writer_features": (1,)}):
+            with pytest.raises(InvalidOptionError, match="Protocol has the"):
+                tx.update_metadata(tx.metadata, replace(tx.protocol, **change))
+        for wrong in (("i", "x", None, 1), ("i", "x", -1, 1), ("q", "x", 1, 1), (5, "x", 1, 1)):
+            vector = adelta.DeletionVectorDescriptor(*wrong)  # type: ignore[arg-type]
+            with pytest.raises(InvalidOptionError, match="deletion_vector"):
+                tx.add_files([adelta.AddFile("z.parquet", {}, 5, 1, deletion_vector=vector)])
+    assert tx.version is None

@@ -355,8 +355,8 @@ async def test_options_reach_the_columns_they_name():
         ({"compression": "snappy", "compression_level": 3}, "has no levels"),
         ({"compression": "zstd", "compression_level": 99}, "must be -131072 to 22"),
         ({"row_group_rows": 0}, "row_group_rows is 0"),
-        ({"version": "3"}, "version is '3'"),
-        ({"data_page_version": "3"}, "data_page_version is '3'"),
+        ({"version": "3"}, "the version '3'; it must be one of 1.0, 2.4, 2.6"),
+        ({"data_page_version": "3"}, "the data_page_version '3'"),
     ],
 )
 def test_wrong_options_are_refused_when_they_are_made(options: dict[str, object], says: str):

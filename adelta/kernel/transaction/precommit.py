@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
+from adelta._fields import check_fields
 from adelta.errors import InvalidOptionError, InvalidTableError
 from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, decode_path
 from adelta.kernel.file_id import FileId, FileIds, paths_of
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from adelta.kernel.table_configuration import TableConfiguration
 
 __all__ = ["check_files", "check_placed", "check_staged"]
+
+_VECTOR_KINDS = ("u", "i", "p")
 
 
 def check_staged(
@@ -174,7 +177,19 @@ def _kinds(file: AddFile) -> Iterator[tuple[str, bool]]:
         yield name, number is None or (type(number) is int and least <= number < 2**63)
     for name in ("partition_values", "tags"):
         yield name, _is_text_map(values[name], optional=name == "tags")
-    yield "deletion_vector", isinstance(values["deletion_vector"], DeletionVectorDescriptor | None)
+    yield "deletion_vector", _is_vector(values["deletion_vector"])
+
+
+def _is_vector(value: object) -> bool:
+    """Whether a reader finds a deletion vector by it, or it says that there is none."""
+    if not isinstance(value, DeletionVectorDescriptor):
+        return value is None
+    try:
+        check_fields(value)
+    except InvalidOptionError:
+        return False
+    numbers = (value.size_in_bytes, value.cardinality, value.offset or 0)
+    return value.storage_type in _VECTOR_KINDS and min(numbers) >= 0
 
 
 def _is_text_map(value: object, *, optional: bool) -> bool:

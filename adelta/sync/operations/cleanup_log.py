@@ -37,8 +37,8 @@ def cleanup_log(
     others did meanwhile: make it longer than any transaction takes. An hour is kept in any case.
 
     Raises:
-        InvalidOptionError: `retention` is negative; or the table is managed by a catalog, and was
-            opened without its client.
+        InvalidOptionError: `retention` is negative, or too long; or the table is managed by a
+            catalog, and was opened without its client.
         InvalidUseError: the table's catalog does not permit it.
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
