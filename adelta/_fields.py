@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import types
 import typing
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from functools import cache
-from typing import Any, Literal, Union, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, Union
 
 from adelta.errors import InvalidOptionError
 
@@ -22,6 +21,7 @@ _NAMES: Mapping[str, object] = {
 """What modules import for annotations alone."""
 
 _LONG = range(-(2**63), 2**63)
+_known: dict[type, Mapping[str, Any]] = {}
 
 
 def check_fields(value: object) -> None:
@@ -33,7 +33,7 @@ def check_fields(value: object) -> None:
     Raises:
         InvalidOptionError: a field is.
     """
-    for name, annotation in _annotations(type(value)):
+    for name, annotation in _annotations(type(value)).items():
         given = getattr(value, name)
         if not _matches(given, annotation):
             raise InvalidOptionError(
@@ -42,10 +42,11 @@ def check_fields(value: object) -> None:
             )
 
 
-@cache
-def _annotations(kind: Hashable) -> tuple[tuple[str, Any], ...]:
-    hints = typing.get_type_hints(cast("type", kind), localns=dict(_NAMES))
-    return tuple(hints.items())
+def _annotations(kind: type) -> Mapping[str, Any]:
+    found = _known.get(kind)
+    if found is None:
+        found = _known[kind] = typing.get_type_hints(kind, localns=dict(_NAMES))
+    return found
 
 
 def _matches(value: object, annotation: Any) -> bool:
