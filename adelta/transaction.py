@@ -161,7 +161,6 @@ class Transaction:
         with self._core.verb("append", writes=True) as staging:
             check_flag("data_change", data_change)
             staging.parameters.setdefault("mode", "Append")
-            staging.added_by_hand = True
             return await self._core.write(data, where, data_change=data_change)
 
     async def overwrite(self, data: Data) -> None:
@@ -217,8 +216,6 @@ class Transaction:
                 return
             if data_change:
                 self._core.configuration.check_removable(self._core.root)
-                staging.replaces_by_hand = True
-            staging.removed_by_hand = True
             staging.remove(taken, self._core.now_ms, data_change=data_change)
 
     def set_transaction(self, app_id: str, version: int) -> None:

@@ -31,12 +31,11 @@ class FileSet:
     """Live files: `table` has the columns of `ADD_SCHEMA`, and perhaps more."""
 
     table: pa.Table
-    root: str | None = None
 
     @classmethod
-    def empty(cls, root: str | None = None) -> FileSet:
+    def empty(cls) -> FileSet:
         """A set of no files."""
-        return cls(ADD_SCHEMA.empty_table(), root)
+        return cls(ADD_SCHEMA.empty_table())
 
     @classmethod
     def of(cls, files: Iterable[AddFile]) -> FileSet:
@@ -60,7 +59,7 @@ class FileSet:
 
     def filter(self, mask: pa.ChunkedArray[Any] | pa.Array[Any]) -> FileSet:
         """The files where `mask` is true."""
-        return FileSet(self.table.filter(mask), self.root)
+        return FileSet(self.table.filter(mask))
 
     def union(self, other: FileSet) -> FileSet:
         """The files of both, which must have none in common."""
@@ -68,9 +67,7 @@ class FileSet:
             return self
         if not self.num_files:
             return other
-        return FileSet(
-            pa.concat_tables([self.table, other.table], promote_options="default"), self.root
-        )
+        return FileSet(pa.concat_tables([self.table, other.table], promote_options="default"))
 
     def rows(self) -> Iterator[AddFile]:
         """Frozen views, one a file: for small numbers of files."""

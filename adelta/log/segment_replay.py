@@ -180,12 +180,12 @@ class VersionReplay:
             if len(tail.keys) == 0:
                 return files
             kept = await in_thread(standing, files.table, tail, root)
-            table = FileSet(kept, root).union(FileSet(tail.adds, root)).table
+            table = FileSet(kept).union(FileSet(tail.adds)).table
             if table.num_rows and table.column(0).num_chunks > _MOST_CHUNKS:
                 # One more with every commit: in the end each list would take longer than the last.
                 table = await in_thread(table.combine_chunks)
-            return FileSet(table, root)
-        return FileSet(await self._gather(None, ADD_SCHEMA.names), root)
+            return FileSet(table)
+        return FileSet(await self._gather(None, ADD_SCHEMA.names))
 
     async def _gather(self, skipping: Skipping | None, columns: Sequence[str]) -> pa.Table:
         arena = ColumnArena() if skipping is None else None
@@ -209,11 +209,11 @@ class VersionReplay:
         names = ADD_SCHEMA.names if columns is None else list(columns)
         whole = skipping is None and set(names) == set(ADD_SCHEMA.names)
         if not whole and not self.files_loaded and self._checkpoint_bytes() > _KEPT_WHOLE:
-            return FileSet(await self._gather(skipping, names), self.segment.root)
+            return FileSet(await self._gather(skipping, names))
         table = (await self.files()).table
         if skipping is not None and table.num_rows:
             table = await in_thread(skip_files, table, skipping)
-        return FileSet(table.select(names), self.segment.root)
+        return FileSet(table.select(names))
 
     def _checkpoint_bytes(self) -> int:
         opened = self.segment.opened

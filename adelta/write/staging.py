@@ -56,9 +56,7 @@ class Staging:
         must_be_live: files that are removed or added again, and of which it has to be seen that
             they are live at the version that the transaction is based on.
         read_live: files of which that has been seen.
-        added_by_hand: whether a user has staged files to add.
-        removed_by_hand: whether a user has staged files to remove.
-        replaces_by_hand: whether these take rows out of the table.
+        replaces_by_hand: whether a user has staged files to remove that take rows out of the table.
         touched: whether files were staged, or would have been had there been any.
     """
 
@@ -68,6 +66,8 @@ class Staging:
         operation: str,
         parameters: Mapping[str, object] | None = None,
         user_metadata: str | None = None,
+        *,
+        by_hand: bool = False,
     ) -> None:
         self.root = root
         self.transaction_id = str(uuid.uuid4())
@@ -89,9 +89,10 @@ class Staging:
         self.must_be_live = FileIds()
         self.read_live = FileIds()
         self.touched = False
-        self.added_by_hand = False
-        self.removed_by_hand = False
         self.replaces_by_hand = False
+        self._by_hand = by_hand
+        self._added_by_hand = False
+        self._removed_by_hand = False
 
     @property
     def depends_on_base(self) -> bool:
@@ -117,7 +118,6 @@ class Staging:
         ids = FileIds.of(taken, self.root)
         self.placed |= ids
         self.placed_new |= ids
-        self.added_by_hand = True
         self.add(taken)
 
     def settle_placed(self, live: FileIds) -> None:
@@ -150,6 +150,7 @@ class Staging:
         """Take in files to add."""
         taken = tuple(files)
         self.adds.extend(taken)
+        self._added_by_hand |= self._by_hand
         for name, value in added_metrics(taken).items():
             self._count(name, value)
         self.touched = True
@@ -186,6 +187,8 @@ class Staging:
     def remove(self, files: Iterable[AddFile], now_ms: int, *, data_change: bool = True) -> None:
         """Take in live files to remove, which count as read."""
         taken = tuple(files)
+        self._removed_by_hand |= self._by_hand
+        self.replaces_by_hand |= self._by_hand and data_change
         rows = removes_table(file.remove(now_ms, data_change=data_change) for file in taken)
         self.removes = pa.concat_tables([self.removes, rows]) if self.removes.num_rows else rows
         self._rest_on(FileIds.of(taken, self.root))
@@ -240,7 +243,7 @@ class Staging:
             removes=self.removes,
             cdc=tuple(self.cdc),
             placed=self.placed,
-            moves_rows_by_hand=self.added_by_hand and self.removed_by_hand,
+            moves_rows_by_hand=self._added_by_hand and self._removed_by_hand,
         )
 
     def _rest_on(self, ids: FileIds) -> None:

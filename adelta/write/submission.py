@@ -55,13 +55,12 @@ class CommitResult:
     """What became of staged changes that were not refused.
 
     `version` is theirs, or None where a winner had applied them already. `state` is the newest
-    state known, `attempts` how many puts it took. `leads` is false where the upkeep that follows
-    the commit is another transaction's, of the same group.
+    state known. `leads` is false where the upkeep that follows the commit is another transaction's,
+    of the same group.
     """
 
     state: LogState
     version: int | None
-    attempts: int
     leads: bool = True
 
 
@@ -189,7 +188,7 @@ class Submission:
             state.note_seen(asked_at)
         else:
             state = self.state.advance([commit], seen_at=asked_at)
-        self.settle(CommitResult(state, commit.version, self.attempts, leads=leads))
+        self.settle(CommitResult(state, commit.version, leads=leads))
 
     def check_deadline(self) -> None:
         """Settle with an error where there is no time for another attempt."""
@@ -265,7 +264,7 @@ class Submission:
         self.staged, self.read = judged.staged, judged.read
         self.state = self.state.advance(commits, seen_at=seen_at)
         if judged.own_version is not None or judged.applied_at is not None:
-            self.settle(CommitResult(self.state, judged.own_version, self.attempts))
+            self.settle(CommitResult(self.state, judged.own_version))
 
     def _judged(self, commits: Sequence[Commit]) -> Rebase:
         assert self.state is not None
@@ -292,7 +291,7 @@ class Submission:
         try:
             if await self._is_first():
                 made = await load_state(self.store, version=0)
-                self.settle(CommitResult(made, 0, self.attempts))
+                self.settle(CommitResult(made, 0))
                 return
             self.end_attempt()
             state = await load_state(self.store)
@@ -302,7 +301,7 @@ class Submission:
         try:
             if already_applied(self.staged.set_transactions, await state.set_transactions()):
                 self.state = state
-                self.settle(CommitResult(state, None, self.attempts))
+                self.settle(CommitResult(state, None))
                 return
             if not self.joins or not self.read.is_empty:
                 raise exists

@@ -58,7 +58,7 @@ class TransactionCore(TransactionLife):
         self.check_open("read")
         if self._creates is not None:
             self._staging.read = self._staging.read.with_whole_table()
-            return FileSet.empty(self.root)
+            return FileSet.empty()
         await self._take_latest()
         predicate = to_predicate(where)
         if predicate is None:

@@ -115,7 +115,11 @@ class TransactionLife:
         self._version: int | None = None
         isolation_level(request.isolation)
         self._staging = Staging(
-            source.store.uri, request.operation, request.parameters, request.user_metadata
+            source.store.uri,
+            request.operation,
+            request.parameters,
+            request.user_metadata,
+            by_hand=request.by_hand,
         )
         if creates is not None:
             self._staging.protocol = creates.protocol
