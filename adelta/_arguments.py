@@ -247,13 +247,35 @@ _BY_ANNOTATION: Mapping[str, Callable[[str, Any], object]] = {
     "TableOrAddress": _check_address,
     "str | os.PathLike[str]": lambda _name, value: address(value),
 }
-"""How an argument is checked, by the text of its annotation; of others the function takes care."""
+"""How an argument is checked, by the text of its annotation."""
+
+_BY_THE_FUNCTION = frozenset(
+    {
+        "ArrowSchema | StructType",
+        "CatalogClient",
+        "Data",
+        "DataType | pa.DataType | str",
+        "Literal['error', 'ignore']",
+        "Mapping[str, SetValue]",
+        "PartitionOverwrite",
+        "SchemaMode",
+        "Where",
+        "WriteMode",
+        "WriterOptions",
+        "int | Position | Literal['latest']",
+        "int | datetime | str | Position",
+    }
+)
+"""The annotations of arguments that functions check themselves, by parsing them or by their kind."""
 
 
 def checked(function: F) -> F:
     """The function, whose arguments are checked by their annotations when it is called.
 
     Iterables of texts are handed on as tuples, paths as texts.
+
+    Raises:
+        TypeError: nobody has said how an argument is to be checked.
     """
     signature = inspect.signature(function)
     checks = {
@@ -288,8 +310,12 @@ def _check_of(name: str, annotation: str) -> Callable[[str, Any], object] | None
     if name == "storage_options":
         return _optional(_check_storage_options)
     kind = annotation.removesuffix(" | None")
+    if kind in _BY_THE_FUNCTION:
+        return None
     check = _BY_ANNOTATION.get(kind)
-    return check if check is None or kind == annotation else _optional(check)
+    if check is None:
+        raise TypeError(f"nobody has said how {name}: {annotation} is to be checked")
+    return check if kind == annotation else _optional(check)
 
 
 def _shown(value: Any) -> str:
