@@ -266,7 +266,7 @@ _BY_THE_FUNCTION = frozenset(
         "int | datetime | str | Position",
     }
 )
-"""The annotations of arguments that functions check themselves, by parsing them or by their kind."""
+"""The annotations of arguments that functions check themselves, by parsing them or by kind."""
 
 
 def checked(function: F) -> F:

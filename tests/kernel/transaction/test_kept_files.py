@@ -79,6 +79,7 @@ def test_changes_that_leave_files_readable_are_allowed(
         (struct(s=struct(x=LONG)), struct(s=struct(y=LONG)), r"'s\.x' would be gone"),
         (struct(a=LONG), struct(a=STRING), "'a' would change from long to string"),
         (struct(a=INTEGER), struct(a=LONG), "'a'"),
+        (struct(a=STRING), struct(a=LONG), "'a' would change from string to long"),
         (struct(l=ArrayType(LONG)), struct(l=ArrayType(INTEGER)), r"'l\.element'"),
         (struct(m=MapType(LONG, LONG)), struct(m=MapType(LONG, STRING)), r"'m\.value'"),
         (struct(m=MapType(LONG, LONG)), struct(m=MapType(STRING, LONG)), r"'m\.key'"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -85,6 +86,9 @@ def test_a_file_has_a_value_for_every_partition_column_and_no_other() -> None:
         {"data_change": "no"},
         {"stats": {"numRecords": 1}},
         {"tags": {"a": 1}},
+        {"tags": {1: "a"}},
+        {"tags": 7},
+        {"partition_values": None},
         {"partition_values": {"p": 1}},
         {"base_row_id": "0"},
         {"base_row_id": -3},
@@ -101,6 +105,12 @@ def test_what_a_log_cannot_hold_is_refused(wrong: dict[str, object]) -> None:
     file = replace(add("a", p=None), **wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidOptionError, match=f"an AddFile has the {next(iter(wrong))}"):
         check_files([file])
+
+
+@pytest.mark.parametrize("files", [["a.parquet"], [None], 7])
+def test_what_is_no_list_of_files_is_refused(files: Any) -> None:
+    with pytest.raises(InvalidOptionError, match=r"is no (list of )?AddFile; pass"):
+        check_files(files)
 
 
 TABLE = TableConfiguration(
