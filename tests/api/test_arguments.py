@@ -187,7 +187,10 @@ async def test_metadata_vectors_and_protocols_of_wrong_types_are_not_staged() ->
         for name in ("configuration", "partition_columns", "format_options", "schema_string"):
             with pytest.raises(InvalidOptionError, match=f"Metadata has the {name} 5"):
                 tx.update_metadata(replace(tx.metadata, **{name: 5}))
-        for change in ({"min_reader_version": "1"}, {"writer_features": (1,)}):
+        for change in (
+            {"min_reader_version": "1"},
+            {"min_writer_version": 7, "writer_features": (1,)},
+        ):
             with pytest.raises(InvalidOptionError, match="Protocol has the"):
                 tx.update_metadata(tx.metadata, replace(tx.protocol, **change))
         for wrong in (("i", "x", None, 1), ("i", "x", -1, 1), ("q", "x", 1, 1), (5, "x", 1, 1)):

@@ -9,15 +9,20 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import (
+    CommitConflictError,
+    InvalidOptionError,
     MetadataChangedError,
     MissingDataFileError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
 from adelta.kernel.log_path import LOG_DIR, commit_path
+from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.operations import add_constraint, create_table, write_table
+from adelta.operations.create import new_table
 from adelta.storage.memory import MemoryStore
-from adelta.table import Table
+from adelta.table import Table, begin
+from adelta.write.transaction_request import TransactionRequest
 from tests.support.created import create_in
 from tests.support.stores import Request, WrappedStore
 
@@ -175,3 +180,30 @@ async def test_creating_a_table_twice_at_once_creates_it_once() -> None:
     uri = f"memory://twice-{uuid.uuid4().hex}/t"
     both = await asyncio.gather(*(create_table(uri, SCHEMA, mode="ignore") for _ in range(4)))
     assert {(await table.snapshot()).version for table in both} == {0}
+
+
+async def test_a_creation_that_has_lost_and_has_no_more_time_is_given_up() -> None:
+    store = space()
+    other = Table(store.uri, store=store)
+
+    async def create() -> None:
+        await write_table(other, rows(1))
+
+    table = Table(store.uri, store=Meeting(store, create))
+    new = new_table(from_arrow_schema(SCHEMA), partition_by=(), properties={})
+    with pytest.raises(CommitConflictError, match="1 attempts within 0 s"):
+        async with begin(table, TransactionRequest(timeout=0.0), creates=new, joins=True) as tx:
+            await tx.write(rows(2))
+    assert await ids(store) == [1]
+    assert len(await data_files(store)) == 1
+
+
+async def test_a_commit_that_would_be_read_as_something_else_is_not_written() -> None:
+    store = space()
+    table = Table(store.uri, store=store)
+    await write_table(table, rows(1))
+    with pytest.raises(InvalidOptionError, match="user_metadata of this commit would be read"):
+        async with begin(table, TransactionRequest(user_metadata=5)) as tx:  # type: ignore[arg-type]
+            await tx.write(rows(2))
+    assert await ids(store) == [1]
+    assert len(await data_files(store)) == 1

@@ -23,14 +23,26 @@ TABLE_FEATURES_WRITER = 7
 class Protocol:
     """Reader and writer versions, and the names of table features where the versions allow them.
 
-    `reader_features` is None unless the reader version is 3, `writer_features` is None unless the
-    writer version is 7; both are sorted.
+    Lists of features belong to the reader version 3 and the writer version 7: with these there is
+    one, if it is empty, and with lower versions there is none. Names are sorted, each once.
     """
 
     min_reader_version: int
     min_writer_version: int
     reader_features: tuple[str, ...] | None = None
     writer_features: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Take the lists for what they say, whoever makes the value."""
+        for name, version, least in (
+            ("reader_features", self.min_reader_version, TABLE_FEATURES_READER),
+            ("writer_features", self.min_writer_version, TABLE_FEATURES_WRITER),
+        ):
+            listed = getattr(self, name) or ()
+            named = isinstance(listed, tuple | list) and all(isinstance(n, str) for n in listed)
+            if type(version) is int and named:
+                known = tuple(sorted(set(listed))) if version >= least else None
+                object.__setattr__(self, name, known)
 
     @classmethod
     def from_json(cls, raw: Mapping[str, Any]) -> Protocol:
@@ -50,8 +62,8 @@ class Protocol:
         return cls(
             reader,
             writer,
-            _names(raw.get("readerFeatures"), reader >= TABLE_FEATURES_READER),
-            _names(raw.get("writerFeatures"), writer >= TABLE_FEATURES_WRITER),
+            _names(raw.get("readerFeatures")),
+            _names(raw.get("writerFeatures")),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -67,9 +79,9 @@ class Protocol:
         return body
 
 
-def _names(raw: object, expected: bool) -> tuple[str, ...] | None:
+def _names(raw: object) -> tuple[str, ...]:
     if raw is None:
-        return () if expected else None
+        return ()
     if not isinstance(raw, (list, tuple)) or not all(isinstance(name, str) for name in raw):
         raise InvalidTableError(f"the protocol action lists its features as {str(raw)[:100]!r}")
-    return tuple(sorted(set(raw))) if expected else None
+    return tuple(raw)

@@ -77,3 +77,10 @@ def test_a_feature_is_asked_for_by_name() -> None:
         upgraded_protocol(Protocol(1, 1), PLAIN, PLAIN, {"delta.feature.domainMetadata": "no"})
     with pytest.raises(UnsupportedFeatureError, match="unheardOf"):
         upgraded_protocol(Protocol(1, 1), PLAIN, PLAIN, {"delta.feature.unheardOf": "supported"})
+
+
+def test_a_protocol_is_the_same_however_its_lists_are_given() -> None:
+    """Lists belong to versions (3, 7) alone, and have no order."""
+    assert Protocol(3, 7, ("b", "a", "b")) == Protocol(3, 7, ("a", "b"), ())
+    assert Protocol(1, 7, ("a",), ("a",)) == Protocol(1, 7, None, ("a",))
+    assert Protocol(1, 2, (), ()) == Protocol(1, 2)
