@@ -26,7 +26,6 @@ from adelta.errors import (
     VersionNotFoundError,
 )
 from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, RemoveFile
-from adelta.kernel.commit import Commit, decode_commit
 from adelta.kernel.file_id import FileId, canonical_path
 from adelta.kernel.file_set import FileSet, add_files, remove_files
 from adelta.kernel.history import parse_timestamp
@@ -37,6 +36,7 @@ from adelta.kernel.schema.names import PHYSICAL_NAME_KEY
 from adelta.kernel.schema.types import STRING, StructField, StructType
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import CHANGE_TYPE
+from adelta.log.commit_reader import decode_listed
 from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.log.listing import find_commit, list_commits, list_log
 from adelta.log.load import load_state
@@ -47,6 +47,7 @@ from adelta.table import opened
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 
+    from adelta.kernel.commit import Commit
     from adelta.kernel.log_path import LogPath
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
@@ -254,8 +255,10 @@ class _Feed:
         try:
             data = await store.get(file.path)
         except ObjectNotFoundError:
-            data = await store.get((await find_late_commit(store, file.version)).path)
-        return await in_thread(decode_commit, file.version, data, file.last_modified_ms)
+            file = await find_late_commit(store, file.version)
+            data = await store.get(file.path)
+        (commit,) = await decode_listed([file], [data])
+        return commit
 
     async def _of(self, commit: Commit, time_ms: int) -> list[Piece]:
         said = _Change(commit.version, time_ms, None)
@@ -307,10 +310,9 @@ def _plan(configuration: TableConfiguration, columns: Sequence[str] | None) -> S
     kind = StructField(CHANGE_TYPE, STRING, metadata=named)
     schema = StructType((*configuration.schema.fields, kind))
     wanted = configuration.schema.names if columns is None else tuple(columns)
-    unknown = [name for name in wanted if configuration.schema.field(name) is None]
-    if unknown:
+    if CHANGE_TYPE in wanted and configuration.schema.field(CHANGE_TYPE) is None:
         raise InvalidOptionError(
-            f"the table has no column {unknown[0]!r}; name columns of its own: what a change is, "
+            f"{CHANGE_TYPE!r} is no column of the table; name the table's own: what a change is, "
             "and when it was, comes with every row"
         )
     return plan_columns(

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 
 from adelta._arguments import checked
-from adelta._concurrency import in_thread
 from adelta.changes.missing import find_late_commit
 from adelta.errors import (
     ChangesNotAvailableError,
     InvalidOptionError,
+    InvalidTableError,
     ObjectNotFoundError,
     VersionNotFoundError,
 )
-from adelta.kernel.commit import Commit, decode_commit
 from adelta.kernel.log_path import LogFileKind, LogPath
 from adelta.kernel.position import Position
+from adelta.log.commit_provenance import read_commit_info
+from adelta.log.commit_reader import decode_listed
 from adelta.log.listing import find_commit, list_log
 from adelta.log.version_mark import VersionMark
 from adelta.table import opened
@@ -32,6 +33,7 @@ from adelta.table import opened
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
 
+    from adelta.kernel.commit import Commit
     from adelta.storage.object_store import ObjectStore
     from adelta.table import Table, TableOrAddress
 
@@ -86,7 +88,7 @@ async def _start(table: Table, since: int | Position | str) -> int:
 async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commit, None]:
     store, version, pause = table.store, start, poll / 10
     in_reach = late = False
-    last: VersionMark | None = None
+    last = await _mark_before(store, start)
     while True:
         files = () if late else await list_log(store, version if last is None else last.version)
         if last is not None and not late:
@@ -114,12 +116,21 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commi
             pause = min(poll, pause * 2)
 
 
+async def _mark_before(store: ObjectStore, version: int) -> VersionMark | None:
+    """By what the commit before `version`, which is not read, is known again; None without one."""
+    file = await find_commit(store, version - 1) if version else None
+    if file is None:
+        return None
+    with suppress(ObjectNotFoundError, InvalidTableError):
+        return VersionMark.of_file(file, await read_commit_info(store, file.version))
+    return None
+
+
 def _mark(files: Sequence[LogPath], commits: Sequence[Commit]) -> VersionMark | None:
     """By what the last of the commits that were read is known again."""
     if not commits:
         return None
-    file, identity = files[len(commits) - 1], commits[-1].info.txn_id
-    return VersionMark(file.version, file.path, identity, file.size, file.last_modified_ms or None)
+    return VersionMark.of_file(files[len(commits) - 1], commits[-1].info)
 
 
 async def _check_followed(store: ObjectStore, last: VersionMark, files: Sequence[LogPath]) -> None:
@@ -177,12 +188,7 @@ async def _read(store: ObjectStore, commits: Sequence[LogPath]) -> list[Commit]:
         data = await store.get_many([commit.path for commit in commits])
     except ObjectNotFoundError:
         data = await _read_as_far_as_there(store, commits)
-    return await in_thread(
-        lambda: [
-            decode_commit(file.version, body, file.last_modified_ms)
-            for file, body in zip(commits, data, strict=False)
-        ]
-    )
+    return await decode_listed(commits, data)
 
 
 async def _read_as_far_as_there(store: ObjectStore, commits: Sequence[LogPath]) -> list[bytes]:

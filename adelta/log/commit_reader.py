@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["read_action_batches", "read_commit", "read_commits"]
+__all__ = ["decode_listed", "read_action_batches", "read_commit", "read_commits"]
 
 _BATCHES = 2  # one is decoded while the next is fetched
 _BATCH_COMMITS = 512
@@ -50,16 +50,24 @@ async def read_commits(store: ObjectStore, files: Sequence[LogPath]) -> list[Com
     """
 
     async def read(chunk: list[LogPath]) -> list[Commit]:
-        data = await _fetch(store, chunk)
-
-        def decode() -> list[Commit]:
-            pairs = zip(chunk, data, strict=True)
-            return [decode_commit(f.version, body, f.last_modified_ms or None) for f, body in pairs]
-
-        return await in_thread(decode)
+        return await decode_listed(chunk, await _fetch(store, chunk))
 
     chunks = _chunks(files)
     return [c for commits in await map_concurrent(read, chunks, limit=_BATCHES) for c in commits]
+
+
+async def decode_listed(files: Sequence[LogPath], bodies: Sequence[bytes]) -> list[Commit]:
+    """The commits that these bytes are, of files as a listing has them; there may be fewer bytes.
+
+    Raises:
+        InvalidTableError: a file is damaged.
+    """
+
+    def decode() -> list[Commit]:
+        pairs = zip(files, bodies, strict=False)
+        return [decode_commit(f.version, body, f.last_modified_ms or None) for f, body in pairs]
+
+    return await in_thread(decode)
 
 
 async def read_action_batches(store: ObjectStore, files: Sequence[LogPath]) -> list[ActionBatch]:

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidTableError, ObjectNotFoundError
+from adelta.kernel.actions.commit_info import CommitInfo
 from adelta.kernel.log_path import commit_path
 from adelta.log.commit_provenance import read_commit_info
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from adelta.kernel.actions.commit_info import CommitInfo
     from adelta.kernel.log_path import LogPath
     from adelta.kernel.log_segment import LogSegment
     from adelta.storage.object_store import ObjectStore
@@ -24,20 +24,21 @@ if TYPE_CHECKING:
 __all__ = ["VersionMark"]
 
 _SECOND_MS = 1000
+_NOTHING_SAID = CommitInfo()
 
 
 @dataclass(frozen=True, slots=True)
 class VersionMark:
     """The commit of `version`, or the checkpoint of it where the commit has been cleaned up.
 
-    `transaction_id` is the commit's, `size` and `modified_ms` are the file's, where they are known.
-    A time alone proves nothing: a coordinator may put the file in place later, and some stores
-    tell the time of a put in another way than that of a file.
+    `info` is the commit's provenance, `size` and `modified_ms` are the file's, where that is known.
+    A time alone proves nothing: a coordinator may put the file in place later, files are copied and
+    restored, and some stores tell the time of a put in another way than that of a file.
     """
 
     version: int
     path: str
-    transaction_id: str | None = None
+    info: CommitInfo | None = None
     size: int | None = None
     modified_ms: int | None = None
 
@@ -45,16 +46,22 @@ class VersionMark:
     def of_segment(cls, segment: LogSegment, info: CommitInfo | None) -> VersionMark:
         """The mark of a segment's version; `info` is the provenance of it, where that is known."""
         file = segment.last_commit or (segment.commits[-1] if segment.commits else None)
-        identity = info.txn_id if info is not None and file is not None else None
         if file is None:
             assert segment.checkpoint is not None
-            file = segment.checkpoint.files[0]
-        return cls(segment.version, file.path, identity, file.size, file.last_modified_ms or None)
+            file, info = segment.checkpoint.files[0], None
+        return cls.of_file(file, info)
+
+    @classmethod
+    def of_file(cls, file: LogPath, info: CommitInfo | None) -> VersionMark:
+        """The mark of a file of the log, as a listing has it."""
+        known = None if info == _NOTHING_SAID else info
+        return cls(file.version, file.path, known, file.size, file.last_modified_ms or None)
 
     @classmethod
     def of_commit(cls, version: int, info: CommitInfo, modified_ms: int | None) -> VersionMark:
         """The mark of a commit that has been read or made."""
-        return cls(version, commit_path(version), info.txn_id, modified_ms=modified_ms)
+        known = None if info == _NOTHING_SAID else info
+        return cls(version, commit_path(version), known, modified_ms=modified_ms)
 
     async def stands(self, store: ObjectStore) -> bool:
         """Whether what is marked is certainly still there. One small request, as a rule.
@@ -63,13 +70,15 @@ class VersionMark:
             StorageError: the store refused or failed.
         """
         try:
-            if self.transaction_id is None:
+            if self.info is None:
                 meta = await store.head(self.path)
                 return self._describes(meta.size, meta.last_modified_ms)
             info = await read_commit_info(store, self.version)
         except (ObjectNotFoundError, InvalidTableError):
             return False
-        return info.txn_id == self.transaction_id
+        if self.info.txn_id is not None:
+            return info.txn_id == self.info.txn_id
+        return info == self.info
 
     async def stands_among(self, files: Iterable[LogPath], store: ObjectStore) -> bool:
         """Whether what is marked is certainly still there, by a listing of its version.
@@ -84,7 +93,7 @@ class VersionMark:
             return False
         if (file.size, file.last_modified_ms) == (self.size, self.modified_ms):
             return True
-        if self.transaction_id is not None:
+        if self.info is not None:
             return await self.stands(store)
         return self._describes(file.size, file.last_modified_ms)
 

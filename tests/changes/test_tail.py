@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from contextlib import aclosing
 from typing import TYPE_CHECKING
@@ -25,6 +26,7 @@ from adelta.log.load import load_state
 from adelta.operations import write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
+from tests.support.clock import ManualClock
 from tests.support.logs import add, metadata, protocol, put_checkpoint, put_commit, remove
 from tests.support.stores import CountingStore, OverlookingStore, WrappedStore
 
@@ -133,7 +135,8 @@ async def test_a_position_goes_on_where_the_consumer_stopped(
     position = Position.parse(str(Position(3)))
     store.requests.clear()
     assert await take(table, 2, since=position) == [3, 4]
-    assert commit_path(2) not in {request.path for request in store.requests}
+    asked = [request.path for request in store.requests if request.kind == "get"]
+    assert asked.count(commit_path(2)) == 1, "its beginning, by which it is known again"
 
 
 async def test_latest_is_what_is_committed_from_now_on(store: CountingStore, table: Table) -> None:
@@ -357,3 +360,42 @@ async def test_a_clean_up_of_all_that_was_read_is_no_other_table() -> None:
 async def test_a_position_within_a_commit_is_not_for_whole_commits(table: Table) -> None:
     with pytest.raises(InvalidOptionError, match="1:3 stands within the commit 1"):
         await take(table, 1, since=Position(1, 3))
+
+
+@pytest.mark.parametrize("since", ["latest", 3])
+async def test_a_consumer_that_waits_at_the_head_does_not_take_another_table_for_its_own(
+    since: object,
+) -> None:
+    store = MemoryStore()
+    table = Table(store.uri, store=store)
+    for number in range(3):
+        await write_table(table, pa.table({"id": [number]}))
+    with anyio.fail_after(10):
+        async with aclosing(tail(table, since, poll=0.02)) as commits:  # type: ignore[arg-type,type-var]
+            with anyio.move_on_after(0.1):
+                await anext(commits)
+        async with aclosing(tail(table, since, poll=0.02)) as commits:  # type: ignore[arg-type,type-var]
+            waiting = asyncio.ensure_future(anext(commits))
+            await anyio.sleep(0.1)
+            await store.delete([m.path async for page in store.list() for m in page])
+            for number in range(6):
+                await write_table(Table(store.uri, store=store), pa.table({"other": [number]}))
+            with pytest.raises(ChangesNotAvailableError, match="dropped, or made anew"):
+                await waiting
+
+
+async def test_commits_that_are_put_in_place_again_are_the_same_without_a_transaction_id() -> None:
+    """Copied for another encryption, or restored: the same bytes, of another time."""
+    clock = ManualClock(1_000)
+    store = MemoryStore(clock=clock)
+    table = Table(store.uri, store=store)
+    await put_commit(store, 0, {"commitInfo": {"operation": "A"}}, protocol(), metadata(), add("a"))
+    await put_commit(store, 1, {"commitInfo": {"operation": "B"}}, add("b"))
+    with anyio.fail_after(10):
+        async with aclosing(tail(table, poll=0.02)) as commits:  # type: ignore[type-var]
+            assert [(await anext(commits)).version for _ in range(2)] == [0, 1]
+            clock.advance(seconds=100)
+            for version in range(2):
+                await store.put(commit_path(version), await store.get(commit_path(version)))
+            await put_commit(store, 2, {"commitInfo": {"operation": "C"}}, add("c"))
+            assert (await anext(commits)).version == 2
