@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from adelta.commit.coordinator import Committed, Lost, Unknown
-from adelta.errors import AdeltaError, InvalidTableError
+from adelta.errors import AdeltaError
+from adelta.kernel.log_path import commit_path
 from adelta.write.attempt import prepare_attempt
 from adelta.write.group_commit import combined
 from adelta.write.winners import read_winners
@@ -70,6 +71,15 @@ async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> Non
         recent.note(leader.result().state.metadata.id, [mine], asked_at=asked_at)
 
 
+async def _bears(leader: Submission, transaction_id: str) -> bool:
+    """Whether the commit in the place of the leader's, which cannot be read, may be the leader's.
+
+    Raises:
+        StorageError: the store refused or failed.
+    """
+    return transaction_id.encode() in await leader.store.get(commit_path(leader.next_version))
+
+
 async def _meet_winners(
     group: Sequence[Submission], transaction_id: str, recent: RecentCommits
 ) -> None:
@@ -81,20 +91,21 @@ async def _meet_winners(
         await leader.follow_creation()
         leader.check_deadline()
         return
-    try:
-        winners = await read_winners(leader.state, lost=leader.attempts)
-    except InvalidTableError:  # ours could be read
+    winners = await read_winners(leader.state, lost=leader.attempts)
+    # Not before the commit that is in the place of ours is seen to be another's: it may be ours.
+    if winners.commits or not await _bears(leader, transaction_id):
         for each in group:
             each.end_attempt()
-        raise
-    for each in group:
-        each.end_attempt()  # not before: what is taken for another's may be ours
+    if winners.damage is not None and not winners.commits:
+        raise winners.damage
     commits, seen_at = winners.commits, winners.asked_at
     own = next((at for at, c in enumerate(commits) if c.info.txn_id == transaction_id), None)
     if own is None and not winners.follow_base:
         for each in group:
             each.settle_without_base()
         return
+    if own is None and winners.damage is not None:
+        raise winners.damage
     recent.note(leader.state.metadata.id, commits, asked_at=seen_at)
     if len(group) > 1 and own is not None:
         for each in group:

@@ -218,6 +218,8 @@ class CommitQueue:
         known = self._recent.after(leader.state)
         if known is None:
             winners = await read_winners(leader.state, lost=2)
+            if winners.damage is not None:
+                raise winners.damage
             if not winners.follow_base:
                 leader.settle_without_base()
                 return

@@ -11,13 +11,18 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from adelta._concurrency import map_concurrent, run_all
-from adelta.errors import CommitConflictError, MissingCommitError, ObjectNotFoundError
+from adelta.errors import (
+    CommitConflictError,
+    InvalidTableError,
+    MissingCommitError,
+    ObjectNotFoundError,
+)
 from adelta.kernel.log_path import LogFileKind
 from adelta.log.commit_reader import read_commit, read_commits
 from adelta.log.listing import list_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import AsyncIterator
 
     from adelta.kernel.commit import Commit
     from adelta.log.state import LogState
@@ -32,12 +37,14 @@ class Winners(NamedTuple):
 
     `follow_base` is whether the log still has the version that the attempt is based on: else they
     are another table's, or nobody knows. `asked_at` is when they were asked for, by
-    `time.monotonic`.
+    `time.monotonic`. `damage` is what is wrong with the commit behind them, if one is there that
+    cannot be read.
     """
 
     commits: list[Commit]
     follow_base: bool
     asked_at: float
+    damage: InvalidTableError | None = None
 
 
 async def read_winners(state: LogState, *, lost: int) -> Winners:
@@ -45,15 +52,20 @@ async def read_winners(state: LogState, *, lost: int) -> Winners:
 
     Raises:
         CommitConflictError: they have been cleaned up.
-        InvalidTableError: one of them is damaged.
         StorageError: the store refused or failed.
     """
     asked_at = time.monotonic()
     commits: list[Commit] = []
+    damage: InvalidTableError | None = None
     stands = False
 
     async def read() -> None:
-        commits.extend(await _read(state, 1 if lost == 1 else _AHEAD))
+        nonlocal damage
+        try:
+            async for commit in _following(state, 1 if lost == 1 else _AHEAD):
+                commits.append(commit)  # noqa: PERF401  # those before a damaged one are kept
+        except InvalidTableError as error:
+            damage = error
 
     async def look() -> None:
         nonlocal stands
@@ -61,39 +73,40 @@ async def read_winners(state: LogState, *, lost: int) -> Winners:
         stands = managed or await state.look_again()
 
     await run_all(look, read)
-    return Winners(commits, stands, asked_at)
+    return Winners(commits, stands, asked_at, damage)
 
 
-async def _read(state: LogState, ahead: int) -> list[Commit]:
+async def _following(state: LogState, ahead: int) -> AsyncIterator[Commit]:
+    """The commits after `state`, up to the end of the log or to one that cannot be read."""
     store, first = state.store, state.version + 1
 
-    async def read(version: int) -> Commit | None:
+    async def read(version: int) -> Commit | InvalidTableError | None:
         try:
             return await read_commit(store, version)
         except ObjectNotFoundError:
             return None
+        except InvalidTableError as error:
+            return error
 
-    read_ahead = await map_concurrent(read, range(first, first + ahead), limit=ahead)
-    winners = list(_until_missing(read_ahead))
     try:
-        if not winners:
-            raise MissingCommitError(f"the commit of version {first} is not there")
-        if len(winners) == _AHEAD:  # there may be many more
+        read_ahead = await map_concurrent(read, range(first, first + ahead), limit=ahead)
+        for at, found in enumerate(read_ahead):
+            if isinstance(found, InvalidTableError):
+                raise found
+            if found is None and at == 0:
+                raise MissingCommitError(f"the commit of version {first} is not there")
+            if found is None:
+                return
+            yield found
+        if ahead == _AHEAD:  # there may be many more
             files = await list_log(store, first + _AHEAD)
             commits = [file for file in files if file.kind is LogFileKind.COMMIT]
             following = [f for at, f in enumerate(commits, first + _AHEAD) if f.version == at]
-            winners += await read_commits(store, following)
+            for commit in await read_commits(store, following):
+                yield commit
     except MissingCommitError as error:
         raise CommitConflictError(
             f"{state.root}: commits after version {state.version}, on which this transaction is "
             "based, have been cleaned up, so nobody can tell whether they conflict with it; read "
             "the table again and repeat the work"
         ) from error
-    return winners
-
-
-def _until_missing(commits: Iterable[Commit | None]) -> Iterator[Commit]:
-    for commit in commits:
-        if commit is None:
-            return
-        yield commit

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import CommitOutcomeUnknownError, ObjectExistsError, StorageError
-from adelta.kernel.log_path import LOG_DIR
+from adelta.kernel.log_path import LOG_DIR, commit_path
 from adelta.operations import write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
@@ -65,3 +65,26 @@ async def test_what_is_taken_for_lost_keeps_its_files_until_it_is_seen_to_be(
     else:
         assert not unknown + refused
         assert sorted(found.to_pylist()) == [0, 1, 2, 3]
+
+
+async def test_a_damaged_commit_behind_ours_does_not_make_ours_a_lost_one() -> None:
+    """The first attempt is lost; the second one is ours, and is answered "exists"."""
+    store = Repeating(blind=False)
+    table = Table(store.uri, store=store)
+    await write_table(table, rows(0))
+    await table.snapshot()
+    await write_table(Table(store.uri, store=store.inner), rows(1))
+    broken = commit_path(3)
+
+    async def damage(request: Request, run: Callable[[], Awaitable[Any]]) -> Any:
+        answer = await run()
+        if request.kind == "put" and request.path == commit_path(2):
+            await store.inner.put(broken, b'{"add": {"path": ')
+            raise ObjectExistsError(request.path)
+        return answer
+
+    store.request = damage  # type: ignore[method-assign]
+    assert (await write_table(table, rows(2))).version == 2
+    await store.inner.delete([broken])
+    found = await (await Table(store.uri, store=store.inner).snapshot()).scan().to_arrow()
+    assert sorted(found["id"].to_pylist()) == [0, 1, 2]
