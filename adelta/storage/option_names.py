@@ -66,6 +66,7 @@ READ = frozenset(
         "proxy_url",
         "user_agent",
         "concurrency_limit",
+        "object_store_concurrency_limit",
         "max_concurrency",
         "max_retries",
         "retry_timeout",
@@ -101,6 +102,8 @@ aws_s3_get_internal_server_error_retries
 default_content_type http1_only http2_only http2_keep_alive_interval http2_keep_alive_timeout
 http2_keep_alive_while_idle http2_max_frame_size pool_max_idle_per_host randomize_addresses
 
+aws_shared_credentials_file aws_config_file checksum provider root_certificate
+
 multi_threaded worker_threads thread_name enable_io enable_time
 
 account_name account_key access_key master_key client_id client_secret tenant_id authority_id
@@ -116,7 +119,16 @@ access_token workspace_url allow_unsafe_rename
 """Other tools' names, by kind: S3, HTTP clients, runtimes, Azure, Google, catalogs and mounts."""
 _IGNORED = frozenset(_OF_OTHERS.split())
 
-_IGNORED_PREFIXES = ("azure_", "google_", "databricks_", "unity_", "mount_", "fs.", "spark.hadoop.")
+_IGNORED_PREFIXES = (
+    "azure_",
+    "google_",
+    "databricks_",
+    "dynamo_lock_",
+    "unity_",
+    "mount_",
+    "fs.",
+    "spark.hadoop.",
+)
 """Namespaces of other stores and of Hadoop, of which adelta reads nothing."""
 
 _KEYS_OF_THE_ENVIRONMENT = "it is read from the environment alone: set the variable {0} instead"

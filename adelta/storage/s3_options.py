@@ -93,7 +93,13 @@ def parse_options(
         request_headers=request,
         read_headers=read,
         write_headers=write,
-        concurrency=given.number(128, "concurrency_limit", "max_concurrency", least=1),
+        concurrency=given.number(
+            128,
+            "concurrency_limit",
+            "max_concurrency",
+            "object_store_concurrency_limit",
+            least=1,
+        ),
         http=HttpOptions(
             connect_timeout=given.seconds(http.connect_timeout, "connect_timeout"),
             read_timeout=given.seconds(http.read_timeout, "read_timeout"),

@@ -66,6 +66,9 @@ def test_options_of_other_stores_and_clients_are_ignored(uri: str) -> None:
         {
             "aws_region": "eu-north-1",
             "AWS_COPY_IF_NOT_EXISTS": "multipart",
+            "OBJECT_STORE_CONCURRENCY_LIMIT": "10",
+            "DYNAMO_LOCK_TABLE_NAME": "locks",
+            "aws_shared_credentials_file": "/credentials",
             "aws_checksum_algorithm": "sha256",
             "aws_imdsv1_fallback": "true",
             "aws_disable_bulk_delete": "true",
