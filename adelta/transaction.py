@@ -23,7 +23,7 @@ from adelta.errors import InvalidOptionError, InvalidUseError, UnsupportedFeatur
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
-from adelta.kernel.table_features import DOMAIN_METADATA
+from adelta.kernel.table_features import DOMAIN_METADATA, supported_names
 from adelta.kernel.transaction.precommit import check_files, check_placed
 
 if TYPE_CHECKING:
@@ -158,8 +158,8 @@ class Transaction:
             InvalidExpressionError: a constraint, or `where`, cannot be evaluated.
             UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         """
+        check_flag("data_change", data_change)
         with self._core.verb("append", writes=True) as staging:
-            check_flag("data_change", data_change)
             staging.parameters.setdefault("mode", "Append")
             return await self._core.write(data, where, data_change=data_change)
 
@@ -177,6 +177,8 @@ class Transaction:
                 constraint of the table, or the table only takes appends.
             UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         """
+        with self._core.verb("overwrite"):
+            self._core.check_untouched()
         with self._core.verb("overwrite", writes=True):
             await self._core.overwrite(data)
 
@@ -294,6 +296,14 @@ class Transaction:
             check_fields(metadata)
             if protocol is not None:
                 check_fields(protocol)
+            known = set(supported_names(self._core.protocol))
+            gone = sorted(known - set(supported_names(protocol or self._core.protocol)))
+            if gone:
+                raise InvalidOptionError(
+                    f"the table supports {gone[0]}, which the new protocol does not, and its files "
+                    "and its log may need it; go from the transaction's protocol, or drop the "
+                    "feature by drop_feature"
+                )
             if metadata.id != self._core.metadata.id:
                 raise InvalidOptionError(
                     f"the id of a table cannot change, and {metadata.id!r:.60} is another one"

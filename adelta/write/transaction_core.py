@@ -188,8 +188,7 @@ class TransactionCore(TransactionLife):
             InvariantViolationError: the table only takes appends.
             As `write` does.
         """
-        if self.staging.touched:
-            raise InvalidUseError("overwrite() comes first: other files have been staged before it")
+        self.check_untouched()
         await self._take_latest()
         self.configuration.check_removable(self.root)
         self._staging.read = self._staging.read.with_whole_table()
@@ -198,6 +197,15 @@ class TransactionCore(TransactionLife):
         self._staging.parameters.setdefault("mode", "Overwrite")
         if not await self.is_applied():
             self._staging.remove_set(live, self.now_ms)
+
+    def check_untouched(self) -> None:
+        """Refuse to overwrite where files have been staged.
+
+        Raises:
+            InvalidUseError: they have.
+        """
+        if self.staging.touched:
+            raise InvalidUseError("overwrite() comes first: other files have been staged before it")
 
     async def _take_latest(self) -> None:
         """Begin anew from the latest version, while nothing depends on the one begun with."""

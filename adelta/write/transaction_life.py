@@ -242,8 +242,6 @@ class TransactionLife:
         self._verb = name
         try:
             yield self._staging
-        except InvalidUseError:  # refused before anything was done
-            raise
         except BaseException:
             if writes:
                 self._failed = name

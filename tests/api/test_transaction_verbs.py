@@ -410,3 +410,21 @@ async def test_a_block_that_is_ended_twice_is_committed_once_with_its_files() ->
     assert [type(outcome) for outcome in outcomes] == [type(None), InvalidUseError, type(None)]
     assert tx.version == 1
     assert await ids(table) == [1, 2]
+
+
+async def test_rows_that_misuse_their_own_transaction_fail_it_as_any_others() -> None:
+    store = MemoryStore()
+    table = Table(store.uri, store=store)
+    await write_table(table, pa.table({"id": [1]}))
+    tx = table.transaction()
+    await tx.__aenter__()
+
+    async def misuse() -> AsyncIterator[pa.RecordBatch]:
+        await tx.read()
+        yield pa.table({"id": [9]}).to_batches()[0]
+
+    with pytest.raises(InvalidUseError, match="while append"):
+        await tx.append(misuse())
+    with pytest.raises(InvalidUseError, match=r"append\(\) has failed"):
+        await tx.__aexit__(None, None, None)
+    assert (await table.snapshot()).version == 0

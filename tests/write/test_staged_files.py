@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import InvalidOptionError, InvalidUseError
+from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor
+from adelta.kernel.actions.protocol import Protocol
 from adelta.operations import delete, write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
@@ -154,3 +156,19 @@ async def test_what_is_said_of_a_file_by_hand_is_seen_before_anything_is_written
         async with table.transaction() as tx:
             tx.add_files([other])
         assert tx.version == 1
+
+
+async def test_a_file_with_a_vector_is_not_added_where_nobody_looks_for_vectors() -> None:
+    table = await table_of()
+    vector = DeletionVectorDescriptor("i", "x", 1, 1)
+    async with table.transaction() as tx:
+        with pytest.raises(InvalidOptionError, match="add the feature deletionVectors first"):
+            tx.add_files([AddFile("a.parquet", {}, 1, 1, deletion_vector=vector)])
+
+
+async def test_no_feature_that_files_may_need_goes_with_a_change_of_metadata() -> None:
+    table = await table_of({"delta.enableDeletionVectors": "true"})
+    async with table.transaction() as tx:
+        bare = tx.metadata.with_configuration({})
+        with pytest.raises(InvalidOptionError, match=r"supports deletionVectors.*drop_feature"):
+            tx.update_metadata(bare, Protocol(1, 2))

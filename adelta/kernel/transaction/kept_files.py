@@ -60,18 +60,20 @@ class _Check:
             shown = f"{path}{field.name}"
             if now is not None:
                 self._field(field, now, shown)
-            elif self._now == _UNMAPPED:
+            elif _UNMAPPED in (self._was, self._now):
                 raise SchemaMismatchError(
-                    f"column {shown!r} would be gone, though data files hold it and the table does "
-                    "not map its columns"
+                    f"column {shown!r} would be gone, or be called something else in data files, "
+                    "which hold it under this name: the table does not map its columns so far"
+                    if self._was == _UNMAPPED
+                    else f"column {shown!r} would be gone, though data files hold it and the table "
+                    "would not map its columns"
                 )
         for field in kept.values():
             self._new(field, f"{path}{field.name}")
 
     def _key(self, field: StructField, mode: str) -> str:
-        """What files know a field by; where columns are not mapped, the case does not matter."""
-        name = physical_name(field, mode)
-        return name.lower() if self._was == self._now == _UNMAPPED else name
+        """What files know a field by, to the letter: some engines tell names apart by case."""
+        return physical_name(field, mode)
 
     def _field(self, before: StructField, after: StructField, path: str) -> None:
         mapped = _UNMAPPED not in (self._was, self._now)
@@ -80,7 +82,7 @@ class _Check:
                 f"column {path!r} would have the id {column_id(after)} instead of "
                 f"{column_id(before)}"
             )
-        self._types(before.type, after.type, path, after.metadata)
+        self._types(before.type, after.type, path, after.metadata, ())
 
     def _new(self, field: StructField, path: str) -> None:
         if column_id(field) in self._ids:
@@ -93,19 +95,26 @@ class _Check:
                 "for it"
             )
 
-    def _types(self, before: DataType, after: DataType, path: str, told: Mapping[str, Any]) -> None:
-        """Compare types; `told` is the metadata of the nearest field above."""
+    def _types(
+        self,
+        before: DataType,
+        after: DataType,
+        path: str,
+        told: Mapping[str, Any],
+        inside: tuple[str, ...],
+    ) -> None:
+        """Compare types; `told` is the metadata of the nearest field, `inside` the way from it."""
         match before, after:
             case StructType(), StructType():
                 self.structs(before, after, f"{path}.")
             case ArrayType(element), ArrayType(other):
-                self._types(element, other, f"{path}.element", told)
+                self._types(element, other, f"{path}.element", told, (*inside, "element"))
             case MapType(key, value), MapType(other_key, other_value):
-                self._types(key, other_key, f"{path}.key", told)
-                self._types(value, other_value, f"{path}.value", told)
+                self._types(key, other_key, f"{path}.key", told, (*inside, "key"))
+                self._types(value, other_value, f"{path}.value", told, (*inside, "value"))
             case _ if before in (after, VOID) or (is_text(before) and is_text(after)):
                 return
-            case _ if self._widening and can_widen(before, after) and _tells(told, before, after):
+            case _ if self._widening and _tells(told, inside, before, after):
                 return
             case _:
                 raise SchemaMismatchError(
@@ -114,15 +123,21 @@ class _Check:
                 )
 
 
-def _tells(metadata: Mapping[str, Any], before: DataType, after: DataType) -> bool:
-    """Whether a field's metadata has the change, without which nobody could take the files back."""
+def _tells(
+    metadata: Mapping[str, Any], inside: tuple[str, ...], before: DataType, after: DataType
+) -> bool:
+    """Whether a field's metadata has the changes that lead from one type to the other.
+
+    They are in the order in which they were made, each with the way to the type inside the field.
+    """
     changes = metadata.get(TYPE_CHANGES_KEY)
-    wanted = (type_to_json(before), type_to_json(after))
-    return isinstance(changes, list) and any(
-        (change.get("fromType"), change.get("toType")) == wanted
-        for change in changes
-        if isinstance(change, dict)
-    )
+    now, wanted = type_to_json(before), type_to_json(after)
+    for change in changes if isinstance(changes, list) else ():
+        if not isinstance(change, dict) or change.get("fieldPath", "") != ".".join(inside):
+            continue
+        if change.get("fromType") == now:
+            now = change.get("toType")
+    return now == wanted and can_widen(before, after)
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -22,6 +22,7 @@ from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor
 from adelta.kernel.file_id import FileId, FileIds, paths_of
 from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.statistics import num_records
+from adelta.kernel.table_features import DELETION_VECTORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -104,13 +105,20 @@ def check_placed(
 
     Raises:
         InvalidOptionError: it is no list of `AddFile`; a partition value is none of its column's
-            type, or statistics are not the JSON that they have to be.
+            type, statistics are not the JSON that they have to be, or it has a deletion vector and
+            the table does not support these.
     """
     taken = check_files(files)
     names = configuration.physical_partition_columns
     for name, field in zip(names, configuration.partition_fields, strict=True):
         _check_values(taken, name, field)
+    vectors = configuration.supports(DELETION_VECTORS)
     for file in taken:
+        if file.deletion_vector is not None and not vectors:
+            raise InvalidOptionError(
+                f"the file {file.path!r} has a deletion vector, which engines would not look for "
+                f"in this table; add the feature {DELETION_VECTORS.name} first (add_feature)"
+            )
         if file.stats is not None and (wrong := _wrong_in_stats(file.stats)) is not None:
             raise InvalidOptionError(
                 f"the file {file.path!r} has the statistics {file.stats!r:.100}, {wrong}; correct "

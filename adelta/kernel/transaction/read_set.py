@@ -101,9 +101,9 @@ class ReadSet:
         if not moved.num_rows:
             return self
         into = rearranging(winner.adds)
-        left, entered = _partitions_of(moved, table), _partitions_of(into, table)
-        everywhere = _partitions_of(winner.removes, table)
-        if None not in (*left, *entered, *everywhere) and set(entered) <= set(everywhere):
+        left, entered = set(_partitions_of(moved, table)), _partitions_of(into, table)
+        everywhere = set(_partitions_of(winner.removes, table))
+        if None not in left | everywhere and everywhere.issuperset(entered):
             into = into.filter(pa.array([each in left for each in entered], pa.bool_()))
         return self.with_files(FileIds.of_table(into, root))
 

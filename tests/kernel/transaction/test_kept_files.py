@@ -12,9 +12,11 @@ from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.schema.json import schema_to_string, type_to_json
 from adelta.kernel.schema.names import COLUMN_ID_KEY, PHYSICAL_NAME_KEY
 from adelta.kernel.schema.types import (
+    BYTE,
     DATE,
     INTEGER,
     LONG,
+    SHORT,
     STRING,
     VOID,
     ArrayType,
@@ -59,7 +61,7 @@ STRICT = StructType((StructField("a", LONG, False), StructField("l", ArrayType(L
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        (STRICT, StructType((StructField("l", ArrayType(LONG)), StructField("A", LONG)))),
+        (STRICT, StructType((StructField("l", ArrayType(LONG)), StructField("a", LONG)))),
         (struct(a=VOID), struct(a=struct(x=LONG))),
         (struct(s=struct(a=LONG)), struct(new=LONG, s=struct(a=LONG, b=LONG))),
         (struct(a=PrimitiveType("varchar(3)")), struct(a=STRING)),
@@ -76,6 +78,7 @@ def test_changes_that_leave_files_readable_are_allowed(
     ("before", "after", "path"),
     [
         (struct(a=LONG, b=LONG), struct(a=LONG), "'b' would be gone"),
+        (struct(a=LONG), struct(A=LONG), "'a' would be gone, or be called something else"),
         (struct(s=struct(x=LONG)), struct(s=struct(y=LONG)), r"'s\.x' would be gone"),
         (struct(a=LONG), struct(a=STRING), "'a' would change from long to string"),
         (struct(a=INTEGER), struct(a=LONG), "'a'"),
@@ -156,7 +159,47 @@ def test_a_table_begins_to_map_its_columns_under_the_names_of_its_files() -> Non
     )
 
 
+def test_files_do_not_hold_the_made_up_names_of_a_mapping_that_begins() -> None:
+    after = StructType((mapped("a", "col-1", 1),))
+    with pytest.raises(SchemaMismatchError, match="'a' would be gone, or be called something else"):
+        check_kept_files(table(struct(a=LONG)), table(after, mode="name"))
+
+
+def test_a_mapping_does_not_end_without_a_column() -> None:
+    before = StructType((mapped("a", "a", 1), mapped("b", "b", 2)))
+    with pytest.raises(SchemaMismatchError, match="'b' would be gone, though data files hold it"):
+        check_kept_files(table(before, mode="name"), table(struct(a=LONG)))
+
+
 # ---------------------------------------------------------------------------------------- widening
+
+
+def changes(kind: DataType, *steps: tuple[DataType, DataType], path: str = "") -> StructType:
+    told = [
+        {"fromType": type_to_json(before), "toType": type_to_json(after)}
+        | ({"fieldPath": path} if path else {})
+        for before, after in steps
+    ]
+    return StructType((StructField("a", kind, True, {TYPE_CHANGES_KEY: told}),))
+
+
+def test_a_column_may_become_wider_in_steps_each_of_which_is_told() -> None:
+    before = table(struct(a=BYTE), protocol=ABLE)
+    steps = ((BYTE, SHORT), (SHORT, INTEGER))
+    check_kept_files(before, table(changes(INTEGER, *steps), protocol=ABLE))
+    for some in (steps[:1], steps[1:]):
+        with pytest.raises(SchemaMismatchError, match="'a' would change from byte to integer"):
+            check_kept_files(before, table(changes(INTEGER, *some), protocol=ABLE))
+
+
+def test_a_change_is_told_of_the_place_where_it_is() -> None:
+    before = table(struct(a=MapType(INTEGER, INTEGER)), protocol=ABLE)
+    wider = MapType(INTEGER, LONG)
+    step = (INTEGER, LONG)
+    check_kept_files(before, table(changes(wider, step, path="value"), protocol=ABLE))
+    for wrong in ("key", "", "element"):
+        with pytest.raises(SchemaMismatchError, match=r"'a\.value' would change"):
+            check_kept_files(before, table(changes(wider, step, path=wrong), protocol=ABLE))
 
 
 def told(kind: DataType, before: DataType, after: DataType, **more: Any) -> StructField:
