@@ -134,3 +134,6 @@ def test_a_blind_append_is_one_that_adds_files_and_reads_and_removes_none() -> N
     assert not ReadSet().makes_blind(StagedChanges("i"))
     removing = StagedChanges("i", adds=(ADD,), removes=removes_table([RemoveFile("b", 1)]))
     assert not ReadSet().makes_blind(removing)
+    told = StagedChanges("i", adds=(ADD,), cdc=(AddCDCFile("c", {}, 1),))
+    assert not ReadSet().makes_blind(told)
+    assert not ReadSet().makes_blind(StagedChanges("i", adds=(ADD,), metadata=Metadata("m", "{}")))
