@@ -73,7 +73,22 @@ STAGES = [  # from the quickest on, and each only for what the ones before it le
     ],
 ]
 LONGEST = 900.0  # seconds of a stage: what hangs is noticed, too
-EQUIVALENT: dict[str, str] = {}
+_CHECKER = "adelta/kernel/transaction/conflict_checker.py: "
+_ONLY_SOONER = "without it the same is found, after more work"
+EQUIVALENT: dict[str, str] = {
+    _CHECKER + "never: if not len(staged.placed)": _ONLY_SOONER,
+    _CHECKER + "never: if read.is_empty and (not len(removed)) or not winner.removes.num_rows": (
+        _ONLY_SOONER
+    ),
+    _CHECKER
+    + "without operand 1 of: read.is_empty and (not len(removed)) or not winner.removes.num_rows": (
+        _ONLY_SOONER
+    ),
+    _CHECKER
+    + "without operand 1 of: read.is_empty or not level.must_see_adds_of(winner, staged)": (
+        _ONLY_SOONER
+    ),
+}
 """What no test can tell from the original, as `str(mutant)` without its line, and why."""
 
 

@@ -14,6 +14,7 @@ from adelta.errors import (
     ConcurrentTransactionError,
     MetadataChangedError,
     ProtocolChangedError,
+    UnsupportedFeatureError,
 )
 from adelta.kernel.actions.commit_info import CommitInfo
 from adelta.kernel.actions.domain_metadata import DomainMetadata
@@ -572,3 +573,35 @@ def test_what_lies_in_a_schema_beside_the_metadata_of_fields_is_compared_whole()
     assert metadata_may_change(of("long", 1, "x"), of("long", 2, "x"))
     assert not metadata_may_change(of("long", 1, "x"), of("long", 2, "y"))
     assert not metadata_may_change(of("long", 1, "x"), of("string", 2, "x"))
+
+
+# What fits any table: an entry of the log that says how far an application has got, and no more.
+NOTE = StagedChanges("mine", set_transactions=(SetTransaction("app", 7),))
+
+
+def test_who_follows_its_base_or_nothing_conflicts_with_any_commit() -> None:
+    with pytest.raises(CommitConflictError, match="was to follow the version"):
+        judge(NOTE, APPEND.with_whole_log(), winner())
+    assert judge(NOTE, APPEND, winner()).own_version is None
+
+
+def test_what_fits_any_table_goes_behind_any_change_of_it() -> None:
+    other = replace(METADATA, schema_string=PLAIN, partition_columns=())
+    assert judge(NOTE, APPEND, winner(metadata=other)).metadata == other
+    constrained = Protocol(1, 3)
+    assert judge(NOTE, APPEND, winner(protocol=constrained)).protocol == constrained
+    for change in ({"metadata": other}, {"protocol": constrained}):
+        with pytest.raises((MetadataChangedError, ProtocolChangedError)):
+            judge(staged(), APPEND, winner(**change))  # type: ignore[arg-type]
+
+
+def test_nothing_is_committed_to_a_table_that_has_come_to_need_what_adelta_lacks() -> None:
+    unknown = Protocol(1, 7, None, ("appendOnly", "invariants", "unheardOf"))
+    with pytest.raises(UnsupportedFeatureError, match="unheardOf"):
+        judge(NOTE, APPEND, winner(protocol=unknown))
+
+
+def test_who_decides_on_commits_does_not_change_under_any_commit() -> None:
+    managed = Protocol(3, 7, ("catalogManaged",), ("catalogManaged", "inCommitTimestamp"))
+    with pytest.raises(ProtocolChangedError, match="who decides on the table's commits"):
+        judge(NOTE, APPEND, winner(protocol=managed))
