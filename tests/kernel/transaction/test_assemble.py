@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 import pyarrow as pa
 import pytest
 
-from adelta.errors import InvalidOptionError
+from adelta.errors import InvalidOptionError, InvalidPropertyError
+from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, AddCDCFile, AddFile, RemoveFile
 from adelta.kernel.actions.json import encode_commit
 from adelta.kernel.actions.metadata import Metadata
@@ -137,3 +140,37 @@ def test_a_blind_append_is_one_that_adds_files_and_reads_and_removes_none() -> N
     told = StagedChanges("i", adds=(ADD,), cdc=(AddCDCFile("c", {}, 1),))
     assert not ReadSet().makes_blind(told)
     assert not ReadSet().makes_blind(StagedChanges("i", adds=(ADD,), metadata=Metadata("m", "{}")))
+
+
+def test_the_tables_level_holds_and_only_a_stronger_one_is_asked_for() -> None:
+    key = "delta.isolationLevel"
+    for said, level in (
+        ("Serializable", "SERIALIZABLE"),
+        ("writeserializable", "WRITE_SERIALIZABLE"),
+    ):
+        assert isolation_level(None, {key: said}) is IsolationLevel[level]
+        assert isolation_level("Serializable", {key: said}) is IsolationLevel.SERIALIZABLE
+    assert isolation_level(None) is isolation_level(None, {}) is IsolationLevel.SERIALIZABLE
+    assert isolation_level("WriteSerializable") is IsolationLevel.WRITE_SERIALIZABLE
+    with pytest.raises(InvalidOptionError, match="is weaker"):
+        isolation_level("WriteSerializable", {key: "Serializable"})
+    for asked in (None, "Serializable"):
+        with pytest.raises(InvalidPropertyError, match="no isolation level"):
+            isolation_level(asked, {key: "SnapshotIsolation"})
+
+
+def test_a_commit_that_says_anything_else_keeps_its_level() -> None:
+    asked = IsolationLevel.SERIALIZABLE
+    moved = AddFile("a", {}, 1, 1, data_change=False)
+    others: list[dict[str, Any]] = [
+        {"metadata": Metadata("m", "{}")},
+        {"protocol": Protocol(1, 2)},
+        {"set_transactions": (SetTransaction("app", 1),)},
+        {"domains": (DomainMetadata("mine", "x"),)},
+    ]
+    for other in others:
+        assert effective_level(StagedChanges("i", adds=(moved,), **other), asked) is asked
+    assert effective_level(StagedChanges("i"), asked) is asked
+    only = removes_table([RemoveFile("b", 1, False)])
+    assert effective_level(StagedChanges("i", removes=only), asked) is IsolationLevel.SNAPSHOT
+    assert effective_level(StagedChanges("i", adds=(moved,)), asked) is IsolationLevel.SNAPSHOT

@@ -28,7 +28,12 @@ from adelta.kernel.schema.json import data_type_from_json, schema_to_string
 from adelta.kernel.schema.types import LONG, StructField, StructType
 from adelta.kernel.staged import StagedChanges
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.transaction.conflict_checker import Rebase, rebase
+from adelta.kernel.transaction.conflict_checker import (
+    Rebase,
+    already_applied,
+    partly_applied,
+    rebase,
+)
 from adelta.kernel.transaction.isolation import IsolationLevel
 from adelta.kernel.transaction.metadata_change import metadata_may_change, protocol_may_change
 from adelta.kernel.transaction.read_set import ReadSet
@@ -605,3 +610,18 @@ def test_who_decides_on_commits_does_not_change_under_any_commit() -> None:
     managed = Protocol(3, 7, ("catalogManaged",), ("catalogManaged", "inCommitTimestamp"))
     with pytest.raises(ProtocolChangedError, match="who decides on the table's commits"):
         judge(NOTE, APPEND, winner(protocol=managed))
+
+
+def test_work_is_done_where_all_applications_have_got_as_far_and_torn_where_some_have() -> None:
+    mine = (SetTransaction("a", 3), SetTransaction("b", 5))
+    both = {"a": SetTransaction("a", 3), "b": SetTransaction("b", 9)}
+    assert already_applied(mine, both)
+    assert partly_applied(mine, both) is None
+    for some in ({"a": both["a"]}, {**both, "b": SetTransaction("b", 4)}):
+        assert not already_applied(mine, some)
+        assert partly_applied(mine, some) == mine[0]
+    for none in ({}, {"a": SetTransaction("a", 2)}, {"c": SetTransaction("c", 9)}):
+        assert not already_applied(mine, none)
+        assert partly_applied(mine, none) is None
+    assert not already_applied((), both)
+    assert partly_applied((), both) is None
