@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import anyio
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["RaceResult", "race"]
 
 _ROOT = Path(__file__).resolve().parents[2]
+_START, _WRITERS = "ADELTA_TEST_RACE_START", "ADELTA_TEST_RACE_WRITERS"
 SCHEMA = pa.schema([("writer", pa.string()), ("number", pa.int64())])
 
 
@@ -71,7 +73,7 @@ async def race(
         done = await anyio.run_process(
             [sys.executable, "-m", "tests.support.appender", uri, name, str(commits), *pairs],
             cwd=_ROOT,
-            env={**os.environ, "PYTHONPATH": str(_ROOT)},
+            env={**os.environ, "PYTHONPATH": str(_ROOT), _START: start, _WRITERS: str(writers)},
             check=False,
         )
         stopped = may_stop and b"CommitConflictError: " in done.stderr
@@ -79,7 +81,9 @@ async def race(
         return [float(line) for line in done.stdout.split()]
 
     begun = time.monotonic()
-    times = sorted(each for one in await map_concurrent(run, names, limit=writers) for each in one)
+    with TemporaryDirectory() as start:
+        ran = await map_concurrent(run, names, limit=writers)
+    times = sorted(each for one in ran for each in one)
     seconds = time.monotonic() - begun
     async with open_managed(uri, options) as table:
         snapshot = await table.snapshot()
@@ -92,9 +96,18 @@ async def race(
         )
 
 
+async def _line_up(name: str) -> None:
+    """Wait for the other writers, so that they race from the first commit on."""
+    start, writers = anyio.Path(os.environ[_START]), int(os.environ[_WRITERS])
+    await (start / name).touch()
+    while len([each async for each in start.iterdir()]) < writers:
+        await anyio.sleep(0.005)
+
+
 async def _append(uri: str, name: str, commits: int, options: Mapping[str, str]) -> None:
     async with open_managed(uri, options) as table:
         await table.snapshot()
+        await _line_up(name)
         for number in range(commits):
             row = pa.table({"writer": [name], "number": [number]}, schema=SCHEMA)
             begun = time.monotonic()
