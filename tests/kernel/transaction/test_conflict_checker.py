@@ -30,8 +30,6 @@ from adelta.kernel.staged import StagedChanges
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.conflict_checker import (
     Rebase,
-    already_applied,
-    partly_applied,
     rebase,
 )
 from adelta.kernel.transaction.isolation import IsolationLevel
@@ -539,47 +537,6 @@ def test_files_that_a_backfill_adds_again_are_no_new_rows() -> None:
     assert judge(staged(), ALL_READ, theirs).read_version == 5
 
 
-@pytest.mark.parametrize(
-    "after",
-    [
-        replace(METADATA, id="another"),
-        replace(METADATA, partition_columns=()),
-        replace(METADATA, format_provider="orc"),
-        replace(METADATA, configuration={"delta.appendOnly": "true"}),
-        replace(METADATA, schema_string=PLAIN),
-    ],
-)
-def test_metadata_that_files_depend_on_do_not_change_under_a_commit(after: Metadata) -> None:
-    assert not metadata_may_change(state(METADATA), state(after))
-    assert metadata_may_change(state(METADATA), state(METADATA))
-
-
-def test_upkeep_and_users_own_properties_change_under_any_commit() -> None:
-    for key in ("delta.checkpointInterval", "delta.logRetentionDuration", "owner"):
-        set_now = replace(METADATA, configuration={key: "5"})
-        assert metadata_may_change(state(METADATA), state(set_now))
-        assert metadata_may_change(state(set_now), state(METADATA))
-    binding = replace(METADATA, configuration={"delta.appendOnly": "false"})
-    assert not metadata_may_change(state(binding), state(METADATA)), "it is gone"
-
-
-def test_what_lies_in_a_schema_beside_the_metadata_of_fields_is_compared_whole() -> None:
-    """Nested fields, and a property that is called as a key of field metadata is."""
-    nested = (
-        '{"type":"struct","fields":[{"name":"s","nullable":true,"metadata":{},"type":'
-        '{"type":"struct","fields":[{"name":"n","type":"%s","nullable":true,"metadata":'
-        '{"delta.identity.highWaterMark":%d,"comment":"%s"}}]}}]}'
-    )
-    marks = "identityColumns"
-
-    def of(kind: str, mark: int, comment: str) -> TableConfiguration:
-        return state(replace(METADATA, schema_string=nested % (kind, mark, comment)), marks)
-
-    assert metadata_may_change(of("long", 1, "x"), of("long", 2, "x"))
-    assert not metadata_may_change(of("long", 1, "x"), of("long", 2, "y"))
-    assert not metadata_may_change(of("long", 1, "x"), of("string", 2, "x"))
-
-
 # What fits any table: an entry of the log that says how far an application has got, and no more.
 NOTE = StagedChanges("mine", set_transactions=(SetTransaction("app", 7),))
 
@@ -610,18 +567,3 @@ def test_who_decides_on_commits_does_not_change_under_any_commit() -> None:
     managed = Protocol(3, 7, ("catalogManaged",), ("catalogManaged", "inCommitTimestamp"))
     with pytest.raises(ProtocolChangedError, match="who decides on the table's commits"):
         judge(NOTE, APPEND, winner(protocol=managed))
-
-
-def test_work_is_done_where_all_applications_have_got_as_far_and_torn_where_some_have() -> None:
-    mine = (SetTransaction("a", 3), SetTransaction("b", 5))
-    both = {"a": SetTransaction("a", 3), "b": SetTransaction("b", 9)}
-    assert already_applied(mine, both)
-    assert partly_applied(mine, both) is None
-    for some in ({"a": both["a"]}, {**both, "b": SetTransaction("b", 4)}):
-        assert not already_applied(mine, some)
-        assert partly_applied(mine, some) == mine[0]
-    for none in ({}, {"a": SetTransaction("a", 2)}, {"c": SetTransaction("c", 9)}):
-        assert not already_applied(mine, none)
-        assert partly_applied(mine, none) is None
-    assert not already_applied((), both)
-    assert partly_applied((), both) is None
