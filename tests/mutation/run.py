@@ -74,6 +74,7 @@ STAGES = [  # from the quickest on, and each only for what the ones before it le
 ]
 LONGEST = 900.0  # seconds of a stage: what hangs is noticed, too
 _CHECKER = "adelta/kernel/transaction/conflict_checker.py: "
+_READ_SET = "adelta/kernel/transaction/read_set.py: "
 _ONLY_SOONER = "without it the same is found, after more work"
 EQUIVALENT: dict[str, str] = {
     _CHECKER + "never: if not len(staged.placed)": _ONLY_SOONER,
@@ -84,6 +85,14 @@ EQUIVALENT: dict[str, str] = {
     + "without operand 1 of: read.is_empty and (not len(removed)) or not winner.removes.num_rows": (
         _ONLY_SOONER
     ),
+    _CHECKER
+    + "without operand 2 of: read.is_empty and (not len(removed)) or not winner.removes.num_rows": (
+        _ONLY_SOONER
+    ),
+    _READ_SET + "never: if not len(self.files)": _ONLY_SOONER,
+    _READ_SET + "never: if not moved.num_rows": _ONLY_SOONER,
+    "adelta/kernel/transaction/creation.py: without operand 1 of: ours.protocol == theirs.protocol "
+    "or protocol_may_change(ours.protocol, theirs.protocol)": "no change is one that may be",
     _CHECKER
     + "without operand 1 of: read.is_empty or not level.must_see_adds_of(winner, staged)": (
         _ONLY_SOONER

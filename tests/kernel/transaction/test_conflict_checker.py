@@ -567,3 +567,19 @@ def test_who_decides_on_commits_does_not_change_under_any_commit() -> None:
     managed = Protocol(3, 7, ("catalogManaged",), ("catalogManaged", "inCommitTimestamp"))
     with pytest.raises(ProtocolChangedError, match="who decides on the table's commits"):
         judge(NOTE, APPEND, winner(protocol=managed))
+
+
+def test_domains_that_were_read_are_known_as_read_one_by_one_and_all_at_once() -> None:
+    assert not APPEND.has_domains
+    assert APPEND.with_domain("mine").has_domains
+    assert APPEND.with_all_domains().has_domains
+    theirs = winner(domains=(DomainMetadata("other", "x"),))
+    with pytest.raises(ConcurrentTransactionError, match="'other'"):
+        judge(staged(), APPEND.with_all_domains(), theirs)
+    judge(staged(), APPEND.with_domain("mine"), theirs)
+
+
+def test_a_remove_that_does_not_name_its_partition_may_be_of_any() -> None:
+    gone = (RemoveFile("a", 5, False), RemoveFile("b", 5, False, partition_values={"p": "y"}))
+    moved = winner(5, adds=(add("c", partition="y", data_change=False),), removes=gone)
+    assert judge(staged(), ReadSet(files=ids("a")), moved).read.files == ids("a", "c")

@@ -178,3 +178,48 @@ def test_statistics_are_a_json_object_of_their_kind(stats: str, says: str) -> No
 def test_what_readers_tolerate_is_let_be(stats: str | None) -> None:
     files = placed(stats, Day="", n=" 3 ")
     assert check_placed(iter(files), TABLE) == tuple(files)
+
+
+IN_A_FILE = DeletionVectorDescriptor("u", "ab" * 10, 40, 2, 1)
+
+
+def unpartitioned(*features: str) -> TableConfiguration:
+    metadata = Metadata("m", '{"type":"struct","fields":[]}')
+    return TableConfiguration(Protocol(3, 7, features, features), metadata)
+
+
+def test_a_vector_is_taken_where_the_table_supports_vectors() -> None:
+    file = AddFile("a", {}, 1, 1, deletion_vector=IN_A_FILE)
+    assert check_placed([file], unpartitioned("deletionVectors")) == (file,)
+    bare = AddFile("a", {}, 1, 1)
+    assert check_placed([bare], unpartitioned()) == (bare,)
+    with pytest.raises(InvalidOptionError, match="add the feature deletionVectors"):
+        check_placed([file], unpartitioned())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"storage_type": "x"},
+        {"storage_type": 1},
+        {"path_or_inline_dv": None},
+        {"size_in_bytes": -1},
+        {"size_in_bytes": "40"},
+        {"cardinality": -1},
+        {"cardinality": True},
+        {"offset": -1},
+    ],
+)
+def test_a_vector_that_no_reader_finds_is_refused(wrong: dict[str, Any]) -> None:
+    file = AddFile("a", {}, 1, 1, deletion_vector=replace(IN_A_FILE, **wrong))
+    with pytest.raises(InvalidOptionError, match="deletion_vector"):
+        check_placed([file], unpartitioned("deletionVectors"))
+
+
+def test_files_say_their_rows_where_the_table_demands_it() -> None:
+    silent = StagedChanges("i", adds=(AddFile("a", {}, 1, 1, stats="{}"),))
+    check_staged(silent, (), root="memory://t")
+    with pytest.raises(InvalidOptionError, match="has no numRecords"):
+        check_staged(silent, (), root="memory://t", counted=True)
+    said = StagedChanges("i", adds=(AddFile("a", {}, 1, 1, stats='{"numRecords":1}'),))
+    check_staged(said, (), root="memory://t", counted=True)
