@@ -92,9 +92,7 @@ def _same_schema(old: str, new: str, tolerant: Collection[TableFeature]) -> bool
     if old == new:
         return True
     ignored = {key for feature in tolerant for key in feature.field_metadata}
-    return bool(ignored) and _without(orjson.loads(old), ignored) == _without(
-        orjson.loads(new), ignored
-    )
+    return bool(_without(orjson.loads(old), ignored) == _without(orjson.loads(new), ignored))
 
 
 def _without(schema: Any, keys: Collection[str]) -> Any:

@@ -61,3 +61,15 @@ def test_what_lies_in_a_schema_beside_the_metadata_of_fields_is_compared_whole()
     assert metadata_may_change(of("long", 1, "x"), of("long", 2, "x"))
     assert not metadata_may_change(of("long", 1, "x"), of("long", 2, "y"))
     assert not metadata_may_change(of("long", 1, "x"), of("string", 2, "x"))
+
+
+def test_a_schema_is_the_same_however_its_text_is_laid_out() -> None:
+    spaced = METADATA.schema_string.replace(",", ", ")
+    assert spaced != METADATA.schema_string
+    assert metadata_may_change(state(METADATA), state(replace(METADATA, schema_string=spaced)))
+
+
+def test_a_field_whose_metadata_are_none_is_compared_as_it_is() -> None:
+    odd = METADATA.schema_string.replace('"metadata":{}', '"metadata":null')
+    assert odd != METADATA.schema_string
+    assert not metadata_may_change(state(METADATA), state(replace(METADATA, schema_string=odd)))
