@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from adelta._fields import is_text
 from adelta.errors import InvalidOptionError
 
 __all__ = [
@@ -45,7 +46,7 @@ def address(uri: object) -> str:
         uri = os.fspath(uri)
     if isinstance(uri, bytes):
         uri = os.fsdecode(uri)
-    if not isinstance(uri, str) or not uri or "\x00" in uri or not _is_storable(uri):
+    if not isinstance(uri, str) or not uri or "\x00" in uri or not is_text(uri):
         raise InvalidOptionError(
             f"{_shown(uri)} is no address of a table; pass a local path or a URI, such as "
             "'lake/sales' or 's3://bucket/sales'"
@@ -61,20 +62,12 @@ def check_text(name: str, value: object) -> str:
     """
     if not isinstance(value, str):
         raise InvalidOptionError(f"{name} is {_shown(value)}; pass a text")
-    if not _is_storable(value):
+    if not is_text(value):
         raise InvalidOptionError(
             f"{name} is {_shown(value)}, which holds half a character; pass text that can be "
             "stored as UTF-8"
         )
     return value
-
-
-def _is_storable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def check_optional_text(name: str, value: object) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Union
 
 from adelta.errors import InvalidOptionError
 
-__all__ = ["check_fields"]
+__all__ = ["check_fields", "is_text"]
 
 _NAMES: Mapping[str, object] = {
     "Callable": Callable,
@@ -74,11 +74,12 @@ def _is_simple(value: object, annotation: Any) -> bool:
     if annotation is float:
         return type(value) in (int, float) and math.isfinite(typing.cast("float", value))
     if annotation is str:
-        return _is_encodable(value)
+        return is_text(value)
     return isinstance(value, annotation)
 
 
-def _is_encodable(value: object) -> bool:
+def is_text(value: object) -> bool:
+    """Whether it is text that UTF-8 can hold."""
     if not isinstance(value, str):
         return False
     try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
-from adelta._fields import check_fields
+from adelta._fields import check_fields, is_text
 from adelta.errors import InvalidOptionError, InvalidTableError
 from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, decode_path
 from adelta.kernel.file_id import FileId, FileIds, paths_of
@@ -174,11 +174,11 @@ def _check_kinds(file: AddFile) -> None:
 def _kinds(file: AddFile) -> Iterator[tuple[str, bool]]:
     """For each field whether it is of its kind."""
     values: dict[str, Any] = {name: getattr(file, name) for name in AddFile.__slots__}
-    yield "path", _is_text(values["path"]) and _is_relative_or_uri(values["path"])
+    yield "path", is_text(values["path"]) and _is_relative_or_uri(values["path"])
     yield "size", type(values["size"]) is int and 0 <= values["size"] < 2**63
     yield "data_change", isinstance(values["data_change"], bool)
     for name in ("stats", "clustering_provider"):
-        yield name, values[name] is None or _is_text(values[name])
+        yield name, values[name] is None or is_text(values[name])
     for name in ("modification_time", "base_row_id", "default_row_commit_version"):
         least = -(2**63) if name == "modification_time" else 0
         number = values[name]
@@ -203,18 +203,7 @@ def _is_vector(value: object) -> bool:
 def _is_text_map(value: object, *, optional: bool) -> bool:
     if not isinstance(value, Mapping):
         return optional and value is None
-    return all(_is_text(k) and (v is None or _is_text(v)) for k, v in value.items())
-
-
-def _is_text(value: object) -> bool:
-    """Whether it is text that UTF-8 can hold."""
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return all(is_text(k) and (v is None or is_text(v)) for k, v in value.items())
 
 
 def _is_relative_or_uri(path: str) -> bool:
