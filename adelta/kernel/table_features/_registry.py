@@ -127,6 +127,7 @@ def is_supported(feature: TableFeature, protocol: Protocol) -> bool:
     return any(name in names for name in feature.names)
 
 
+@lru_cache(maxsize=64)
 def supported_features(protocol: Protocol) -> tuple[TableFeature, ...]:
     """The features that a table supports and adelta knows, in the order of `FEATURES`."""
     return tuple(feature for feature in FEATURES if is_supported(feature, protocol))
