@@ -96,11 +96,9 @@ async def _meet_winners(
     if winners.commits or not await _bears(leader, transaction_id):
         for each in group:
             each.end_attempt()
-    if winners.damage is not None and not winners.commits:
-        raise winners.damage
     commits, seen_at = winners.commits, winners.asked_at
     own = next((at for at, c in enumerate(commits) if c.info.txn_id == transaction_id), None)
-    if own is None and not winners.follow_base:
+    if own is None and commits and not winners.follow_base:
         for each in group:
             each.settle_without_base()
         return

@@ -221,11 +221,6 @@ class Staging:
         removed = configuration is None
         self.domains[domain] = DomainMetadata(domain, configuration or "", removed)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether a commit of this would change nothing."""
-        return self.frozen().is_empty
-
     def frozen(self) -> StagedChanges:
         """Everything that the commit is to hold."""
         return StagedChanges(

@@ -191,12 +191,14 @@ class TransactionCore(TransactionLife):
         self.check_untouched()
         await self._take_latest()
         self.configuration.check_removable(self.root)
+        if await self.is_applied():
+            self._staging.touched = True
+            return
         self._staging.read = self._staging.read.with_whole_table()
         live = await self.base.files()
         await self.write(data)
         self._staging.parameters.setdefault("mode", "Overwrite")
-        if not await self.is_applied():
-            self._staging.remove_set(live, self.now_ms)
+        self._staging.remove_set(live, self.now_ms)
 
     def check_untouched(self) -> None:
         """Refuse to overwrite where files have been staged.

@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import NoReturn, Self
 
+    import pyarrow as pa
+
     from adelta._clock import Clock
     from adelta.commit.coordinator import CommitCoordinator
     from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
@@ -407,7 +409,7 @@ class TransactionLife:
             )
         self._check_whole("commit")
         self._stage = Stage.COMMITTING
-        nothing = self._staging.is_empty and not self._staging.touched
+        nothing = not self._staging.touched and self._staging.frozen().is_empty
         if nothing and not self._request.commits_empty:
             self._stage = Stage.COMMITTED  # an empty block: nothing to do, nothing done
             return
@@ -470,8 +472,7 @@ class TransactionLife:
         unproven, placed = staging.must_be_live.without(staging.read_live), staging.placed_new
         if self._base is None or not (len(unproven) or len(placed)):
             return
-        live = (await self._base.files_matching(columns=("path", "deletion_vector"))).table
-        ids = await in_thread(FileIds.of_table, live, self.root)
+        live, ids = await self._live(self._base)
         unproven = await in_thread(unproven.without, ids)
         if len(unproven):
             path = unproven.first().path
@@ -493,6 +494,11 @@ class TransactionLife:
             )
         staging.settle_placed(ids)
 
+    async def _live(self, base: LogState) -> tuple[pa.Table, FileIds]:
+        """The path and the deletion vector of every live file of `base`, and their ids."""
+        live = (await base.files_matching(columns=("path", "deletion_vector"))).table
+        return live, await in_thread(FileIds.of_table, live, self.root)
+
     async def _hold_to_metadata(self) -> None:
         """Hold new metadata to the files that stay live at the base.
 
@@ -503,12 +509,10 @@ class TransactionLife:
         """
         if self._base is None or self._staging.metadata is None:
             return
-        before = TableConfiguration(self._base.protocol, self._base.metadata)
         try:
-            await in_thread(check_kept_files, before, self.configuration)
+            await in_thread(check_kept_files, self._base.configuration, self.configuration)
         except SchemaMismatchError as error:
-            live = (await self._base.files_matching(columns=("path", "deletion_vector"))).table
-            ids = await in_thread(FileIds.of_table, live, self.root)
+            _, ids = await self._live(self._base)
             kept = ids.without(FileIds.of_table(self._staging.removes, self.root))
             if len(kept):
                 raise SchemaMismatchError(
