@@ -4,7 +4,6 @@
 * `run_all` runs a few different things at once.
 * `map_stream` does so over items that arrive one by one, and asks for the next when it has room.
 * `ReadAhead` yields results in order while the next ones are under way, under a bound of cost.
-* `Aside` goes on with something beside a block, whose end waits for it.
 * `in_thread` runs blocking or CPU-heavy work in a worker thread. Its limit is the process's cores:
   more threads of CPU work only fight for the interpreter lock.
 * `ItemsInThread` asks an iterator for each item in a worker thread, up to its end.
@@ -28,7 +27,6 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
-    Coroutine,
     Iterable,
     Iterator,
 )
@@ -36,7 +34,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Generic, ParamSpec, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -46,7 +44,6 @@ from adelta._workers import Workers
 
 __all__ = [
     "CPU_THREADS",
-    "Aside",
     "ItemsInThread",
     "ReadAhead",
     "arrow_is_ready",
@@ -320,39 +317,6 @@ async def to_the_end(work: Awaitable[R]) -> R:
             task.exception()  # seen, and of less weight than the cancellation
         raise cancelled
     return task.result()
-
-
-class Aside:
-    """Work that goes on beside the `async with` block in which it is started.
-
-    The end of the block waits for it, and raises its failure; a block that fails cancels it.
-    """
-
-    def __init__(self) -> None:
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin with `work`."""
-        self._tasks.append(asyncio.get_running_loop().create_task(work))
-
-    async def __aenter__(self) -> Aside:
-        """Take work in."""
-        return self
-
-    async def __aexit__(self, failed: type[BaseException] | None, *_: object) -> None:
-        """Wait for the work, or cancel it."""
-        try:
-            for task in self._tasks if failed is None else ():
-                await task
-        finally:
-            left = [task for task in self._tasks if not task.done()]
-            for task in left:
-                task.cancel()
-            if left:
-                await to_the_end(asyncio.wait(left))
-            for task in self._tasks:
-                if not task.cancelled():
-                    task.exception()
 
 
 class ReadAhead(AsyncIterator[R], Generic[T, R]):

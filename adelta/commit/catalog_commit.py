@@ -42,6 +42,7 @@ from adelta.kernel.log_path import STAGED_DIR, commit_path
 if TYPE_CHECKING:
     from adelta.commit.catalog import CatalogClient
     from adelta.commit.catalog_log import CatalogLog
+    from adelta.commit.coordinator import HasBase
     from adelta.commit.filesystem import Create
     from adelta.storage.object_store import ObjectStore
 
@@ -68,8 +69,12 @@ class CatalogCoordinator:
     def __repr__(self) -> str:
         return f"CatalogCoordinator({self._client!r})"
 
-    async def commit(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
+    async def commit(
+        self, version: int, data: bytes, transaction_id: str, has_base: HasBase | None = None
+    ) -> CommitOutcome:
         """Stage the commit of `version` and have it ratified. It is published by `recover`.
+
+        The log is not asked for the base: the catalog takes no other version than the next one.
 
         Raises:
             InvalidTableError: the commit has no in-commit timestamp, or the catalog is behind.

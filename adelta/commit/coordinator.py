@@ -1,15 +1,25 @@
-"""The port through which a version is claimed, and the three ways in which that can end.
+"""The port through which a version is claimed, and the four ways in which that can end.
 
 A coordinator gives mutual exclusion: of all the attempts at one version, by any process, at most
-one is ever answered with `Committed`. It never overwrites a version that is there.
+one is ever answered with `Committed`. It never overwrites a version that is there, and never
+leaves one behind a version that is not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["CommitCoordinator", "CommitOutcome", "Committed", "Lost", "Unknown"]
+__all__ = [
+    "CommitCoordinator",
+    "CommitOutcome",
+    "Committed",
+    "HasBase",
+    "Lost",
+    "Unknown",
+    "WithoutBase",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +49,32 @@ class Unknown:
     cause: Exception
 
 
-CommitOutcome = Committed | Lost | Unknown
+@dataclass(frozen=True, slots=True)
+class WithoutBase:
+    """The log does not have the version that this one was to follow; nothing of it is there."""
+
+    version: int
+
+
+CommitOutcome = Committed | Lost | Unknown | WithoutBase
 """How an attempt ended."""
+
+HasBase = Callable[[], Awaitable[bool]]
+"""Asks the log whether it has the version that a commit is to follow, of the same table."""
 
 
 class CommitCoordinator(Protocol):
     """Claims versions of one table."""
 
-    async def commit(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
+    async def commit(
+        self, version: int, data: bytes, transaction_id: str, has_base: HasBase | None = None
+    ) -> CommitOutcome:
         """Try to make `data` the commit of `version`.
 
         `transaction_id` is the `txnId` that stands in `data`: a lost answer is cleared up by it.
-        Whatever it raises, certainly nothing was committed.
+        `has_base` is asked at the same moment, unless the coordinator itself knows what came last;
+        without it, or for version 0, there is no base. Whatever it raises, certainly nothing was
+        committed.
 
         Raises:
             InvalidTableError: log and coordinator contradict each other.

@@ -4,8 +4,9 @@ A version is claimed by an entry of the lock table, put where there is none: its
 path and the name of the commit file, and it says where the commit's bytes lie (`tempPath`) and
 whether they are in the log already (`complete`). A commit is made in four steps:
 
-1. The log goes up to the version before, and has nothing of this version. An entry of the version
-   before that is not complete is completed first.
+1. The log goes up to the version before, of the same table, and has nothing of this version. An
+   entry of the version before that is not complete is completed first. No later step can be taken
+   back, so that the base is asked for here, and not beside the put.
 2. The bytes are put in `_delta_log/.tmp`, and the entry, not complete, is put. It is the commit.
 3. The bytes are put in the log.
 4. The entry is marked complete, with the second after which DynamoDB may delete it.
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import map_concurrent, run_all
 from adelta.commit.check_then_put import is_there
-from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown
+from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown, WithoutBase
 from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.commit.lock_entry import LockEntry
 from adelta.errors import (
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from adelta._clock import Clock
+    from adelta.commit.coordinator import HasBase
     from adelta.commit.filesystem import Create
     from adelta.storage.dynamodb import DynamoTable, Item
     from adelta.storage.object_store import ObjectStore
@@ -96,7 +98,9 @@ class DynamoDbCoordinator:
 
     # ----------------------------------------------------------------------------------- commit
 
-    async def commit(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
+    async def commit(
+        self, version: int, data: bytes, transaction_id: str, has_base: HasBase | None = None
+    ) -> CommitOutcome:
         """Try to make `data` the commit of `version`.
 
         Raises:
@@ -105,8 +109,21 @@ class DynamoDbCoordinator:
             StorageError: store or DynamoDB refused; certainly nothing was committed.
         """
         path = await self._path_of_table()
-        if not await self._is_next(path, version):
+        is_next = follows = True
+
+        async def look() -> None:
+            nonlocal is_next
+            is_next = await self._is_next(path, version)
+
+        async def look_for_base() -> None:
+            nonlocal follows
+            follows = has_base is None or await has_base()
+
+        await run_all(look, look_for_base)
+        if not is_next:
             return Lost(version)
+        if not follows:
+            return WithoutBase(version)
         name = commit_path(version).removeprefix(LOG_DIR)
         entry = LockEntry(path, name, f".tmp/{name}.{uuid.uuid4()}", complete=False)
         temporary = await self._store.put(entry.source, data)

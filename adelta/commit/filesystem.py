@@ -3,15 +3,22 @@
 An attempt whose answer was lost is cleared up by reading the file back. If it is there, its `txnId`
 tells whose it is. If it is not there, the same bytes are put again: of two puts of one attempt at
 most one can succeed, so repeating it is safe.
+
+Whether the log has the version before is asked beside the put, which costs no time. Where it has
+not, since the log was cleaned up, or the table dropped, made anew or restored, the file is taken
+back before anybody is told of it.
 """
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import orjson
 
-from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown
+from adelta._concurrency import run_all
+from adelta.commit.check_then_put import is_there
+from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown, WithoutBase
 from adelta.errors import (
     CommitOutcomeUnknownError,
     ObjectExistsError,
@@ -25,6 +32,7 @@ from adelta.kernel.log_path import commit_path
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from adelta.commit.coordinator import HasBase
     from adelta.storage.object_store import ObjectMeta, ObjectStore
 
     Create = Callable[[str, bytes], Awaitable[ObjectMeta]]
@@ -32,6 +40,7 @@ if TYPE_CHECKING:
 __all__ = ["FilesystemCoordinator", "is_by"]
 
 _PUTS = 3
+_LOOK_HOLDS = 1.0  # seconds: after a put that took longer the base is asked for once more
 
 
 class FilesystemCoordinator:
@@ -44,8 +53,56 @@ class FilesystemCoordinator:
         self._store = store
         self._create = store.put_if_absent if create is None else create
 
-    async def commit(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
-        """Try to create the commit file of `version`.
+    async def commit(
+        self, version: int, data: bytes, transaction_id: str, has_base: HasBase | None = None
+    ) -> CommitOutcome:
+        """Try to create the commit file of `version`, behind a base that is there.
+
+        Raises:
+            StorageError: the store refused; certainly nothing was committed.
+        """
+        if has_base is None:
+            return await self._claim(version, data, transaction_id)
+        began = time.monotonic()
+        outcome: CommitOutcome | None = None
+        base: bool | StorageError = False
+
+        async def claim() -> None:
+            nonlocal outcome
+            outcome = await self._claim(version, data, transaction_id)
+
+        async def look() -> None:
+            nonlocal base
+            base = await _asked(has_base)
+
+        await run_all(look, claim)
+        assert outcome is not None
+        if not isinstance(outcome, Committed):
+            return outcome
+        late = time.monotonic() - began > _LOOK_HOLDS
+        if isinstance(base, StorageError) or (base and late):
+            base = await _asked(has_base)
+        if isinstance(base, StorageError):  # others may stand on it already, with good reason
+            return Unknown(version, base)
+        return outcome if base else await self._take_back(version, transaction_id)
+
+    async def _take_back(self, version: int, transaction_id: str) -> CommitOutcome:
+        """Delete our own commit file, of which nobody has been told, and on which none stands."""
+        path = commit_path(version)
+        try:
+            if await is_there(self._store, commit_path(version + 1)):
+                found = StorageError(f"another commit stands behind {self._store.uri}/{path}")
+                return Unknown(version, found)
+            if is_by(await self._store.get(path), transaction_id):
+                await self._store.delete([path])
+        except ObjectNotFoundError:
+            pass
+        except StorageError as error:
+            return Unknown(version, error)
+        return WithoutBase(version)
+
+    async def _claim(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
+        """Try to create the commit file of `version`, whatever is before it.
 
         Raises:
             StorageError: the store refused; certainly nothing was written.
@@ -96,6 +153,13 @@ class FilesystemCoordinator:
 
     async def aclose(self) -> None:
         """There is nothing to give back."""
+
+
+async def _asked(has_base: HasBase) -> bool | StorageError:
+    try:
+        return await has_base()
+    except StorageError as error:
+        return error
 
 
 def is_by(commit: bytes, transaction_id: str) -> bool:

@@ -26,7 +26,7 @@ import anyio
 
 from adelta._concurrency import in_io_thread
 from adelta.commit.check_then_put import check_then_put
-from adelta.commit.coordinator import CommitOutcome, Lost, Unknown
+from adelta.commit.coordinator import CommitOutcome, Lost, Unknown, WithoutBase
 from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.errors import (
     InvalidOptionError,
@@ -36,6 +36,7 @@ from adelta.errors import (
 )
 
 if TYPE_CHECKING:
+    from adelta.commit.coordinator import HasBase
     from adelta.storage.object_store import ObjectMeta, ObjectStore
 
 __all__ = ["PostgresCoordinator", "lock_key"]
@@ -101,7 +102,9 @@ class PostgresCoordinator:
     def __repr__(self) -> str:
         return f"PostgresCoordinator({self._store.uri!r})"
 
-    async def commit(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
+    async def commit(
+        self, version: int, data: bytes, transaction_id: str, has_base: HasBase | None = None
+    ) -> CommitOutcome:
         """Try to make `data` the commit of `version`.
 
         Raises:
@@ -113,7 +116,8 @@ class PostgresCoordinator:
             attempts += 1
             lock = await self._take()
             try:
-                outcome = await self._claims(lock).commit(version, data, transaction_id)
+                claims = self._claims(lock)
+                outcome = await claims.commit(version, data, transaction_id, has_base)
             except StorageError:
                 if await lock.release() or attempts == _ATTEMPTS:
                     raise
@@ -121,7 +125,8 @@ class PostgresCoordinator:
             except BaseException:
                 lock.drop()
                 raise
-            if await lock.release() or self._conditional_put or isinstance(outcome, Lost):
+            held = await lock.release()
+            if held or self._conditional_put or isinstance(outcome, Lost | WithoutBase):
                 return outcome
             return await self._look_again(version, transaction_id)
 

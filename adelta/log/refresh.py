@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import run_all
-from adelta.errors import MissingCommitError, ObjectNotFoundError
+from adelta.errors import (
+    InvalidTableError,
+    MissingCommitError,
+    ObjectNotFoundError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from adelta.kernel.log_path import LogFileKind
 from adelta.log.commit_reader import read_commit, read_commits
 from adelta.log.listing import list_log
@@ -16,7 +23,7 @@ if TYPE_CHECKING:
     from adelta.kernel.commit import Commit
     from adelta.log.state import LogState
 
-__all__ = ["refresh_state"]
+__all__ = ["is_in_log", "refresh_state"]
 
 _MAX_TAIL = 1000  # commits carried along before a newer checkpoint is taken instead
 _BY_NAME = 2  # commits asked for by name: one more than there mostly is
@@ -66,6 +73,30 @@ async def refresh_state(state: LogState, *, recent: bool = False) -> LogState:
         return state.advance([*found, *await read_commits(store, commits)])
     except MissingCommitError:  # cleaned up since they were listed
         return await load_state(store)
+
+
+async def is_in_log(state: LogState) -> bool:
+    """Whether the log has the version of `state`, of the same table, whatever comes after it.
+
+    That takes one small request, and more only where the commit has been cleaned up.
+
+    Raises:
+        StorageError: the store refused or failed.
+    """
+    if await state.look_again():
+        return True
+    asked_at = time.monotonic()
+    try:
+        files = await list_log(state.store, state.version)
+        if any(f.version == state.version and f.kind is LogFileKind.COMMIT for f in files):
+            return False  # it is another one
+        again = await load_state(state.store, version=state.version)
+    except (InvalidTableError, TableNotFoundError, VersionNotFoundError):
+        return False
+    if not again.continues(state):
+        return False
+    state.note_seen(asked_at)
+    return True
 
 
 async def _next_commits(state: LogState) -> tuple[bool, list[Commit]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from adelta.commit.coordinator import Committed, Lost, Unknown
+from adelta.commit.coordinator import Committed, Lost, Unknown, WithoutBase
 from adelta.errors import AdeltaError
 from adelta.kernel.log_path import commit_path
 from adelta.write.attempt import prepare_attempt
@@ -54,7 +54,9 @@ async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> Non
         each.begin_attempt(version, staged.transaction_id)
     asked_at = time.monotonic()
     try:
-        outcome = await leader.coordinator.commit(version, data, staged.transaction_id)
+        outcome = await leader.coordinator.commit(
+            version, data, staged.transaction_id, None if version == 0 else leader.has_base
+        )
     except AdeltaError:  # a coordinator that raises has not committed
         for each in group:
             each.end_attempt()
@@ -62,6 +64,10 @@ async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> Non
     if isinstance(outcome, Unknown):
         for each in group:
             each.settle_doubt(outcome.cause)
+    elif isinstance(outcome, WithoutBase):
+        for each in group:
+            each.end_attempt()
+            each.settle_without_base()
     elif isinstance(outcome, Lost):
         await _meet_winners(group, staged.transaction_id, recent)
     elif isinstance(outcome, Committed):

@@ -197,8 +197,7 @@ class CommitQueue:
         """One attempt for the one whose turn it is, and for all who go with it."""
         try:
             leader, *others = (place.submission for place in self._attempt)
-            since = max(each.base_since for each in (leader, *others))
-            await self._catch_up(leader, since)
+            await self._catch_up(leader)
             if leader.outcome is None:
                 await self._commit(leader, others)
         except Exception as error:
@@ -206,13 +205,12 @@ class CommitQueue:
                 place.submission.settle_doubt(error)
             raise
         finally:
+            if any(place.submission.lost_base for place in self._attempt):
+                self._recent.forget()
             self._end_attempt()
 
-    async def _catch_up(self, leader: Submission, since: float) -> None:
-        """Go behind the commits that are known here; those before them are read.
-
-        The last of them has been seen in the log `since` then.
-        """
+    async def _catch_up(self, leader: Submission) -> None:
+        """Go behind the commits that are known here; those before them are read."""
         if leader.state is None:
             return
         known = self._recent.after(leader.state)
@@ -226,7 +224,6 @@ class CommitQueue:
             known = winners.commits
             self._recent.note(leader.state.metadata.id, known, asked_at=winners.asked_at)
         await leader.follow(known, seen_at=self._recent.noted_at)
-        await leader.prove_base(since)
 
     async def _commit(self, leader: Submission, others: Sequence[Submission]) -> None:
         attempts = leader.attempts

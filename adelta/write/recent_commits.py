@@ -46,7 +46,7 @@ class RecentCommits:
         They are made, or found in the log, by requests that began then, by `time.monotonic`.
         """
         if self._table != table_id:
-            self._clear()
+            self.forget()
             self._table = table_id
         for commit in commits:
             self._append(commit)
@@ -57,12 +57,13 @@ class RecentCommits:
         if self._commits and version <= self._commits[-1].version:
             return  # met again by a transaction that is behind
         if self._commits and version != self._commits[-1].version + 1:
-            self._clear()
+            self.forget()
         self._commits.append(commit)
         self._files += commit.actions.num_files
         while len(self._commits) > _COMMITS or self._files > _FILES:
             self._files -= self._commits.popleft().actions.num_files
 
-    def _clear(self) -> None:
+    def forget(self) -> None:
+        """Give up what is known: the log is not what it was, or goes on elsewhere."""
         self._commits.clear()
         self._files = 0

@@ -7,7 +7,6 @@ them from then on.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,7 @@ from adelta.kernel.transaction.isolation import effective_level
 from adelta.log.commit_reader import read_commit
 from adelta.log.created import created_state
 from adelta.log.load import load_state
-from adelta.log.refresh import refresh_state
+from adelta.log.refresh import is_in_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,10 +75,9 @@ class Submission:
         joins: whether changes that were to make the table are good for one that another writer has
             made meanwhile, if it is the same.
         outcome: what became of them, as soon as that is settled.
-        base_since: since when the log has to have been seen to have the base, by `time.monotonic`:
-            since they were submitted, by default.
         attempts: how many puts have been sent off.
         in_doubt: whether a put has been sent off of which no answer has come.
+        lost_base: whether the log has been found not to have the base.
     """
 
     def __init__(
@@ -96,7 +94,6 @@ class Submission:
         timeout: float,
         group: bool = False,
         joins: bool = False,
-        base_since: float | None = None,
     ) -> None:
         self.store = store
         self.state = state
@@ -109,11 +106,11 @@ class Submission:
         self.timeout = timeout
         self.group = group
         self.joins = joins
-        self.base_since = time.monotonic() if base_since is None else base_since
         self.deadline = anyio.current_time() + timeout
         self.attempts = 0
         self.outcome: CommitResult | Exception | None = None
         self.in_doubt = False
+        self.lost_base = False
         self._attempt = (0, "")
         self._prepared_for = _configuration(state, staged)
 
@@ -204,37 +201,17 @@ class Submission:
 
     # ------------------------------------------------------------------------------------ rebases
 
-    async def prove_base(self, since: float) -> None:
-        """See to it that the log has the version that the changes are based on; or settle.
-
-        Else a commit could be put behind versions that are not there: where the table was dropped,
-        or made anew, or the log was cleaned up since. It is asked, by one small request, unless it
-        has been seen `since` then, by `time.monotonic`, as the commits of others in the queue are.
+    async def has_base(self) -> bool:
+        """Whether the log has the version that the changes are based on, if they are on any.
 
         Raises:
-            StorageError: the store refused or failed; certainly nothing was committed.
+            StorageError: the store refused or failed.
         """
-        state = self.state
-        if self.outcome is not None or state is None or state.seen_since(since):
-            return
-        if self._prepared_for.catalog_managed:
-            return  # the catalog itself takes no other version than the next one
-        if await state.look_again():
-            return
-        asked_at = time.monotonic()
-        try:
-            latest = await refresh_state(state)
-        except TableNotFoundError as error:
-            self.settle(error)
-            return
-        if latest.version == state.version and latest.continues(state):
-            self.state = latest
-            latest.note_seen(asked_at)
-            return
-        self.settle_without_base()
+        return self.state is None or await is_in_log(self.state)
 
     def settle_without_base(self) -> None:
         """Settle: the log does not have the version that the changes are based on."""
+        self.lost_base = True
         self.settle(
             CommitConflictError(
                 f"{self.root}: the log no longer has version {self.next_version - 1}, on which "

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import Aside, in_thread
+from adelta._concurrency import in_thread
 from adelta.errors import InvalidUseError
 from adelta.kernel.data_skipping.prune import Skipping
 from adelta.kernel.expressions.dnf import Where, to_predicate
@@ -24,9 +24,7 @@ from adelta.write.transaction_life import Stage, TransactionLife
 from adelta.write.write_data_files import write_rows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
-
-    import pyarrow as pa
+    from collections.abc import Iterable, Mapping
 
     from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
     from adelta.kernel.actions.metadata import Metadata
@@ -152,12 +150,8 @@ class TransactionCore(TransactionLife):
             where=to_predicate(where),
             content=content,
         )
-        async with (
-            aclosing(record_batches(data)) as batches,
-            Aside() as aside,
-            aclosing(self._followed_by_look(batches, aside)) as rows,
-        ):
-            written = await write_rows(self.store, spec, rows, changes=changes)
+        async with aclosing(record_batches(data)) as batches:
+            written = await write_rows(self.store, spec, batches, changes=changes)
             self.own(written.files)
         files = list(written.files)
         if self.stage is not Stage.OPEN:
@@ -168,15 +162,6 @@ class TransactionCore(TransactionLife):
         self._staging.add(files)
         self._staging.advance_identities(self.metadata, written.high_water_marks)
         return files
-
-    async def _followed_by_look(
-        self, batches: AsyncIterator[pa.RecordBatch], aside: Aside
-    ) -> AsyncGenerator[pa.RecordBatch]:
-        """`batches`; when the last one has been taken, the base is looked at during the upload."""
-        async for batch in batches:
-            yield batch
-        self.note_foreign_code()
-        aside.start(self.look_at_base())
 
     async def overwrite(self, data: Data) -> None:
         """Stage the removal of every live file of the latest version, and rows in their place.
@@ -211,8 +196,7 @@ class TransactionCore(TransactionLife):
 
     async def _take_latest(self) -> None:
         """Begin anew from the latest version, while nothing depends on the one begun with."""
-        staging, base = self._staging, self._base
-        if staging.depends_on_base or (base is not None and self.is_undisturbed(base)):
+        if self._staging.depends_on_base or self.has_looked:
             return
         self.take_base(await self._source.latest_state())
 

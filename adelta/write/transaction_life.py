@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -18,15 +18,12 @@ from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import arrow_ready, in_thread
 from adelta.commit.choose import coordinator_of
 from adelta.errors import (
-    CommitConflictError,
     CommitOutcomeUnknownError,
     ConcurrentDeleteReadError,
     ConcurrentTransactionError,
     InvalidOptionError,
     InvalidUseError,
     SchemaMismatchError,
-    StorageError,
-    TableNotFoundError,
     UnsupportedFeatureError,
 )
 from adelta.kernel.actions.file_actions import decode_path
@@ -62,8 +59,6 @@ if TYPE_CHECKING:
     from adelta.write.transaction_request import StateSource, TransactionRequest
 
 __all__ = ["Stage", "TransactionLife"]
-
-_SEEN_FOR = 1.0  # seconds for which a look at the log counts, while nothing but an upload goes on
 
 
 class Stage(Enum):
@@ -112,7 +107,7 @@ class TransactionLife:
         self._failed: str | None = None  # a verb whose work is lacking
         self._base: LogState | None = None
         self._submission: Submission | None = None
-        self._undisturbed_since = math.inf  # nobody else's code has run since then, but as tasks
+        self._began_at = math.inf
         self._written: dict[str, None] = {}  # data files of our own, deleted if we give up
         self._version: int | None = None
         isolation_level(request.isolation)
@@ -296,27 +291,11 @@ class TransactionLife:
         """Take over files that were written for this transaction: they go if it is given up."""
         self.own_paths(decode_path(file.path) for file in files)
 
-    def note_foreign_code(self) -> None:
-        """Take note that code of the caller's has just run: what was seen before may be over."""
-        if not self._request.by_hand:
-            self._undisturbed_since = time.monotonic()
-
-    def is_undisturbed(self, base: LogState) -> bool:
-        """Whether the log has been seen to have `base` since code of the caller's ran last."""
-        return base.seen_since(self._undisturbed_since)
-
-    async def look_at_base(self) -> None:
-        """See whether the log has the base, ahead of the commit, which asks for that otherwise.
-
-        A failure is left for the commit to meet. Where others in the queue are committing, their
-        commits will tell.
-        """
+    @property
+    def has_looked(self) -> bool:
+        """Whether the log has been seen to have the base since code of the caller's ran last."""
         base = self._base
-        if base is None or self._request.by_hand or self._queue.num_places:
-            return
-        if not self.is_undisturbed(base) and not self.configuration.catalog_managed:
-            with suppress(StorageError):
-                await base.look_again()
+        return base is not None and not self._request.by_hand and base.seen_since(self._began_at)
 
     async def refuse_late(self, files: Iterable[AddFile]) -> NoReturn:
         """Delete files that were not ready when the transaction ended: it does not hold them.
@@ -344,7 +323,7 @@ class TransactionLife:
         if self._stage is not Stage.NEW:
             raise InvalidUseError(f"this transaction {self._stage.value}")
         self._stage = Stage.BEGINNING
-        self.note_foreign_code()
+        self._began_at = time.monotonic()
         try:
             base = None
             if self._creates is None:
@@ -437,17 +416,11 @@ class TransactionLife:
             timeout=self._request.timeout,
             group=self._request.group_commit,
             joins=self._joins,
-            base_since=self._base_since(),
         )
         result = await self._queue.commit(self._submission)
         await self._conclude()
         if result.version is not None and result.leads:
             await after_commit(result.state, self._clock)
-
-    def _base_since(self) -> float:
-        """Since when the log has to have been seen to have the base."""
-        now = time.monotonic()
-        return min(now, max(self._undisturbed_since, now - _SEEN_FOR))
 
     def _check_change_data(self) -> None:
         replaces = self._staging.replaces_by_hand
@@ -532,7 +505,7 @@ class TransactionLife:
             return
         if submission.state is not None:
             self._source.publish_state(submission.state)
-        if _is_without_winner(submission.outcome):
+        if submission.lost_base:
             self._source.doubt_state()
         if not submission.may_stand:
             done = submission.outcome is not None and not isinstance(submission.outcome, Exception)
@@ -553,10 +526,3 @@ class TransactionLife:
         written, self._written = list(self._written), {}
         if written:
             await discard_data_files(self.store, written)
-
-
-def _is_without_winner(outcome: object) -> bool:
-    """Whether a commit was refused for what the log lacks, and not for what it has."""
-    return isinstance(outcome, TableNotFoundError) or (
-        isinstance(outcome, CommitConflictError) and outcome.winning_version is None
-    )

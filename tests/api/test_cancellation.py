@@ -21,7 +21,7 @@ from tests.support.stores import Request, WrappedStore
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from adelta.commit.coordinator import CommitOutcome
+    from adelta.commit.coordinator import CommitOutcome, HasBase
 
 R = TypeVar("R")
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64())})
@@ -82,8 +82,10 @@ async def test_what_breaks_after_the_put_leaves_an_unknown_outcome_and_the_files
     await put_commit(store, 0, protocol(), metadata())
 
     class Breaks(FilesystemCoordinator):
-        async def commit(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
-            await super().commit(version, data, transaction_id)
+        async def commit(
+            self, version: int, data: bytes, transaction_id: str, has_base: HasBase | None = None
+        ) -> CommitOutcome:
+            await super().commit(version, data, transaction_id, has_base)
             raise RuntimeError("out of order")
 
     tx = TransactionCore(table._source, TransactionRequest(), coordinator=Breaks(store))

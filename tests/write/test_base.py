@@ -12,6 +12,7 @@ import pytest
 
 from adelta.errors import (
     CommitConflictError,
+    CommitOutcomeUnknownError,
     InvalidTableError,
     SchemaMismatchError,
     TableNotFoundError,
@@ -24,7 +25,7 @@ from adelta.operations import write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.races import OvertakenStore
-from tests.support.stores import CountingStore, SlowStore, WrappedStore
+from tests.support.stores import CountingStore, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -113,32 +114,28 @@ async def test_a_handle_of_a_table_that_was_dropped_leaves_no_gap_in_the_new_one
     assert sorted(found.column("id").to_pylist()) == [8, *range(100, 100 + anew)]
 
 
-class UploadsAfterLook(WrappedStore):
-    """Whose data files are put as soon as the log has been asked for a commit."""
+class Together(WrappedStore):
+    """Where a commit is put only while its base is asked for, and the reverse."""
 
-    looked: asyncio.Event
+    both: asyncio.Barrier | None = None
 
     async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
-        if request.kind == "put" and request.path.endswith(".parquet"):
-            await self.looked.wait()
-        found = await run()
-        if request.kind == "get" and request.path.endswith(".json"):
-            self.looked.set()
-        return found
+        if self.both is not None and request.path.endswith(".json"):
+            await self.both.wait()
+        return await run()
 
 
-async def test_an_operation_asks_for_its_base_while_its_rows_are_uploaded() -> None:
-    """A commit of one writer takes the time of two requests, one after the other, not of three."""
+async def test_the_base_is_asked_for_beside_the_put() -> None:
+    """A commit of one writer takes the time of one request, and an append that of two."""
     inner = MemoryStore()
-    store = UploadsAfterLook(inner)
-    store.looked = asyncio.Event()
-    store.looked.set()
+    store = Together(inner)
     table = Table(inner.uri, store=store)
     await write_table(table, rows(1))
-    for mode in ("append", "overwrite"):
-        store.looked.clear()
-        with anyio.fail_after(20):
-            await write_table(table, rows(2), mode=mode)
+    store.both = asyncio.Barrier(2)
+    with anyio.fail_after(20):
+        await write_table(table, rows(2))
+        async with table.transaction() as tx:
+            await tx.append(rows(3))
 
 
 async def test_rows_that_take_the_log_away_while_they_are_read_are_not_committed() -> None:
@@ -156,45 +153,121 @@ async def test_rows_that_take_the_log_away_while_they_are_read_are_not_committed
     assert await versions(store) == [10, 11]
 
 
-async def test_a_look_that_fails_is_left_for_the_commit_to_meet() -> None:
-    class FailsOnce(WrappedStore):
-        fails = False
+class FailsToLook(WrappedStore):
+    """Where the next `fails` requests for a commit fail."""
 
-        async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
-            if self.fails and request.kind == "get":
-                self.fails = False
-                raise ThrottledError("slow down")
-            return await run()
+    fails = 0
 
+    async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+        if self.fails and request.kind == "get":
+            self.fails -= 1
+            raise ThrottledError("slow down")
+        return await run()
+
+
+async def test_a_look_that_fails_is_made_again() -> None:
     inner = MemoryStore()
-    store = FailsOnce(inner)
+    store = FailsToLook(inner)
     table = Table(inner.uri, store=store)
     await write_table(table, rows(1))
-    store.fails = True
+    store.fails = 1
     assert (await write_table(table, rows(2))).version == 1
     assert not store.fails
 
 
-async def test_the_base_is_asked_for_unless_others_in_the_queue_have_just_made_it() -> None:
+async def test_where_the_base_cannot_be_asked_for_the_outcome_is_unknown() -> None:
+    """Others may have committed behind it: to take the commit back would leave a gap."""
+    inner = MemoryStore()
+    store = FailsToLook(inner)
+    table = Table(inner.uri, store=store)
+    await write_table(table, rows(1))
+    store.fails = 2
+    with pytest.raises(CommitOutcomeUnknownError, match="slow down"):
+        await write_table(table, rows(2))
+    found = await (await Table(inner.uri, store=inner).snapshot()).scan().to_arrow()
+    assert sorted(found.column("id").to_pylist()) == [1, 2]
+
+
+async def test_an_append_asks_for_one_object_and_puts_three() -> None:
     store = CountingStore(MemoryStore())
     table = Table(store.uri, store=store)
     await write_table(table, rows(1))
     store.clear()
     await write_table(table, rows(2))
     assert store.kinds == {"put": 3, "get": 1}, "a data file, the commit, its checksum; the base"
-    store.clear()
-    slow = Table(store.uri, store=SlowStore(store, 0.05))
-    staged = asyncio.Barrier(20)
 
-    async def append(number: int) -> None:
-        async with slow.transaction() as tx:
-            await tx.append(rows(number))
-            await staged.wait()
-            store.clear()
 
-    await asyncio.gather(*(append(n) for n in range(20)))
-    assert len([path for path in store.paths("put") if path.endswith(".json")]) == 20
-    assert len([path for path in store.paths("get") if path.endswith(".json")]) == 1
+class OnPut(WrappedStore):
+    """Where something happens as soon as a commit has been put, before its answer comes."""
+
+    happens: Callable[[], Awaitable[None]] | None = None
+
+    async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+        if request.kind == "get" and request.path.endswith(".json") and self.happens is not None:
+            await asyncio.sleep(0.05)  # the look comes after the put
+        found = await run()
+        if request.kind == "put" and request.path.endswith(".json") and self.happens is not None:
+            happens, self.happens = self.happens, None
+            await happens()
+        return found
+
+
+async def test_a_commit_whose_base_goes_while_it_is_put_is_taken_back() -> None:
+    store = space()
+    on_put = OnPut(store)
+    table = Table(store.uri, store=on_put)
+    for number in range(3):
+        await write_table(table, rows(number))
+
+    async def drop_base() -> None:
+        await store.delete([commit_path(2)])
+
+    on_put.happens = drop_base
+    with pytest.raises(CommitConflictError, match="no longer has version 2"):
+        await write_table(table, rows(3))
+    assert await versions(store) == [0, 1]
+    assert (await write_table(table, rows(4))).version == 2
+    paths = [m.path async for page in store.list() for m in page]
+    assert sum(path.endswith(".parquet") for path in paths) == 4, "what was not committed is gone"
+
+
+async def test_a_commit_on_which_another_stands_is_not_taken_back() -> None:
+    """A gap would be worse: the outcome is unknown, and the rows stay."""
+    store = space()
+    on_put = OnPut(store)
+    table = Table(store.uri, store=on_put)
+    for number in range(3):
+        await write_table(table, rows(number))
+    base = await store.get(commit_path(2))
+
+    async def other_history() -> None:
+        await store.put(commit_path(2), base.replace(b'"txnId":"', b'"txnId":"x'))
+        await appended(store, 100)
+
+    on_put.happens = other_history
+    with pytest.raises(CommitOutcomeUnknownError, match="another commit stands behind"):
+        await write_table(table, rows(3))
+    assert await versions(store) == [0, 1, 2, 3, 4]
+
+
+async def test_a_table_restored_from_a_backup_gets_no_commits_of_before() -> None:
+    """Neither the handle nor the queue of the process goes on with the versions that are gone."""
+    store = space()
+    table = Table(store.uri, store=store)
+    for number in range(3):
+        await write_table(table, rows(number))
+    backup = {m.path: await store.get(m.path) async for page in store.list() for m in page}
+    for number in range(3, 7):
+        await write_table(table, rows(number))
+    await emptied(store)
+    for path, data in backup.items():
+        await store.put(path, data)
+    with pytest.raises(CommitConflictError, match="no longer has version 6"):
+        await write_table(table, rows(99))
+    assert await versions(store) == [0, 1, 2]
+    assert (await write_table(table, rows(100))).version == 3
+    found = await (await Table(store.uri, store=store).snapshot()).scan().to_arrow()
+    assert sorted(found.column("id").to_pylist()) == [0, 1, 2, 100]
 
 
 async def emptied(store: MemoryStore, under: str = "") -> None:
