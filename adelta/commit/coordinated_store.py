@@ -82,6 +82,10 @@ class CoordinatedStore:
                 return await read()
             raise
 
+    async def now_ms(self) -> int | None:
+        """The time by the store's own clock, where that is known."""
+        return await self.inner.now_ms()
+
     async def get(self, path: str) -> bytes:
         """The whole object. Raises: ObjectNotFoundError."""
         return await self._or_recovered(lambda: self.inner.get(path), (path,))

@@ -38,6 +38,7 @@ from adelta.kernel.log_path import (
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.checkpoint_rows import CheckpointRows
 from adelta.log.checksum_writer import counted_by, empty_checksum, known_checksum
+from adelta.log.expiry_time import expiry_time_ms
 from adelta.log.listing import read_hint
 from adelta.parquet.options import WriterOptions
 from adelta.parquet.writer import ParquetObjectWriter
@@ -91,7 +92,7 @@ async def write_checkpoint(state: LogState, clock: Clock = SYSTEM_CLOCK) -> Last
         InvalidTableError: an earlier checkpoint is damaged, and none before it helps.
         StorageError: the store refused or failed.
     """
-    now_ms = clock.now_ms()
+    now_ms = await expiry_time_ms(state.store, clock.now_ms())
     hint = await state.replayed(lambda replay: _write(state, replay, now_ms))
     present = await read_hint(state.store)
     if present is None or present.version <= hint.version:

@@ -9,6 +9,7 @@ Guarantees:
 * Wherever a clean-up is broken off, the table reads as before. Two at once do no harm.
 * Nothing that is younger than an hour is touched, whatever the retention: a writer that is based on
   an old version must not find the next one free again.
+* What is how old is told by the store's clock, unless this machine's makes it younger.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from adelta.kernel.log_segment import complete_checkpoints
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.checkpoint_reader import CheckpointReader
 from adelta.log.checkpoint_writer import write_manifest
+from adelta.log.expiry_time import expiry_time_ms
 from adelta.log.listing import list_log, list_log_until
 from adelta.log.time_travel import in_commit_timestamp_ms
 
@@ -111,6 +113,7 @@ async def clean_log(
     """
     store = state.store
     configuration = state.configuration
+    now_ms = await expiry_time_ms(store, now_ms)
     if retention_ms is None:
         retention_ms = configuration.properties.log_retention_ms
     expired_ms = now_ms - retention_ms

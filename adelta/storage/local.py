@@ -16,6 +16,7 @@ import errno
 import os
 import secrets
 import stat
+import tempfile
 from itertools import islice
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -71,6 +72,18 @@ class LocalStore:
     def concurrency(self) -> int:
         """How many worker threads wait for the file system at once."""
         return _CONCURRENCY
+
+    async def now_ms(self) -> int | None:
+        """The time that a file gets that is written now, be the disk another machine's."""
+
+        def ask() -> int | None:
+            try:
+                with tempfile.TemporaryFile(dir=self._root) as probe:
+                    return os.fstat(probe.fileno()).st_mtime_ns // 1_000_000
+            except OSError:  # what cannot be written to cannot be cleaned up either
+                return None
+
+        return await in_io_thread(ask)
 
     def _file(self, path: str) -> str:
         return f"{self._root}/{check_path(path)}"

@@ -97,6 +97,10 @@ class MemoryStore:
             space.objects[key] = made
         return _meta(path, made)
 
+    async def now_ms(self) -> int | None:
+        """The time by the clock that objects get theirs from."""
+        return self._clock.now_ms()
+
     async def get(self, path: str) -> bytes:
         """The whole object. Raises: ObjectNotFoundError."""
         return self._find(path).data

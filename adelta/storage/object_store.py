@@ -60,6 +60,13 @@ class ObjectStore(Protocol):
         """How many requests the store's budget lets be under way at once."""
         ...
 
+    async def now_ms(self) -> int | None:
+        """The time by the store's own clock, in milliseconds since the Unix epoch.
+
+        None where the store has not told it, in any answer so far.
+        """
+        ...
+
     async def get(self, path: str) -> bytes:
         """The whole object. Raises: ObjectNotFoundError."""
         ...

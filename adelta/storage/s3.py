@@ -15,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
-from email.utils import parsedate_to_datetime
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -30,7 +29,7 @@ from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
 from adelta.storage.long_body import memory_for
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import ObjectMeta, SuffixRead
-from adelta.storage.s3_client import Into, S3Client, S3Request
+from adelta.storage.s3_client import Into, S3Client, S3Request, http_time_ms
 from adelta.storage.s3_errors import Answer, Kind
 from adelta.storage.s3_multipart import upload
 from adelta.storage.s3_options import S3Options, parse_options
@@ -97,6 +96,10 @@ class S3Store:
         if span is not None:
             headers = {**headers, "range": f"bytes={span}"}
         return S3Request("GET", self._root + check_path(path), headers=headers, into=into)
+
+    async def now_ms(self) -> int | None:
+        """The time by the server's clock, as its last answer told it."""
+        return self._client.now_ms()
 
     async def get(self, path: str) -> bytes:
         """The whole object. Raises: ObjectNotFoundError."""
@@ -336,7 +339,7 @@ def _meta(path: str, size: int, headers: Mapping[str, str]) -> ObjectMeta:
 @lru_cache(maxsize=256)
 def _milliseconds(moment: str) -> int:
     try:
-        return round(parsedate_to_datetime(moment).timestamp() * 1000)
+        return http_time_ms(moment)
     except ValueError as error:
         raise StorageError(f"the store gave {moment!r} as the time of an object") from error
 

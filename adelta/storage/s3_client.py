@@ -12,6 +12,7 @@ import random
 import re
 import time
 from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 import aiohttp
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from adelta.storage.http import BoundPool
     from adelta.storage.s3_options import S3Options
 
-__all__ = ["Into", "S3Client", "S3Request"]
+__all__ = ["Into", "S3Client", "S3Request", "http_time_ms"]
 
 _LARGE = 1 << 20
 _DNS_BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
@@ -83,6 +84,7 @@ class S3Client:
         self._pool = HttpPool(options.http, options.concurrency)
         self._target: _Target | None = None
         self._region: str | None = None
+        self._told: tuple[str, float] | None = None  # a time, and when it was told
         self.request_count = 0
         self.on_request: Callable[[str, str, str], None] | None = None
 
@@ -90,6 +92,16 @@ class S3Client:
     def concurrency(self) -> int:
         """How many requests are under way at most."""
         return self._options.concurrency
+
+    def now_ms(self) -> int | None:
+        """The time by the server's clock, from its last answer on; None where that told none."""
+        if self._told is None:
+            return None
+        date, told_at = self._told
+        try:
+            return http_time_ms(date) + round((time.monotonic() - told_at) * 1000)
+        except ValueError:
+            return None
 
     async def send(self, request: S3Request) -> Answer:
         """The answer to the request. Raises: StorageError."""
@@ -185,6 +197,8 @@ class S3Client:
                 return Failure(Kind.REFUSED, "", f"the address is not valid: {error}", {})
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 return connection_failure(error, sent=True)
+        if date := answer.headers.get("date"):
+            self._told = date, time.monotonic()
         fine = 200 <= answer.status < 300
         if fine and not (request.method == "POST" and is_error(answer.body)):
             return answer
@@ -278,6 +292,15 @@ def _body(body: bytes) -> bytes | io.BytesIO | None:
 
 def _sha256(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
+
+
+def http_time_ms(date: str) -> int:
+    """A time as HTTP tells it, in milliseconds since the Unix epoch.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return round(parsedate_to_datetime(date).timestamp() * 1000)
 
 
 def _host_header(scheme: str, host: str) -> str:

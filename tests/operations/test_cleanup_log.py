@@ -69,6 +69,11 @@ async def aged_table(
     return store, clock
 
 
+def ahead(clock: ManualClock, days: int) -> ManualClock:
+    """The clock of a machine on which it is later."""
+    return ManualClock(clock.ms + days * DAY)
+
+
 def opened(store: ObjectStore, clock: ManualClock) -> Table:
     return Table(store.uri, store=store, clock=clock)
 
@@ -117,6 +122,25 @@ async def test_the_tables_own_retention_holds_by_default() -> None:
     assert (await adelta.cleanup_log(opened(store, clock))).num_files == 0, "it is 30 days"
     clock.advance(days=29)
     assert (await adelta.cleanup_log(opened(store, clock))).first_version == 6
+
+
+async def test_a_machine_whose_clock_is_ahead_deletes_nothing_by_it() -> None:
+    store, clock = await aged_table(properties={"delta.checkpointInterval": "11"})
+    wrong = ahead(clock, days=400)
+    assert (await adelta.cleanup_log(opened(store, wrong))).num_files == 0
+    async with opened(store, wrong).transaction() as tx:  # and its checkpoint cleans up
+        await tx.append(pa.table({"id": [1]}))
+    assert (await opened(store, clock).snapshot(version=0)).version == 0
+
+
+async def test_a_checkpoint_of_a_machine_whose_clock_is_ahead_keeps_what_applications_did() -> None:
+    properties = {"delta.setTransactionRetentionDuration": "interval 7 days"}
+    store, clock = await aged_table(1, properties=properties)
+    async with opened(store, clock).transaction() as tx:
+        tx.set_transaction("app", 7)
+    await adelta.checkpoint(opened(store, ahead(clock, days=400)))
+    recorded = await (await load_state(store)).set_transactions()
+    assert recorded["app"].version == 7
 
 
 async def test_an_hour_is_kept_whatever_the_retention() -> None:

@@ -49,6 +49,12 @@ class ObjectStoreSuite:
         assert not store.uri.endswith("/")
         assert store.concurrency > 0
 
+    async def test_its_clock_tells_the_time_of_what_is_put(self, store: ObjectStore) -> None:
+        made = await store.put("a", b"")
+        told = await store.now_ms()
+        assert told is not None
+        assert -2000 <= told - made.last_modified_ms < 60_000
+
     async def test_what_is_put_is_got_and_seen_at_once(self, store: ObjectStore) -> None:
         made = await store.put("a/b", b"some bytes")
         assert await store.get("a/b") == b"some bytes"

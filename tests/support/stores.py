@@ -73,6 +73,9 @@ class WrappedStore:
     def concurrency(self) -> int:
         return self.inner.concurrency
 
+    async def now_ms(self) -> int | None:
+        return await self.inner.now_ms()
+
     async def get(self, path: str) -> bytes:
         return await self.request(Request("get", path), lambda: self.inner.get(path))
 
