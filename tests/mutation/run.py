@@ -72,6 +72,25 @@ STAGES = [  # from the quickest on, and each only for what the ones before it le
         "tests/write",
     ],
 ]
+NEAREST: dict[str, list[str]] = {  # what is run before all of them, for a part of the package
+    "adelta/transaction.py": ["tests/api/test_own_operations.py", "tests/api/test_arguments.py"],
+    "adelta/commit/filesystem.py": ["tests/commit/test_filesystem.py", "tests/write/test_base.py"],
+    "adelta/write/attempt.py": ["tests/write/test_creation.py", "tests/api/test_arguments.py"],
+    "adelta/write/commit_loop.py": ["tests/write/test_creation.py", "tests/write/test_base.py"],
+    "adelta/write/commit_queue.py": ["tests/write/test_commit_queue.py"],
+    "adelta/write/staging.py": ["tests/write/test_staged_files.py"],
+    "adelta/write/submission.py": ["tests/write/test_creation.py"],
+    "adelta/write/transaction_core.py": [
+        "tests/api/test_transaction_verbs.py",
+        "tests/api/test_own_operations.py",
+    ],
+    "adelta/write/transaction_life.py": [
+        "tests/api/test_transaction_verbs.py",
+        "tests/api/test_own_operations.py",
+        "tests/write/test_kept_files.py",
+    ],
+    "adelta/write/winners.py": ["tests/write/test_base.py", "tests/write/test_recent_commits.py"],
+}
 LONGEST = 900.0  # seconds of a stage: what hangs is noticed, too
 _CHECKER = "adelta/kernel/transaction/conflict_checker.py: "
 _READ_SET = "adelta/kernel/transaction/read_set.py: "
@@ -240,8 +259,13 @@ def main() -> int:
             Stage(paths, folder / f"stage-{number}")
             for number, paths in enumerate(STAGES[: options.stages])
         ]
+        nearest = {
+            module: Stage(paths, folder / f"nearest-{number}")
+            for number, (module, paths) in enumerate(NEAREST.items())
+            if any(mutant.module == module for mutant in todo)
+        }
         copies = [Copy(folder / f"job-{number}") for number in range(options.jobs)]
-        tried, survivors = run(copies, todo, stages)
+        tried, survivors = run(copies, todo, stages, nearest)
     if tried < len(todo):
         print(f"only {tried} of {len(todo)} guards were tried: see the error above")
         return 2
@@ -251,7 +275,9 @@ def main() -> int:
     return 1 if survivors else 0
 
 
-def run(copies: list[Copy], todo: list[Mutant], stages: list[Stage]) -> tuple[int, list[Mutant]]:
+def run(
+    copies: list[Copy], todo: list[Mutant], stages: list[Stage], nearest: dict[str, Stage]
+) -> tuple[int, list[Mutant]]:
     """How many could be tried, in all copies at once, and those that survive."""
     left: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
     for mutant in todo:
@@ -266,7 +292,8 @@ def run(copies: list[Copy], todo: list[Mutant], stages: list[Stage]) -> tuple[in
             except queue.Empty:
                 return
             began = time.monotonic()
-            killer = copy.killer(mutant, stages)
+            first = [nearest[mutant.module]] if mutant.module in nearest else []
+            killer = copy.killer(mutant, first + stages)
             tried.append(mutant)
             reason = EQUIVALENT.get(re.sub(r":\d+:", ":", str(mutant), count=1))
             if killer is None and reason is None:

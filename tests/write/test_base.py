@@ -231,6 +231,32 @@ async def test_a_commit_whose_base_goes_while_it_is_put_is_taken_back() -> None:
     assert sum(path.endswith(".parquet") for path in paths) == 4, "what was not committed is gone"
 
 
+async def test_the_base_is_asked_for_again_where_the_put_took_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was there when it was sent off need not be there when it landed."""
+    monkeypatch.setattr("adelta.commit.filesystem._LOOK_HOLDS", 0.1)
+    store = space()
+
+    class SlowPut(WrappedStore):
+        slow = False
+
+        async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+            if self.slow and request.kind == "put" and request.path.endswith(".json"):
+                await asyncio.sleep(0.2)
+                await store.delete([commit_path(2)])
+            return await run()
+
+    slow = SlowPut(store)
+    table = Table(store.uri, store=slow)
+    for number in range(3):
+        await write_table(table, rows(number))
+    slow.slow = True
+    with pytest.raises(CommitConflictError, match="no longer has version 2"):
+        await write_table(table, rows(3))
+    assert await versions(store) == [0, 1]
+
+
 async def test_a_commit_on_which_another_stands_is_not_taken_back() -> None:
     """A gap would be worse: the outcome is unknown, and the rows stay."""
     store = space()
