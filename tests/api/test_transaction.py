@@ -200,9 +200,11 @@ async def test_a_lost_race_costs_one_read_and_one_more_put_and_no_data_is_writte
     async with table.transaction() as tx:
         await tx.append(rows(2))
     assert tx.version == 2
-    assert [(r.kind, r.path) for r in store.requests[2:]] == [
+    assert [(r.kind, r.path) for r in store.requests[1:]] == [
+        ("get", commit_path(0)),  # at once with the next: whether the base is there
         ("put", commit_path(1)),
         ("get", commit_path(0)),  # at once with the next: whether the winner follows the base
+        ("get", commit_path(1)),
         ("get", commit_path(1)),
         ("put", commit_path(2)),
         ("put", checksum_path(2)),
