@@ -244,6 +244,7 @@ _BY_ANNOTATION: Mapping[str, Callable[[str, Any], object]] = {
 
 _BY_THE_FUNCTION = frozenset(
     {
+        "AllowedRoots",
         "ArrowSchema | StructType",
         "CatalogClient",
         "Data",

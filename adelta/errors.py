@@ -13,6 +13,7 @@ Each class can be caught by its adelta name or, where one fits, by the builtin t
     │   ├── MissingCheckpointPartError
     │   ├── MissingDataFileError
     │   └── ChecksumMismatchError
+    ├── RootNotAllowedError (PermissionError)       allow the root named, or do not read the table
     ├── UnsupportedFeatureError                     upgrade adelta, or use the engine named
     ├── SchemaMismatchError (ValueError)            change the data or the schema
     ├── InvariantViolationError (ValueError)        the data breaks a rule of the table
@@ -70,6 +71,7 @@ __all__ = [
     "ObjectNotFoundError",
     "PermissionDeniedError",
     "ProtocolChangedError",
+    "RootNotAllowedError",
     "SchemaMismatchError",
     "StorageError",
     "TableAlreadyExistsError",
@@ -123,6 +125,10 @@ class MissingDataFileError(InvalidTableError):
 
 class ChecksumMismatchError(InvalidTableError):
     """Raised when a checksum does not agree with what it covers."""
+
+
+class RootNotAllowedError(AdeltaError, PermissionError):
+    """Raised when a table leads to objects outside its root that the caller has not allowed."""
 
 
 class UnsupportedFeatureError(AdeltaError):

@@ -31,6 +31,7 @@ from adelta.kernel.history import parse_timestamp
 from adelta.log.latest import LatestState
 from adelta.log.time_travel import version_at_timestamp
 from adelta.snapshot import Snapshot
+from adelta.storage.allowed_roots import ALLOWED_ROOTS, given_roots
 from adelta.storage.roots import StoreRoots
 from adelta.transaction import Transaction
 from adelta.write.commit_queue import QueueOfTable
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from adelta.commit.catalog import CatalogClient
     from adelta.kernel.transaction.creation import NewTable
     from adelta.log.state import LogState
+    from adelta.storage.allowed_roots import AllowedRoots
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["Table", "TableOrAddress", "open_table"]
@@ -61,6 +63,7 @@ def open_table(
     *,
     unsafe_single_writer: bool = False,
     catalog: CatalogClient | None = None,
+    allowed_roots: AllowedRoots | None = None,
 ) -> Table:
     """A handle on the table at `uri`, a local path or a URI. No I/O until first awaited.
 
@@ -70,12 +73,19 @@ def open_table(
     and the commits of a second one may be lost. `catalog` is a catalog's client for this table,
     without which a table that a catalog manages cannot be written, and not be read in full.
 
+    What a table's log names is read below the table's root alone, for anyone who may write to the
+    table chose it. `allowed_roots` are the addresses of further roots that it may lead to, such as
+    the origin of a shallow clone; a mapping gives each of them the storage options to open it with.
+    Those of the table are for its own bucket. `allowed_roots` is a storage option too, as text.
+
     Raises:
         InvalidOptionError: the scheme or an option is unknown, or an option has a value that is not
             allowed.
     """
     check_client(catalog)
     options = with_single_writer(storage_options, allowed=unsafe_single_writer)
+    if allowed_roots is not None:
+        options = {**(options or {}), ALLOWED_ROOTS: given_roots(allowed_roots)}
     return Table(str(uri), options, catalog=catalog)
 
 

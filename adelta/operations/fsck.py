@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING
 
 from adelta._arguments import checked
 from adelta._concurrency import in_thread, map_concurrent
-from adelta.errors import InvalidTableError, ObjectNotFoundError, UnsupportedFeatureError
+from adelta.errors import (
+    InvalidTableError,
+    ObjectNotFoundError,
+    RootNotAllowedError,
+    UnsupportedFeatureError,
+)
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.log_path import LOG_DIR, LogFileKind, checksum_path, commit_path
 from adelta.kernel.log_segment import complete_checkpoints, plan_log_segment
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["FsckProblem", "FsckReport", "fsck"]
 
 MISSING_FILE = "missing file"
+_NOT_TO_BE_READ = (InvalidTableError, RootNotAllowedError, UnsupportedFeatureError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +166,7 @@ async def _file_problems(roots: StoreRoots, files: Sequence[AddFile]) -> list[Fs
     for file in files:
         try:
             store, path = roots.locate(file.path, decode_path(file.path))
-        except (InvalidTableError, UnsupportedFeatureError) as error:
+        except _NOT_TO_BE_READ as error:
             problems.append(FsckProblem("file", file.path, str(error)))
             continue
         if store is roots.store:
@@ -183,6 +189,8 @@ async def _file_problems(roots: StoreRoots, files: Sequence[AddFile]) -> list[Fs
             size = (await store.head(path)).size
         except ObjectNotFoundError:
             return FsckProblem(MISSING_FILE, file.path, f"{store.uri}/{path} is not there")
+        except RootNotAllowedError as error:  # by a link
+            return FsckProblem("file", file.path, str(error))
         return None if size == file.size else _size_problem(file, size)
 
     answers = await map_concurrent(ask, asked, limit=roots.store.concurrency)
@@ -207,7 +215,7 @@ async def _vector_problems(roots: StoreRoots, files: Sequence[AddFile]) -> list[
         stated = file.deletion_vector.cardinality
         try:
             rows = await read_deletion_vector(roots, file.deletion_vector, file.path)
-        except (InvalidTableError, UnsupportedFeatureError) as error:
+        except _NOT_TO_BE_READ as error:
             return FsckProblem("deletion vector", file.path, str(error))
         if len(rows) == stated:
             return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from adelta.storage.addresses import is_absolute_uri, split_uri
 from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
-from adelta.storage.resolve import is_absolute_uri, open_store, split_uri
+from adelta.storage.resolve import open_store
 
 __all__ = [
     "ObjectMeta",

@@ -7,6 +7,8 @@ Guarantees beyond the port's, on a POSIX file system:
   directory is synced. After a crash there is the whole object or none, and at worst a hidden file
   named ``.adelta-tmp-*``, which `list` leaves out.
 * `list` follows the order of whole paths, not of directory entries: ``a-b`` comes before ``a/c``.
+* Nothing is read that lies outside the root but for links, or below one of the roots that links may
+  lead to; of directories elsewhere nothing is listed.
 """
 
 from __future__ import annotations
@@ -25,12 +27,14 @@ import anyio
 
 from adelta._concurrency import in_io_thread, map_concurrent
 from adelta.errors import (
+    AdeltaError,
     InvalidOptionError,
     ObjectExistsError,
     ObjectNotFoundError,
     PermissionDeniedError,
     StorageError,
 )
+from adelta.storage.links import LinkBounds
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import ObjectMeta, SuffixRead
 
@@ -44,15 +48,24 @@ _FILES_PER_HOP = 128
 _PAGE = 1000
 _BYTES_PER_HOP = 4 << 20
 _TEMPORARY = ".adelta-tmp-"
+_DESCRIPTORS = "/proc/self/fd"
+_NAMED = os.path.isdir(_DESCRIPTORS)  # on Linux
 _ADVISE = hasattr(os, "posix_fadvise")  # not on macOS
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # else a named pipe would be waited for
+_LOOK = getattr(os, "O_PATH", _READ) | os.O_CLOEXEC  # which macOS lacks; nothing need be readable
+_DIRECTORY = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
 
 
 class LocalStore:
-    """An `ObjectStore` over the directory `root`, which need not exist before the first put."""
+    """An `ObjectStore` over the directory `root`, which need not exist before the first put.
 
-    def __init__(self, root: str | os.PathLike[str]) -> None:
+    Links in it may lead to places below it, and below the directories `linked`.
+    """
+
+    def __init__(self, root: str | os.PathLike[str], linked: Sequence[str] = ()) -> None:
         self._root = os.path.abspath(os.fspath(root))
+        self._bounds = LinkBounds(self._root, linked)
         self._uri = "file://" + quote(self._root.rstrip("/"))
 
     def __repr__(self) -> str:
@@ -88,16 +101,35 @@ class LocalStore:
     def _file(self, path: str) -> str:
         return f"{self._root}/{check_path(path)}"
 
+    @contextlib.contextmanager
+    def _opened(self, file: str, flags: int = _READ) -> Iterator[tuple[int, os.stat_result]]:
+        with _translated(file):
+            descriptor = os.open(file, flags)
+            try:
+                self._bounds.check(file, descriptor)
+                status = os.fstat(descriptor)
+                yield descriptor, status if flags & os.O_DIRECTORY else _regular(file, status)
+            finally:
+                os.close(descriptor)
+
+    def _read(self, file: str) -> bytes:
+        with self._opened(file) as (descriptor, status):
+            return _read_at(descriptor, 0, status.st_size)
+
+    def _read_ranges(self, file: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        with self._opened(file) as (descriptor, status):
+            return [_read_at(descriptor, at, min(end, status.st_size) - at) for at, end in ranges]
+
     async def get(self, path: str) -> bytes:
         """The whole object. Raises: ObjectNotFoundError."""
-        return await in_io_thread(_read, self._file(path))
+        return await in_io_thread(self._read, self._file(path))
 
     async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
         """The whole object, and what its open file says of it. Raises: ObjectNotFoundError."""
         file = self._file(path)
 
         def read() -> tuple[bytes, ObjectMeta]:
-            with _opened(file) as (descriptor, status):
+            with self._opened(file) as (descriptor, status):
                 return _read_at(descriptor, 0, status.st_size), _meta(path, status)
 
         return await in_io_thread(read)
@@ -109,7 +141,7 @@ class LocalStore:
         batches = [files[at : at + step] for at in range(0, len(files), step)]
 
         async def read(batch: list[str]) -> list[bytes]:
-            return await in_io_thread(lambda: [_read(file) for file in batch])
+            return await in_io_thread(lambda: [self._read(file) for file in batch])
 
         found = await map_concurrent(read, batches, limit=_CONCURRENCY)
         return [data for batch in found for data in batch]
@@ -123,7 +155,7 @@ class LocalStore:
         file = self._file(path)
         for start, end in ranges:
             check_range(path, start, end)
-        return await in_io_thread(_read_ranges, file, ranges) if ranges else []
+        return await in_io_thread(self._read_ranges, file, ranges) if ranges else []
 
     async def get_suffix(self, path: str, length: int) -> SuffixRead:
         """The last `length` bytes. Raises: ObjectNotFoundError."""
@@ -133,7 +165,9 @@ class LocalStore:
         """As `get_suffix`, for a worker thread that goes on with what it reads."""
         if length < 1:
             raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
-        return _read_suffix(self._file(path), length)
+        with self._opened(self._file(path)) as (descriptor, status):
+            start = max(0, status.st_size - length)
+            return SuffixRead(_read_at(descriptor, start, status.st_size - start), status.st_size)
 
     @contextlib.contextmanager
     def file_to_read(self, path: str, ranges: Sequence[tuple[int, int]] = ()) -> Iterator[bytes]:
@@ -142,19 +176,20 @@ class LocalStore:
         The system begins at once to read the ranges from the disk. Raises: ObjectNotFoundError.
         """
         file = self._file(path)
-        with _opened(file) as (descriptor, _):
+        with self._opened(file) as (descriptor, _):
             if _ADVISE:
                 for start, end in ranges:
                     os.posix_fadvise(descriptor, start, end - start, os.POSIX_FADV_WILLNEED)
-            yield os.fsencode(file)
+            # by its descriptor, for the name may have become a link to another file
+            yield os.fsencode(f"{_DESCRIPTORS}/{descriptor}" if _NAMED else file)
 
     async def head(self, path: str) -> ObjectMeta:
         """What the file system says of the file. Raises: ObjectNotFoundError."""
         file = self._file(path)
 
         def look() -> ObjectMeta:
-            with _translated(file):
-                return _meta(path, _regular(file, os.stat(file)))
+            with self._opened(file, _LOOK) as (_, status):
+                return _meta(path, status)
 
         return await in_io_thread(look)
 
@@ -222,21 +257,28 @@ class LocalStore:
         names: list[tuple[str, bool]] = []
         full = f"{self._root}/{directory}"
         try:
-            with os.scandir(full) as entries:
-                for entry in entries:
+            with self._opened(full, _DIRECTORY) as (descriptor, _), os.scandir(descriptor) as found:
+                for entry in found:
                     name = entry.name
                     if not name.startswith(start) or name.startswith(_TEMPORARY):
                         continue
                     if entry.is_dir():
-                        if recursive and not _is_loop(full, entry):
+                        if recursive and self._is_within(full, entry):
                             names.append((f"{directory}{name}/", True))
                     elif entry.is_file():
                         names.append((directory + name, False))
-        except OSError as error:
-            if error.errno not in _ABSENT:
-                raise _translate(error, full) from error
+        except ObjectNotFoundError:
+            pass
         names.sort()
         return iter(names)
+
+    def _is_within(self, parent: str, entry: os.DirEntry[str]) -> bool:
+        """Whether a directory is there itself, or linked from where no circle comes of it."""
+        if not entry.is_symlink():
+            return True
+        target = os.path.realpath(parent + entry.name)
+        circle = f"{os.path.realpath(parent)}/".startswith(f"{target.rstrip('/')}/")
+        return not circle and self._bounds.holds(target)
 
     async def aclose(self) -> None:
         """Do nothing: no file stays open between calls."""
@@ -327,22 +369,6 @@ def _sync_directory(directory: str) -> None:
         os.close(descriptor)
 
 
-def _read(file: str) -> bytes:
-    with _opened(file) as (descriptor, status):
-        return _read_at(descriptor, 0, status.st_size)
-
-
-def _read_ranges(file: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-    with _opened(file) as (descriptor, status):
-        return [_read_at(descriptor, at, min(end, status.st_size) - at) for at, end in ranges]
-
-
-def _read_suffix(file: str, length: int) -> SuffixRead:
-    with _opened(file) as (descriptor, status):
-        start = max(0, status.st_size - length)
-        return SuffixRead(_read_at(descriptor, start, status.st_size - start), status.st_size)
-
-
 def _read_at(descriptor: int, offset: int, length: int) -> bytes:
     if length <= 0:
         return b""
@@ -366,21 +392,10 @@ def _remove(files: Sequence[str]) -> None:
 
 
 @contextlib.contextmanager
-def _opened(file: str) -> Iterator[tuple[int, os.stat_result]]:
-    with _translated(file):
-        # without O_NONBLOCK a named pipe would be waited for
-        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            yield descriptor, _regular(file, os.fstat(descriptor))
-        finally:
-            os.close(descriptor)
-
-
-@contextlib.contextmanager
 def _translated(file: str) -> Iterator[None]:
     try:
         yield
-    except StorageError:
+    except AdeltaError:
         raise
     except OSError as error:
         raise _translate(error, file) from error
@@ -400,14 +415,6 @@ def _regular(file: str, status: os.stat_result) -> os.stat_result:
     if not stat.S_ISREG(status.st_mode):
         raise StorageError(f"{file!r} is a device, a pipe or a socket, not a file")
     return status
-
-
-def _is_loop(parent: str, entry: os.DirEntry[str]) -> bool:
-    """Whether a linked directory is one of those that it lies in."""
-    if not entry.is_symlink():
-        return False
-    target = os.path.realpath(entry.path)
-    return f"{os.path.realpath(parent)}/".startswith(f"{target.rstrip('/')}/")
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:

@@ -48,6 +48,7 @@ READ = frozenset(
         "aws_virtual_hosted_style_request",
         "aws_s3_addressing_style",
         "aws_s3_express",
+        "allowed_roots",
         # objects
         "aws_unsigned_payload",
         "aws_request_payer",

@@ -1,19 +1,31 @@
-"""The stores that one table's files lie in: its own, and others that absolute paths lead to.
+"""The stores that one table's files lie in: its own, and those of roots that its reader allows.
 
-What a log says of paths is not trusted. A relative path stays below the table's root, whatever it
-is made of. An absolute one, which shallow clones have, may lead to any object that the table's
-storage options open, with one exception: only a table on the local disk leads to local files, so
-that nobody who can write to a bucket can have a reader's own files read. A path that begins with
-``/`` is in the same file system or bucket as the table.
+What a log says of paths is not trusted: it is input from whoever may write to the table. A relative
+path stays below the table's root, whatever it is made of, and so does an absolute one that leads
+there. Any other, as shallow clones have them, is followed only below a root that the caller names
+in the storage option `allowed_roots`, and is an error before anything is opened elsewhere.
+
+Keys go no further than what they were given for. Another root in the table's own bucket is opened
+with the table's storage options; one elsewhere with the options given beside its address, and if
+there are none, as the environment says, like any table that is opened without options.
 """
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adelta.errors import InvalidOptionError, InvalidTableError, UnsupportedFeatureError
+from adelta.errors import (
+    InvalidOptionError,
+    InvalidTableError,
+    RootNotAllowedError,
+    UnsupportedFeatureError,
+)
+from adelta.storage.addresses import Place, is_absolute_uri, split_uri
+from adelta.storage.allowed_roots import ALLOWED_ROOTS, AllowedRoot, allowed_roots, option_text
 from adelta.storage.object_path import check_path
-from adelta.storage.resolve import is_absolute_uri, open_store, split_uri
+from adelta.storage.resolve import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,50 +42,85 @@ class StoreRoots:
     """Finds the store of a file action's path; every other root is opened once."""
 
     def __init__(self, store: ObjectStore, options: Mapping[str, str] | None = None) -> None:
+        """The roots of the table in `store`, and those that the storage options allow.
+
+        Raises:
+            InvalidOptionError: the option `allowed_roots` has a wrong value.
+        """
         self.store = store
-        self._options = options
-        self._others: dict[str, ObjectStore] = {}
+        self._options = options or {}
+        self._allowed = allowed_roots(self._options)
+        self._others: dict[Place, ObjectStore] = {}
 
     def locate(self, path: str, decoded: str) -> tuple[ObjectStore, str]:
         """The store and the path in it, for a `path` as the log has it and `decoded` once.
 
         Raises:
-            InvalidTableError: the path names no object that the table may have.
+            InvalidTableError: the path names no object.
+            RootNotAllowedError: it leads out of the table, and to no root that is allowed.
             UnsupportedFeatureError: the path is a URI of a scheme that adelta does not read.
         """
         if is_absolute_uri(path):
             try:
-                root, below = split_uri(path)
+                top, below = split_uri(path)
+                place = Place.of(top)
             except InvalidOptionError as error:
                 raise self._unknown(path, error) from error
         elif decoded.startswith("/"):
-            root, below = self._top(), decoded[1:]
+            own = Place.of(self.store.uri)
+            place, below = own.top, decoded[1:]
         else:
             return self.store, self._checked(decoded, path)
-        if root == "file:///" and not self._is_local:
-            raise InvalidTableError(
-                f"{self.store.uri}: the log names the local file {path[:_SHOWN]!r}, which a table "
-                "in another store may not; restore the table to an earlier version, or remove the "
-                "file from its log"
+        place = replace(place, path=self._checked(below, path))
+        if (own_path := self._own_path(place)) is not None:
+            return self.store, own_path
+        found = [(place.below(root.place), root) for root in self._allowed]
+        nearest = min(
+            ((below, root) for below, root in found if below is not None),
+            key=lambda each: len(each[0]),
+            default=None,
+        )
+        if nearest is None:
+            raise self._not_allowed(path, place)
+        return self._opened(nearest[1]), nearest[0]
+
+    def _own_path(self, place: Place) -> str | None:
+        """The path below the table's root, None where the place lies outside."""
+        own = Place.of(self.store.uri)
+        path = place.below(own)
+        if path is None and own.scheme == place.scheme == "file":
+            path = place.below(Place.of(os.path.realpath(own.address)))  # as other writers call it
+        return path
+
+    def _opened(self, root: AllowedRoot) -> ObjectStore:
+        if root.place not in self._others:
+            self._others[root.place] = open_store(root.place.address, self._options_of(root))
+        return self._others[root.place]
+
+    def _options_of(self, root: AllowedRoot) -> Mapping[str, str]:
+        if root.place.scheme == "file":
+            return self._options  # no keys; links may lead to every root that is allowed
+        if root.options is not None:
+            return root.options
+        return self._options if root.place.shares_store_with(Place.of(self.store.uri)) else {}
+
+    def _not_allowed(self, path: str, place: Place) -> RootNotAllowedError:
+        folders = place.path.split("/")[:-1]
+        while folders and "=" in folders[-1]:  # a partition of the table that it belongs to
+            folders.pop()
+        root = replace(place, path="/".join(folders))
+        keys = ""
+        if place.scheme == "s3" and not place.shares_store_with(Place.of(self.store.uri)):
+            keys = (
+                "; it is read with the keys of the environment, or with those given for it: "
+                f'{ALLOWED_ROOTS}={{"{root.address}": {{"aws_access_key_id": ...}}}}'
             )
-        below = self._checked(below, path)
-        if root not in self._others:
-            try:
-                self._others[root] = open_store(root, self._options)
-            except InvalidOptionError as error:
-                raise self._unknown(path, error) from error
-        return self._others[root], below
-
-    @property
-    def _is_local(self) -> bool:
-        return self.store.uri.startswith("file:")
-
-    def _top(self) -> str:
-        """The root of the file system or bucket that the table is in."""
-        if self._is_local:
-            return "file:///"
-        scheme, _, rest = self.store.uri.partition("://")
-        return f"{scheme}://{rest.partition('/')[0]}"
+        return RootNotAllowedError(
+            f"{self.store.uri}: the log names {path[:_SHOWN]!r}, which is not below the table's "
+            "root. Whoever writes to the table chose that path; if they may have you read there, "
+            "as of a shallow clone whose origin it is, open the table with the storage option "
+            f"{ALLOWED_ROOTS}={option_text(root)}{keys}"
+        )
 
     def _unknown(self, path: str, error: InvalidOptionError) -> UnsupportedFeatureError:
         return UnsupportedFeatureError(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import ClassVar
 
     from adelta.commit.catalog import CatalogClient
+    from adelta.storage.allowed_roots import AllowedRoots
     from adelta.write.spec import DataFileOptions
 
 __all__ = ["Table", "open_table"]
@@ -140,6 +141,7 @@ def open_table(
     *,
     unsafe_single_writer: bool = False,
     catalog: CatalogClient | None = None,
+    allowed_roots: AllowedRoots | None = None,
 ) -> Table:
     """A handle on the table at `uri`, a local path or a URI. No I/O until first used.
 
@@ -148,6 +150,11 @@ def open_table(
     written to in a store that cannot exclude writers: it is for tables that have one writer alone,
     and the commits of a second one may be lost. `catalog` is a catalog's client for this table,
     without which a table that a catalog manages cannot be written, and not be read in full.
+
+    What a table's log names is read below the table's root alone, for anyone who may write to the
+    table chose it. `allowed_roots` are the addresses of further roots that it may lead to, such as
+    the origin of a shallow clone; a mapping gives each of them the storage options to open it with.
+    Those of the table are for its own bucket. `allowed_roots` is a storage option too, as text.
 
     Raises:
         InvalidOptionError: the scheme or an option is unknown, or an option has a value that is not
@@ -160,5 +167,6 @@ def open_table(
             storage_options,
             unsafe_single_writer=unsafe_single_writer,
             catalog=catalog,
+            allowed_roots=allowed_roots,
         )
     )

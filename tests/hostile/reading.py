@@ -54,9 +54,10 @@ async def table_with(*commits: bytes, rows: int = 40) -> MemoryStore:
     return store
 
 
-async def everything(store: ObjectStore) -> pa.Table:
+async def everything(store: ObjectStore, allowed_roots: str = "") -> pa.Table:
     """All that can be asked of a table; the rows of it."""
-    async with Table("memory://of/tests", store=store) as table:
+    options = {"allowed_roots": allowed_roots}
+    async with Table("memory://of/tests", options, store=store) as table:
         snapshot = await table.snapshot()
         assert snapshot.timestamp.tzinfo is not None
         assert snapshot.schema is not None

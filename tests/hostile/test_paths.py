@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import uuid
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import anyio
 import orjson
@@ -12,11 +13,15 @@ import pyarrow as pa
 import pytest
 
 import adelta
-from adelta.errors import InvalidTableError, MissingDataFileError, UnsupportedFeatureError
+from adelta.errors import (
+    InvalidTableError,
+    MissingDataFileError,
+    RootNotAllowedError,
+    UnsupportedFeatureError,
+)
 from adelta.kernel.deletion_vector.descriptor import encode_relative
 from adelta.storage.local import LocalStore
 from adelta.storage.memory import MemoryStore
-from adelta.storage.roots import StoreRoots
 from adelta.table import Table
 from tests.hostile.reading import DV, everything, failure_of, parquet, table_with
 from tests.support import logs
@@ -103,11 +108,43 @@ async def test_what_only_looks_like_a_way_out_is_a_name_in_the_table(
     assert (await everything(store)).num_rows == 40
 
 
-@pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "FILE://{}", "file://localhost{}"])
-async def test_an_absolute_path_is_followed_on_the_local_disk(tmp_path: Path, form: str) -> None:
-    path = form.format(tmp_path / "secret.parquet")
+ABSOLUTE = ["{}", "file://{}", "file:{}", "FILE://{}", "file://localhost{}"]
+
+
+@pytest.mark.parametrize("form", ABSOLUTE)
+async def test_an_absolute_path_is_followed_to_roots_that_are_allowed(
+    tmp_path: Path, form: str
+) -> None:
+    store = await _local_table(tmp_path, logs.add(form.format(tmp_path / "secret.parquet")))
+    failure = await failure_of(store)
+    assert isinstance(failure, RootNotAllowedError)
+    assert f"allowed_roots={tmp_path}" in str(failure)
+    assert (await everything(store, allowed_roots=str(tmp_path))).num_rows == 7
+    assert (await everything(store, allowed_roots="/")).num_rows == 7
+    elsewhere = f"{tmp_path}/table, {tmp_path}/secret, {tmp_path}/sec, s3://secret.parquet"
+    with pytest.raises(RootNotAllowedError):
+        await everything(store, allowed_roots=elsewhere)
+
+
+@pytest.mark.parametrize("form", ABSOLUTE)
+@pytest.mark.parametrize("opened_as", ["table", "current"])
+async def test_an_absolute_path_below_the_root_is_in_the_table(
+    tmp_path: Path, form: str, opened_as: str
+) -> None:
+    (tmp_path / "current").symlink_to(tmp_path / "table")
+    path = form.format(quote(str(tmp_path / "table" / "x y.parquet")))
     store = await _local_table(tmp_path, logs.add(path))
-    assert (await everything(store)).num_rows == 7
+    await store.put("x y.parquet", parquet())
+    assert (await everything(LocalStore(tmp_path / opened_as))).num_rows == 40
+
+
+@pytest.mark.parametrize("path", ["{}/../secret.parquet", "file://{}/%2e%2e/secret.parquet"])
+async def test_an_absolute_path_does_not_climb_out_of_an_allowed_root(
+    tmp_path: Path, path: str
+) -> None:
+    store = await _local_table(tmp_path, logs.add(path.format(tmp_path / "table")))
+    with pytest.raises((InvalidTableError, RootNotAllowedError)):
+        await everything(store, allowed_roots=str(tmp_path / "table" / "below"))
 
 
 @pytest.mark.parametrize(
@@ -115,17 +152,28 @@ async def test_an_absolute_path_is_followed_on_the_local_disk(tmp_path: Path, fo
 )
 async def test_a_table_in_another_store_leads_to_no_local_file(path: str) -> None:
     failure = await failure_of(await table_with(orjson.dumps(logs.add(path))))
-    assert isinstance(failure, InvalidTableError)
-    assert "local file" in str(failure)
+    assert isinstance(failure, RootNotAllowedError)
+    assert path in str(failure)
+    assert "allowed_roots=/etc" in str(failure)
+
+
+@pytest.mark.parametrize("path", ["file:///etc/passwd", "s3://bucket/x.bin", "memory://x/x.bin"])
+async def test_a_deletion_vector_leads_to_no_root_that_is_not_allowed(path: str) -> None:
+    vector = DV | {"storageType": "p", "pathOrInlineDv": path}
+    line = logs.add("a.parquet", size=len(parquet()), deletionVector=vector)
+    failure = await failure_of(await table_with(orjson.dumps(line)))
+    assert isinstance(failure, RootNotAllowedError)
     assert path in str(failure)
 
 
-async def test_a_deletion_vector_in_another_store_is_no_local_file() -> None:
-    vector = DV | {"storageType": "p", "pathOrInlineDv": "file:///etc/passwd"}
-    line = logs.add("a.parquet", size=len(parquet()), deletionVector=vector)
-    failure = await failure_of(await table_with(orjson.dumps(line)))
-    assert isinstance(failure, InvalidTableError)
-    assert "local file" in str(failure)
+async def test_a_change_file_leads_to_no_root_that_is_not_allowed(tmp_path: Path) -> None:
+    feed = logs.metadata(configuration={"delta.enableChangeDataFeed": "true"})
+    path = str(tmp_path / "secret.parquet")
+    cdc = {"cdc": {"path": path, "partitionValues": {}, "size": 1, "dataChange": False}}
+    store = await _local_table(tmp_path, feed, logs.protocol(1, 4), cdc)
+    async with Table("memory://of/tests", store=store) as table:
+        with pytest.raises(RootNotAllowedError, match="secret"):
+            [batch async for batch in adelta.changes(table)]
 
 
 async def test_a_path_from_the_top_is_in_the_bucket_of_the_table() -> None:
@@ -133,10 +181,87 @@ async def test_a_path_from_the_top_is_in_the_bucket_of_the_table() -> None:
     store = MemoryStore(name, "lake/table")
     await logs.put_commit(store, 0, logs.protocol(), logs.metadata(), logs.add("/other/x.parquet"))
     await MemoryStore(name).put("other/x.parquet", parquet())
-    assert (await everything(store)).num_rows == 40
-    s3 = StoreRoots(adelta.open_table("s3://b/t", {"aws_region": "x"}).store, {"aws_region": "x"})
-    found, below = s3.locate("/x/y", "/x/y")
-    assert (found.uri, below) == ("s3://b", "x/y")
+    assert f"allowed_roots=memory://{name}/other" in str(await failure_of(store))
+    assert (await everything(store, allowed_roots=f"memory://{name}/other/")).num_rows == 40
+    assert (await everything(store, allowed_roots=f"memory://{name}")).num_rows == 40
+
+
+async def test_a_change_of_rows_copies_none_from_outside(tmp_path: Path) -> None:
+    private = f"file://{tmp_path}/secret.parquet"
+    store = await _local_table(tmp_path, logs.add(private, size=len(parquet(7))))
+    before = {path.name for path in (tmp_path / "table").iterdir()}
+    for change in (
+        adelta.delete(store.root, "id = 1"),
+        adelta.update(store.root, {"id": "9"}, "id = 1"),
+        adelta.write_table(
+            store.root, pa.table({"id": [1]}), mode="overwrite", replace_where="id = 1"
+        ),
+    ):
+        with pytest.raises(RootNotAllowedError, match="secret"):
+            await change
+    assert {path.name for path in (tmp_path / "table").iterdir()} == before
+    options = {"allowed_roots": str(tmp_path)}
+    assert (await adelta.delete(store.root, "id = 1", storage_options=options)).num_copied_rows == 6
+
+
+# ---------------------------------------------------------------------------------------- links
+
+
+@pytest.mark.parametrize("kind", ["file", "folder", "chain"])
+async def test_a_link_is_followed_to_roots_that_are_allowed(tmp_path: Path, kind: str) -> None:
+    store = await _local_table(tmp_path, logs.add("sub/x.parquet"))
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (tmp_path / "secret.parquet").rename(outside / "x.parquet")
+    sub = tmp_path / "table" / "sub"
+    if kind == "file":
+        sub.mkdir()
+        (sub / "x.parquet").symlink_to(outside / "x.parquet")
+    else:
+        (tmp_path / "hop").symlink_to(outside)
+        sub.symlink_to(outside if kind == "folder" else tmp_path / "hop")
+    failure = await failure_of(store)
+    assert isinstance(failure, RootNotAllowedError)
+    assert f"allowed_roots={outside}" in str(failure)
+    async with adelta.open_table(store.root, allowed_roots=outside) as table:
+        assert await (await table.snapshot()).scan().count() == 7
+        rows = await (await table.snapshot()).scan(where="id >= 0").to_arrow()
+    assert rows.num_rows == 7
+
+
+async def test_a_log_is_not_read_through_a_link_that_leads_out(tmp_path: Path) -> None:
+    await adelta.write_table(tmp_path / "private", pa.table({"id": [1]}))
+    (tmp_path / "table").mkdir()
+    (tmp_path / "table" / "_delta_log").symlink_to(tmp_path / "private" / "_delta_log")
+    async with adelta.open_table(tmp_path / "table") as table:
+        with pytest.raises(RootNotAllowedError, match="link"):
+            await table.snapshot()
+    options = {"allowed_roots": str(tmp_path / "private")}
+    async with adelta.open_table(tmp_path / "table", options) as table:
+        assert (await table.snapshot()).version == 0
+
+
+async def test_links_within_the_table_are_followed(tmp_path: Path) -> None:
+    await adelta.write_table(tmp_path / "moved" / "table", pa.table({"id": [1, 2]}))
+    (data,) = (tmp_path / "moved" / "table").glob("*.parquet")
+    (tmp_path / "moved" / "table" / "kept").mkdir()
+    data.rename(data.parent / "kept" / data.name)
+    data.symlink_to(data.parent / "kept" / data.name)
+    (tmp_path / "link").symlink_to(tmp_path / "moved")  # above the root: the caller named it
+    async with adelta.open_table(tmp_path / "link" / "table") as table:
+        rows = await (await table.snapshot()).scan(where="id > 1").to_arrow()
+    assert rows.num_rows == 1
+
+
+async def test_fsck_tells_of_what_it_may_not_look_at(tmp_path: Path) -> None:
+    linked, absolute = logs.add("sub/x.parquet"), logs.add(f"{tmp_path}/secret.parquet")
+    store = await _local_table(tmp_path, linked, absolute)
+    (tmp_path / "table" / "sub").symlink_to(tmp_path)
+    (tmp_path / "x.parquet").write_bytes(parquet())
+    report = await adelta.fsck(store.root, dry_run=False)
+    assert [p.path for p in report.problems] == [f"{tmp_path}/secret.parquet", "sub/x.parquet"]
+    assert all("allowed_roots" in p.message for p in report.problems)
+    assert report.repaired_version is None
 
 
 @pytest.mark.parametrize(

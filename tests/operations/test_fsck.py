@@ -252,9 +252,11 @@ async def test_a_hostile_path_is_a_problem_and_no_way_out() -> None:
 
 
 async def test_files_elsewhere_are_asked_for_by_name(tmp_path: Path) -> None:
-    await adelta.write_table(str(tmp_path / "one"), pa.table({"id": [1]}))
-    (data,) = (tmp_path / "one").glob("*.parquet")
-    async with adelta.open_table(str(tmp_path / "one")) as table:
+    for name in ("one", "two"):
+        await adelta.write_table(str(tmp_path / name), pa.table({"id": [1]}))
+    (data,) = (tmp_path / "two").glob("*.parquet")
+    options = {"allowed_roots": str(tmp_path)}
+    async with adelta.open_table(str(tmp_path / "one"), options) as table:
         store = table.store
         line = logs.add(f"file://{data}", size=data.stat().st_size)
         gone = logs.add(f"file://{tmp_path}/gone.parquet")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from adelta.errors import ObjectNotFoundError, StorageError
+from adelta.errors import ObjectNotFoundError, RootNotAllowedError, StorageError
 from adelta.storage.local import LocalStore
 from tests.storage.object_store_suite import ObjectStoreSuite, paths_of, pieces
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
 
@@ -147,7 +147,66 @@ async def test_links_are_followed_but_not_in_circles(tmp_path: Path) -> None:
     (tmp_path / "table" / "linked").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "table" / "sub" / "up").symlink_to(tmp_path / "table")
     (tmp_path / "table" / "broken").symlink_to(tmp_path / "nowhere")
-    assert await paths_of(LocalStore(tmp_path / "table")) == ["linked/file"]
+    (tmp_path / "table" / "sub" / "beside").symlink_to(tmp_path / "table" / "kept")
+    (tmp_path / "table" / "kept").mkdir()
+    (tmp_path / "table" / "kept" / "file").write_bytes(b"2")
+    within = LocalStore(tmp_path / "table")
+    assert await paths_of(within) == ["kept/file", "sub/beside/file"]
+    assert await within.get("sub/beside/file") == b"2"
+    allowed = LocalStore(tmp_path / "table", [str(tmp_path / "elsewhere")])
+    assert await paths_of(allowed) == ["kept/file", "linked/file", "sub/beside/file"]
+    assert await allowed.get("linked/file") == b"1"
+
+
+@pytest.mark.parametrize("linked", ["file", "folder"])
+async def test_nothing_is_read_through_a_link_that_leads_out(tmp_path: Path, linked: str) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "x").write_bytes(b"secret")
+    (tmp_path / "table").mkdir()
+    store = LocalStore(tmp_path / "table")
+    name = "x" if linked == "file" else "sub/x"
+    place = tmp_path / "table" / name.partition("/")[0]
+    place.symlink_to(tmp_path / "elsewhere" / ("x" if linked == "file" else ""))
+    readings: list[Callable[[], Awaitable[object]]] = [
+        lambda: store.get(name),
+        lambda: store.get_with_meta(name),
+        lambda: store.get_many([name]),
+        lambda: store.get_range(name, 0, 1),
+        lambda: store.get_ranges(name, [(0, 1)]),
+        lambda: store.get_suffix(name, 1),
+        lambda: store.head(name),
+    ]
+    for read in readings:
+        with pytest.raises(RootNotAllowedError, match="allowed_roots=/"):
+            await read()
+    with pytest.raises(RootNotAllowedError), store.file_to_read(name):
+        pass
+    if linked == "folder":
+        with pytest.raises(RootNotAllowedError):
+            await paths_of(store, "sub/")
+
+
+async def test_a_root_that_is_a_link_may_lead_elsewhere_later(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_text(name)
+    (tmp_path / "current").symlink_to(tmp_path / "one")
+    store = LocalStore(tmp_path / "current")
+    assert await store.get("x") == b"one"
+    (tmp_path / "current").unlink()
+    (tmp_path / "current").symlink_to(tmp_path / "two")
+    assert await store.get("x") == b"two"
+
+
+async def test_a_file_to_read_stays_the_same_one(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(b"secret")
+    store = LocalStore(tmp_path / "table")
+    await store.put("x", b"open")
+    with store.file_to_read("x") as name:
+        (tmp_path / "table" / "x").unlink()
+        (tmp_path / "table" / "x").symlink_to(tmp_path / "secret")
+        with open(name, "rb") as file:  # noqa: ASYNC230
+            assert file.read() == b"open"
 
 
 async def test_a_root_that_does_not_exist_is_empty(tmp_path: Path) -> None:
