@@ -26,6 +26,7 @@ settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
 pytest_plugins = [
+    "tests.support.certificates",
     "tests.support.dynamo_server",
     "tests.support.earlier_deltalake",
     "tests.support.postgres_server",

@@ -8,6 +8,7 @@ a moment later.
 from __future__ import annotations
 
 import os
+import stat
 from typing import TYPE_CHECKING
 
 from adelta.errors import RootNotAllowedError
@@ -52,10 +53,11 @@ class LinkBounds:
         real = os.path.realpath(file)
         if f"{real}/".startswith(self._prefixes) and os.path.samestat(os.lstat(real), opened):
             return
-        folder = os.path.dirname(place or real)
+        place = place or real
+        folder = place if stat.S_ISDIR(opened.st_mode) else os.path.dirname(place)
         raise RootNotAllowedError(
             f"{file!r} is reached through a link that leads out of {self._given[0]!r}, to "
-            f"{place or real!r}. If you trust whoever may put links there, open the table with the "
+            f"{place!r}. If you trust whoever may put links there, open the table with the "
             f"storage option allowed_roots={folder}, or a folder above it; else remove the link"
         )
 

@@ -20,6 +20,8 @@ import anyio
 from yarl import URL
 
 from adelta._concurrency import in_thread
+from adelta.errors import InvalidOptionError
+from adelta.storage.bucket_names import check_bucket, fits_certificates
 from adelta.storage.credentials import Access, AccessProvider
 from adelta.storage.http import HttpPool
 from adelta.storage.long_body import claim, memory_for, waiting_body
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Into", "S3Client", "S3Request", "http_time_ms"]
 
 _LARGE = 1 << 20
-_DNS_BUCKET = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
+_REGION = re.compile(r"[A-Za-z0-9_-]{1,63}")
 
 
 Into: TypeAlias = "Callable[[], Awaitable[memoryview]]"
@@ -78,7 +80,12 @@ class S3Client:
     """
 
     def __init__(self, bucket: str, options: S3Options) -> None:
-        self._bucket = bucket
+        """A client of `bucket`.
+
+        Raises:
+            InvalidOptionError: no bucket can have that name, by the rules of the store.
+        """
+        self._bucket = check_bucket(bucket, in_host=bool(options.virtual_hosted))
         self._options = options
         self._provider = AccessProvider(options)
         self._pool = HttpPool(options.http, options.concurrency)
@@ -220,10 +227,14 @@ class S3Client:
         endpoint = access.endpoint
         bucket, virtual = self._bucket, self._options.virtual_hosted
         if endpoint is None:
+            if not _REGION.fullmatch(region):
+                raise InvalidOptionError(
+                    f"storage option aws_region is a name such as eu-north-1, not {region!r:.100}"
+                )
             suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
             endpoint = f"https://s3.{region}.{suffix}"
             if virtual is None:
-                virtual = _DNS_BUCKET.fullmatch(bucket) is not None
+                virtual = fits_certificates(bucket)
         scheme, _, rest = endpoint.partition("://")
         host, slash, base = rest.partition("/")
         prefix = f"{slash}{base}/"
@@ -237,10 +248,12 @@ class S3Client:
         return _Target(access, f"{scheme}://{host}", prefix, signer)
 
     def _move(self, failure: Failure) -> bool:
-        """Follow the bucket to the region that the store named."""
+        """Follow the bucket to the region that the store named, which becomes part of a host."""
         target = self._target
-        region = failure.region
-        if target is None or not region or region == (self._region or target.access.region):
+        region = failure.region or ""
+        if target is None or not _REGION.fullmatch(region):
+            return False
+        if region == (self._region or target.access.region):
             return False
         self._region, self._target = region, None
         return True
