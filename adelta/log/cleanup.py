@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread, map_concurrent
-from adelta.errors import InvalidTableError, MissingCheckpointPartError
+from adelta.errors import InvalidTableError, MissingCheckpointPartError, RootNotAllowedError
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.checkpoint.v2 import V2Manifest
 from adelta.kernel.log_cleanup import LogCleanup, day_of, plan_cleanup, unreferenced_sidecars
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from adelta.kernel.log_segment import CheckpointFiles
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
-    from adelta.storage.object_store import ObjectStore
+    from adelta.storage.object_store import ObjectMeta, ObjectStore
 
 __all__ = ["CleanedLog", "clean_expired", "clean_log"]
 
@@ -200,20 +200,25 @@ async def _opened(store: ObjectStore, checkpoint: CheckpointFiles) -> Checkpoint
 
 async def _sidecars(store: ObjectStore) -> dict[str, tuple[int, int]]:
     """The size, and the time of writing, of every sidecar by its path."""
-    return {
-        meta.path: (meta.size, meta.last_modified_ms)
-        async for page in store.list(SIDECAR_DIR)
-        for meta in page
-    }
+    found = await _listed(store, SIDECAR_DIR)
+    return {meta.path: (meta.size, meta.last_modified_ms) for meta in found}
 
 
 async def _staged_until(store: ObjectStore, version: int) -> tuple[LogPath, ...]:
     found = [
         parse_log_path(meta.path, meta.size, meta.last_modified_ms)
-        async for page in store.list(STAGED_DIR)
-        for meta in page
+        for meta in await _listed(store, STAGED_DIR)
     ]
     return tuple(file for file in found if file is not None and file.version <= version)
+
+
+async def _listed(store: ObjectStore, folder: str) -> list[ObjectMeta]:
+    """What is in a folder of the log; nothing of one that is a link to files elsewhere."""
+    try:
+        return [meta async for page in store.list(folder) for meta in page]
+    except RootNotAllowedError as error:
+        _log.warning("%s: what is in %s is not to be looked at: %s", store.uri, folder, error)
+        return []
 
 
 async def _leave_sign(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import uuid
+from datetime import timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -239,6 +240,23 @@ async def test_a_log_is_not_read_through_a_link_that_leads_out(tmp_path: Path) -
     options = {"allowed_roots": str(tmp_path / "private")}
     async with adelta.open_table(tmp_path / "table", options) as table:
         assert (await table.snapshot()).version == 0
+
+
+@pytest.mark.parametrize("folder", ["_sidecars", "_staged_commits"])
+async def test_a_linked_folder_of_the_log_is_not_cleaned_up(tmp_path: Path, folder: str) -> None:
+    await adelta.write_table(tmp_path / "table", pa.table({"id": [1]}))
+    for _ in range(3):
+        await adelta.checkpoint(tmp_path / "table")
+        await adelta.write_table(tmp_path / "table", pa.table({"id": [1]}))
+    precious = tmp_path / "elsewhere" / f"{0:020d}.{uuid.uuid4()}.json"
+    precious.parent.mkdir()
+    precious.write_bytes(b"1")
+    for old in (precious, *(tmp_path / "table" / "_delta_log").iterdir()):
+        os.utime(old, (1, 1))
+    (tmp_path / "table" / "_delta_log" / folder).symlink_to(precious.parent)
+    cleaned = await adelta.cleanup_log(tmp_path / "table", retention=timedelta(days=1))
+    assert cleaned.first_version == 2
+    assert precious.read_bytes() == b"1"
 
 
 async def test_links_within_the_table_are_followed(tmp_path: Path) -> None:
