@@ -19,7 +19,7 @@ import os
 import secrets
 import stat
 import tempfile
-from itertools import islice
+from itertools import groupby, islice
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -102,19 +102,36 @@ class LocalStore:
         return f"{self._root}/{check_path(path)}"
 
     @contextlib.contextmanager
-    def _opened(self, file: str, flags: int = _READ) -> Iterator[tuple[int, os.stat_result]]:
+    def _opened(
+        self, file: str, flags: int = _READ, directory: int | None = None
+    ) -> Iterator[tuple[int, os.stat_result]]:
+        """The open file; with its open `directory`, what is no link need not be looked after."""
         with _translated(file):
-            descriptor = os.open(file, flags)
+            descriptor = _no_link(file, flags, directory)
+            linked = descriptor is None
+            if descriptor is None:
+                descriptor = os.open(file, flags)
             try:
-                self._bounds.check(file, descriptor)
+                if linked:
+                    self._bounds.check(file, descriptor)
                 status = os.fstat(descriptor)
                 yield descriptor, status if flags & os.O_DIRECTORY else _regular(file, status)
             finally:
                 os.close(descriptor)
 
-    def _read(self, file: str) -> bytes:
-        with self._opened(file) as (descriptor, status):
+    def _read(self, file: str, directory: int | None = None) -> bytes:
+        with self._opened(file, directory=directory) as (descriptor, status):
             return _read_at(descriptor, 0, status.st_size)
+
+    def _read_all(self, files: Sequence[str]) -> list[bytes]:
+        found: list[bytes] = []
+        for name, group in groupby(files, os.path.dirname):
+            with contextlib.ExitStack() as stack:
+                directory: int | None = None
+                with contextlib.suppress(ObjectNotFoundError):  # which the file's own error says
+                    directory, _ = stack.enter_context(self._opened(name, _DIRECTORY))
+                found += [self._read(file, directory) for file in group]
+        return found
 
     def _read_ranges(self, file: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         with self._opened(file) as (descriptor, status):
@@ -141,7 +158,7 @@ class LocalStore:
         batches = [files[at : at + step] for at in range(0, len(files), step)]
 
         async def read(batch: list[str]) -> list[bytes]:
-            return await in_io_thread(lambda: [self._read(file) for file in batch])
+            return await in_io_thread(self._read_all, batch)
 
         found = await map_concurrent(read, batches, limit=_CONCURRENCY)
         return [data for batch in found for data in batch]
@@ -389,6 +406,18 @@ def _remove(files: Sequence[str]) -> None:
         except OSError as error:
             if error.errno not in _ABSENT and not os.path.isdir(file):  # which is no object
                 raise _translate(error, file) from error
+
+
+def _no_link(file: str, flags: int, directory: int | None) -> int | None:
+    """The file opened in its `directory`; None where it is a link, or that is not known."""
+    if directory is None:
+        return None
+    try:
+        return os.open(os.path.basename(file), flags | os.O_NOFOLLOW, dir_fd=directory)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return None
+        raise
 
 
 @contextlib.contextmanager
