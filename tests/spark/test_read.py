@@ -252,3 +252,24 @@ def _delta_schema(path):
             return (await table.snapshot()).delta_schema
 
     return call(schema)
+
+
+def test_a_clone_is_read_where_its_origin_is_allowed(spark, table, tmp_path):
+    """On the driver and in the tasks; the options of each hold for a rewrite, too."""
+    origin, clone = tmp_path / "t", tmp_path / "clone"
+    (clone / "_delta_log").mkdir(parents=True)
+    for commit in sorted((origin / "_delta_log").glob("*.json")):
+        text = commit.read_text().replace('"path":"part=', f'"path":"file://{origin}/part=')
+        (clone / "_delta_log" / commit.name).write_text(text)
+    with pytest.raises(PySparkException, match=f"allowed_roots={origin}"):
+        load(spark, str(clone)).collect()
+    assert ids(load(spark, str(clone), allowed_roots=str(origin))) == list(range(40))
+    few = spark.createDataFrame([(5, "new", 0)], "id long, name string, part int")
+    options = {"replaceWhere": "id < 5 AND part = 0", "path": str(clone)}
+    writer = few.withColumn("id", f.lit(4).cast("long")).write.format("adelta").options(**options)
+    with pytest.raises(PySparkException, match=f"allowed_roots={origin}"):
+        writer.mode("overwrite").save()
+    assert not list(clone.glob("**/*.parquet"))
+    writer.option("option.allowed_roots", f"/nowhere, {origin}").mode("overwrite").save()
+    found = adelta.spark.read(spark, str(clone), storage_options={"allowed_roots": str(origin)})
+    assert ids(found) == list(range(4, 40))

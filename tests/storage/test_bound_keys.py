@@ -11,7 +11,6 @@ import pytest
 
 import adelta
 from adelta.errors import (
-    AdeltaError,
     InvalidOptionError,
     MissingDataFileError,
     RootNotAllowedError,
@@ -184,7 +183,7 @@ async def test_a_region_that_an_answer_names_is_part_of_amazon_s_own_hosts(
         proxy.status = "301 Moved Permanently"
         proxy.headers = f"x-amz-bucket-region: {region}\r\n"
         options = KEYS | {"proxy_url": proxy.endpoint, "allow_invalid_certificates": "true"}
-        with pytest.raises(AdeltaError):
+        with pytest.raises(StorageError):
             await _located("x", options)
         hosts = ["mine.s3.us-east-1.amazonaws.com:443"]
         assert proxy.tunnels == hosts + [f"mine.s3.{region}.amazonaws.com:443"] * moves
