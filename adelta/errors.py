@@ -30,11 +30,13 @@ Each class can be caught by its adelta name or, where one fits, by the builtin t
     │   ├── MetadataChangedError
     │   └── ProtocolChangedError
     ├── CommitOutcomeUnknownError                   it may have happened: look before retrying
+    │   └── CommitNotDurableError                   it has, and a crash may undo it: see to the disk
     └── StorageError (OSError)                      the store refused or failed
         ├── ObjectNotFoundError (FileNotFoundError)
         ├── ObjectExistsError (FileExistsError)
         ├── ThrottledError
         └── PermissionDeniedError (PermissionError)
+            └── OutsideRootError                    a link leads out of the root: see where to
 
 Every error can be pickled: it crosses process borders in Spark tasks.
 """
@@ -51,6 +53,7 @@ __all__ = [
     "ChangesNotAvailableError",
     "ChecksumMismatchError",
     "CommitConflictError",
+    "CommitNotDurableError",
     "CommitOutcomeUnknownError",
     "ConcurrentAppendError",
     "ConcurrentDeleteDeleteError",
@@ -69,6 +72,7 @@ __all__ = [
     "MissingDataFileError",
     "ObjectExistsError",
     "ObjectNotFoundError",
+    "OutsideRootError",
     "PermissionDeniedError",
     "ProtocolChangedError",
     "RootNotAllowedError",
@@ -234,6 +238,10 @@ class CommitOutcomeUnknownError(AdeltaError):
         self.transaction_id = transaction_id
 
 
+class CommitNotDurableError(CommitOutcomeUnknownError):
+    """Raised when a commit is in place, and the store failed to make it outlive a crash."""
+
+
 class StorageError(AdeltaError, OSError):
     """Raised when an object store refuses or fails a request."""
 
@@ -252,3 +260,7 @@ class ThrottledError(StorageError):
 
 class PermissionDeniedError(StorageError, PermissionError):
     """Raised when the credentials do not allow the request."""
+
+
+class OutsideRootError(PermissionDeniedError):
+    """Raised when what is to be written or deleted lies behind a link below the store's root."""

@@ -20,6 +20,7 @@ from adelta._concurrency import run_all
 from adelta.commit.check_then_put import is_there
 from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown, WithoutBase
 from adelta.errors import (
+    CommitNotDurableError,
     CommitOutcomeUnknownError,
     ObjectExistsError,
     ObjectNotFoundError,
@@ -121,10 +122,11 @@ class FilesystemCoordinator:
                 if doubt is None:
                     raise
                 return Unknown(version, error)  # this put failed; an earlier one may not have
+            except CommitNotDurableError as error:
+                return Unknown(version, error)  # it would be read back, and may be gone tomorrow
             except CommitOutcomeUnknownError as error:
                 doubt = error
             except StorageError as error:
-                # A store that fails after the file is in place, while it makes it last, is caught.
                 outcome = await self.whose(version, transaction_id)
                 if outcome is None and doubt is None:
                     raise

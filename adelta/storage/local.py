@@ -4,8 +4,10 @@ Guarantees beyond the port's, on a POSIX file system:
 
 * An object appears under its name at once and whole: it is written to a hidden file in the same
   directory, synced, and then linked (`put_if_absent`) or renamed (`put`, `put_stream`); then the
-  directory is synced. After a crash there is the whole object or none, and at worst a hidden file
-  named ``.adelta-tmp-*``, which `list` leaves out.
+  directory is synced, as were those above it. After a crash there is the whole object or none, and
+  at worst a hidden file named ``.adelta-tmp-*``, which `list` leaves out.
+* Nothing is written or deleted through a link below the root (`local_root` says how). Reading
+  follows links.
 * `list` follows the order of whole paths, not of directory entries: ``a-b`` comes before ``a/c``.
 * Nothing is read that lies outside the root but for links, or below one of the roots that links may
   lead to; of directories elsewhere nothing is listed.
@@ -16,30 +18,24 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
-import stat
 import tempfile
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-import anyio
-
-from adelta._concurrency import in_io_thread, map_concurrent
-from adelta.errors import (
-    AdeltaError,
-    InvalidOptionError,
-    ObjectExistsError,
-    ObjectNotFoundError,
-    PermissionDeniedError,
-    StorageError,
-)
+from adelta._concurrency import in_io_thread, map_concurrent, to_the_end
+from adelta.errors import InvalidOptionError, ObjectNotFoundError
 from adelta.storage.links import LinkBounds
+from adelta.storage.local_errors import ABSENT, regular, translate, translated
+from adelta.storage.local_root import LocalRoot
+from adelta.storage.local_writing import NewFile, is_hidden, meta_of
 from adelta.storage.object_path import check_path, check_prefix, check_range
-from adelta.storage.object_store import ObjectMeta, SuffixRead
+from adelta.storage.object_store import SuffixRead
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+
+    from adelta.storage.object_store import ObjectMeta
 
 __all__ = ["LocalStore"]
 
@@ -47,24 +43,27 @@ _CONCURRENCY = 16
 _FILES_PER_HOP = 128
 _PAGE = 1000
 _BYTES_PER_HOP = 4 << 20
-_TEMPORARY = ".adelta-tmp-"
 _DESCRIPTORS = "/proc/self/fd"
 _NAMED = os.path.isdir(_DESCRIPTORS)  # on Linux
 _ADVISE = hasattr(os, "posix_fadvise")  # not on macOS
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # else a named pipe would be waited for
 _LOOK = getattr(os, "O_PATH", _READ) | os.O_CLOEXEC  # which macOS lacks; nothing need be readable
 _DIRECTORY = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
-_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
+_NO_OBJECT = ABSENT | {errno.ELOOP}  # a link in a circle leads to none
 
 
 class LocalStore:
     """An `ObjectStore` over the directory `root`, which need not exist before the first put.
 
     Links in it may lead to places below it, and below the directories `linked`.
+
+    Raises:
+        InvalidOptionError: no directory can have that name, or the system is not a POSIX one.
     """
 
     def __init__(self, root: str | os.PathLike[str], linked: Sequence[str] = ()) -> None:
-        self._root = os.path.abspath(os.fspath(root))
+        self._below = LocalRoot(root)
+        self._root = self._below.path
         self._bounds = LinkBounds(self._root, linked)
         self._uri = "file://" + quote(self._root.rstrip("/"))
 
@@ -99,14 +98,14 @@ class LocalStore:
         return await in_io_thread(ask)
 
     def _file(self, path: str) -> str:
-        return f"{self._root}/{check_path(path)}"
+        return self._below.file(check_path(path))
 
     @contextlib.contextmanager
     def _opened(
         self, file: str, flags: int = _READ, directory: int | None = None
     ) -> Iterator[tuple[int, os.stat_result]]:
         """The open file; with its open `directory`, what is no link need not be looked after."""
-        with _translated(file):
+        with translated(file):
             descriptor = _no_link(file, flags, directory)
             linked = descriptor is None
             if descriptor is None:
@@ -115,7 +114,7 @@ class LocalStore:
                 if linked:
                     self._bounds.check(file, descriptor)
                 status = os.fstat(descriptor)
-                yield descriptor, status if flags & os.O_DIRECTORY else _regular(file, status)
+                yield descriptor, status if flags & os.O_DIRECTORY else regular(file, status)
             finally:
                 os.close(descriptor)
 
@@ -147,7 +146,7 @@ class LocalStore:
 
         def read() -> tuple[bytes, ObjectMeta]:
             with self._opened(file) as (descriptor, status):
-                return _read_at(descriptor, 0, status.st_size), _meta(path, status)
+                return _read_at(descriptor, 0, status.st_size), meta_of(path, status)
 
         return await in_io_thread(read)
 
@@ -206,22 +205,44 @@ class LocalStore:
 
         def look() -> ObjectMeta:
             with self._opened(file, _LOOK) as (_, status):
-                return _meta(path, status)
+                return meta_of(path, status)
 
         return await in_io_thread(look)
 
     async def put(self, path: str, data: bytes) -> ObjectMeta:
         """Create or replace the object."""
-        return await in_io_thread(_write, self._file(path), path, data, os.replace)
+        new = NewFile(self._below, check_path(path))
+
+        def write() -> ObjectMeta:
+            with contextlib.closing(new):
+                new.open()
+                return new.replace([data])
+
+        return await in_io_thread(write)
 
     async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
-        """Create the object. Raises: ObjectExistsError."""
-        return await in_io_thread(_write, self._file(path), path, data, _link)
+        """Create the object.
+
+        Raises:
+            ObjectExistsError: another is there.
+            CommitNotDurableError: it is there now, and may be gone after a crash.
+            CommitOutcomeUnknownError: the file system does not say whether it is there.
+            StorageError: the file system refused; certainly it was not created.
+        """
+        new = NewFile(self._below, check_path(path))
+
+        def write() -> ObjectMeta:
+            with contextlib.closing(new):
+                new.open(absent=True)
+                return new.create([data])
+
+        return await in_io_thread(write)
 
     async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
         """Create or replace the object from its pieces, one write for many small ones."""
-        new = await in_io_thread(_NewFile, self._file(path))
+        new = NewFile(self._below, check_path(path))
         try:
+            await in_io_thread(new.open)
             waiting: list[bytes] = []
             size = 0
             async for chunk in chunks:
@@ -230,18 +251,22 @@ class LocalStore:
                 if size >= _BYTES_PER_HOP:
                     await in_io_thread(new.write, waiting)
                     waiting, size = [], 0
-            return await in_io_thread(new.finish, waiting, path, os.replace)
+            return await in_io_thread(new.replace, waiting)
         finally:
-            with anyio.CancelScope(shield=True):  # a cancelled put must not leave its hidden file
-                await in_io_thread(new.discard)
+            await to_the_end(in_io_thread(new.close))  # also where it is cancelled once more
 
     async def delete(self, paths: Iterable[str]) -> None:
-        """Delete every file; one that is not there is no error, and directories stay."""
-        files = [self._file(path) for path in paths]
-        batches = [files[at : at + _FILES_PER_HOP] for at in range(0, len(files), _FILES_PER_HOP)]
+        """Delete every file; one that is not there is no error, and directories stay.
+
+        Raises:
+            OutsideRootError: it is a link, a device or a pipe, or lies behind a link.
+            StorageError: the file system refused.
+        """
+        doomed = sorted(check_path(path) for path in paths)
+        batches = [doomed[at : at + _FILES_PER_HOP] for at in range(0, len(doomed), _FILES_PER_HOP)]
 
         async def remove(batch: list[str]) -> None:
-            await in_io_thread(_remove, batch)
+            await in_io_thread(self._below.remove, batch)
 
         await map_concurrent(remove, batches, limit=_CONCURRENCY)
 
@@ -265,9 +290,8 @@ class LocalStore:
             if is_directory:
                 if path > after or after.startswith(path):
                     stack.append(self._entries(path, "", recursive))
-            elif path > after:
-                with contextlib.suppress(FileNotFoundError):  # gone since its directory was read
-                    yield _meta(path, os.stat(f"{self._root}/{path}"))
+            elif path > after and (status := _status(f"{self._root}/{path}")) is not None:
+                yield meta_of(path, status)
 
     def _entries(self, directory: str, start: str, recursive: bool) -> Iterator[tuple[str, bool]]:
         """The entries of one directory as (path, is a directory), in the order of whole paths."""
@@ -277,7 +301,9 @@ class LocalStore:
             with self._opened(full, _DIRECTORY) as (descriptor, _), os.scandir(descriptor) as found:
                 for entry in found:
                     name = entry.name
-                    if not name.startswith(start) or name.startswith(_TEMPORARY):
+                    if not name.startswith(start) or is_hidden(name):
+                        continue
+                    if _leads_nowhere(entry):
                         continue
                     if entry.is_dir():
                         if recursive and self._is_within(full, entry):
@@ -301,91 +327,6 @@ class LocalStore:
         """Do nothing: no file stays open between calls."""
 
 
-class _NewFile:
-    """A hidden file beside `file` that becomes it as a whole, or vanishes."""
-
-    def __init__(self, file: str) -> None:
-        self._file = file
-        self._directory = os.path.dirname(file)
-        self._hidden = f"{self._directory}/{_TEMPORARY}{secrets.token_hex(8)}"
-        self._descriptor = -1
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        with _translated(file):
-            try:
-                self._descriptor = os.open(self._hidden, flags, 0o666)
-            except FileNotFoundError:
-                _make_directories(self._directory)
-                self._descriptor = os.open(self._hidden, flags, 0o666)
-
-    def write(self, chunks: Sequence[bytes]) -> None:
-        with _translated(self._file):
-            for chunk in chunks:
-                view = memoryview(chunk)
-                while view:
-                    view = view[os.write(self._descriptor, view) :]
-
-    def finish(
-        self, chunks: Sequence[bytes], path: str, publish: Callable[[str, str], None]
-    ) -> ObjectMeta:
-        self.write(chunks)
-        with _translated(self._file):
-            os.fsync(self._descriptor)
-            meta = _meta(path, os.fstat(self._descriptor))
-            publish(self._hidden, self._file)
-            _sync_directory(self._directory)
-        return meta
-
-    def discard(self) -> None:
-        """Close the file, and remove the hidden name where it is still there."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._hidden)
-
-
-def _write(file: str, path: str, data: bytes, publish: Callable[[str, str], None]) -> ObjectMeta:
-    if publish is _link and os.path.lexists(file):
-        raise _exists(file)
-    new = _NewFile(file)
-    try:
-        return new.finish([data], path, publish)
-    finally:
-        new.discard()
-
-
-def _link(hidden: str, file: str) -> None:
-    try:
-        os.link(hidden, file)
-    except FileExistsError:
-        raise _exists(file) from None
-
-
-def _exists(file: str) -> ObjectExistsError:
-    return ObjectExistsError(f"there is a file {file!r} already")
-
-
-def _make_directories(directory: str) -> None:
-    """Make the directory and its parents, so that they outlive a crash."""
-    try:
-        os.mkdir(directory)
-    except FileExistsError:
-        return
-    except FileNotFoundError:
-        _make_directories(os.path.dirname(directory))
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(directory)
-    _sync_directory(os.path.dirname(directory))
-
-
-def _sync_directory(directory: str) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _read_at(descriptor: int, offset: int, length: int) -> bytes:
     if length <= 0:
         return b""
@@ -397,15 +338,6 @@ def _read_at(descriptor: int, offset: int, length: int) -> bytes:
         done = sum(map(len, pieces))
         pieces.append(os.pread(descriptor, length - done, offset + done))
     return b"".join(pieces)
-
-
-def _remove(files: Sequence[str]) -> None:
-    for file in files:
-        try:
-            os.unlink(file)
-        except OSError as error:
-            if error.errno not in _ABSENT and not os.path.isdir(file):  # which is no object
-                raise _translate(error, file) from error
 
 
 def _no_link(file: str, flags: int, directory: int | None) -> int | None:
@@ -420,32 +352,24 @@ def _no_link(file: str, flags: int, directory: int | None) -> int | None:
         raise
 
 
-@contextlib.contextmanager
-def _translated(file: str) -> Iterator[None]:
+def _status(file: str) -> os.stat_result | None:
+    """The status of a file; None where it is gone since its directory was read."""
     try:
-        yield
-    except AdeltaError:
-        raise
+        return os.stat(file)
     except OSError as error:
-        raise _translate(error, file) from error
+        if error.errno in _NO_OBJECT:
+            return None
+        raise translate(error, file) from error
 
 
-def _translate(error: OSError, file: str) -> StorageError:
-    if error.errno in _ABSENT:
-        return ObjectNotFoundError(f"there is no file {file!r}")
-    if isinstance(error, PermissionError):
-        return PermissionDeniedError(f"the file system does not allow access to {file!r}: {error}")
-    return StorageError(f"the file system failed on {file!r}: {error}")
-
-
-def _regular(file: str, status: os.stat_result) -> os.stat_result:
-    if stat.S_ISDIR(status.st_mode):
-        raise ObjectNotFoundError(f"{file!r} is a directory, not a file")
-    if not stat.S_ISREG(status.st_mode):
-        raise StorageError(f"{file!r} is a device, a pipe or a socket, not a file")
-    return status
-
-
-def _meta(path: str, status: os.stat_result) -> ObjectMeta:
-    tag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
-    return ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000, tag)
+def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
+    """Whether the entry is a link that leads to itself, or to nothing."""
+    if not entry.is_symlink():
+        return False
+    try:
+        entry.stat()
+    except OSError as error:
+        if error.errno in _NO_OBJECT:
+            return True
+        raise
+    return False

@@ -111,6 +111,9 @@ class ObjectStore(Protocol):
             ObjectExistsError: another object is there.
             CommitOutcomeUnknownError: the store took the request, gave no clear answer, and cannot
                 be asked again.
+            CommitNotDurableError: the object is there, and may be gone after a crash: reading it
+                back tells nothing.
+            StorageError: the store refused; certainly the object was not created.
         """
         ...
 
@@ -119,7 +122,13 @@ class ObjectStore(Protocol):
         ...
 
     async def delete(self, paths: Iterable[str]) -> None:
-        """Delete every object; one that is not there is no error."""
+        """Delete every object; one that is not there is no error.
+
+        Where objects are files, no link is followed below the root, and none is deleted.
+
+        Raises:
+            OutsideRootError: an object is a link, or lies behind one; the others were deleted.
+        """
         ...
 
     def list(

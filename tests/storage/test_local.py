@@ -63,7 +63,7 @@ import os, sys
 from adelta.storage import local
 
 calls = 0
-def die(*_):
+def die(*_, **__):
     os._exit(7)
 
 setattr(os, sys.argv[2], die)  # the process ends at this call
@@ -110,6 +110,7 @@ async def test_the_file_is_synced_before_it_appears_and_its_directory_after(
         traced(name)
     store = LocalStore(tmp_path)
     await store.put_if_absent("log/0.json", b"x")
+    assert trace.pop(0) == "fsync directory", "whoever made it may have failed before he synced it"
     assert trace == ["fsync file", "link file", "fsync directory"]
     trace.clear()
     await store.put("log/1.json", b"x")

@@ -1,0 +1,229 @@
+"""A directory below which no link is followed by whatever changes it.
+
+A path is walked from a descriptor of the root, component by component (``openat`` with
+``O_NOFOLLOW``), and what is done at its end is done by name in the last descriptor: however
+directories are renamed or replaced by links meanwhile, nothing outside of the root is created,
+replaced or deleted. The root itself may be reached through links, since it is the user who names
+it; what lies below may have been made by others. A table that is to be spread over several disks
+has them mounted.
+
+This needs the calls that work relative to a descriptor, which POSIX systems have.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager, suppress
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from adelta.errors import (
+    InvalidOptionError,
+    ObjectNotFoundError,
+    OutsideRootError,
+    StorageError,
+)
+from adelta.storage.local_errors import translate, translated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+__all__ = ["LocalRoot"]
+
+_DIRECTORY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
+_READ = os.O_RDONLY | _DIRECTORY
+# A directory that is only passed through need not be readable, where the system can say so.
+_SEARCH = getattr(os, "O_PATH", os.O_RDONLY) | _DIRECTORY
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_NEEDED = (os.open, os.mkdir, os.stat, os.link, os.rename, os.unlink)
+_REMEMBERED = 10_000
+
+
+class LocalRoot:
+    """The directory `path`, which need not exist before something is made in it.
+
+    Raises:
+        InvalidOptionError: no directory can have that name, or the system is not a POSIX one.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        if not _NO_LINK or not os.supports_dir_fd.issuperset(_NEEDED):
+            raise InvalidOptionError(
+                "a table on the local disk needs a POSIX system, such as Linux or macOS: use one, "
+                "or keep the table in an object store"
+            )
+        try:
+            self.path = os.path.abspath(_encodable(os.fspath(path)))
+        except OSError as error:
+            raise InvalidOptionError(
+                f"{path!r} is relative to the working directory, which is gone: give an absolute "
+                "path"
+            ) from error
+        self._lasting: set[str] = set()
+
+    def file(self, path: str) -> str:
+        """The name in the file system of what is at `path`.
+
+        Raises:
+            InvalidOptionError: no file can have that name.
+        """
+        return f"{self.path.rstrip('/')}/{_encodable(path)}"
+
+    def make_directory(self, directory: str) -> int:
+        """A readable descriptor of the directory at a path, made where it is not there.
+
+        The names of the directory and its parents then outlive a crash, as far as they lie below
+        the root or were made here.
+
+        Raises:
+            OSError: the system refused.
+            OutsideRootError: a link is in the way.
+        """
+        if not os.path.lexists(self.path):
+            _make_root(self.path)
+        with self._descended(directory, self._make) as at:
+            return os.open(".", _READ, dir_fd=at)
+
+    def remove(self, paths: Iterable[str]) -> None:
+        """Delete the regular files at `paths`; one that is not there is no error.
+
+        Directories are passed over, as they are no objects. All of it is tried before an error is
+        raised.
+
+        Raises:
+            OutsideRootError: a file is a link, a device or a pipe, or lies behind a link.
+            StorageError: the system refused.
+        """
+        failures: list[StorageError] = []
+        split = sorted(path.rpartition("/")[::2] for path in paths)
+        for directory, group in groupby(split, key=lambda pair: pair[0]):
+            try:
+                with translated(self.file(directory)), self._descended(directory, self._open) as at:
+                    for _, name in group:
+                        try:
+                            _remove(at, name, self.file(f"{directory}/{name}".lstrip("/")))
+                        except StorageError as error:
+                            failures.append(error)
+            except ObjectNotFoundError:
+                continue
+            except StorageError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+    @contextmanager
+    def _descended(self, directory: str, step: Callable[[int, str, str], int]) -> Iterator[int]:
+        """The descriptor that `step` leads to from the root, by each component in turn."""
+        at = os.open(self.path, _SEARCH)
+        try:
+            path = ""
+            for name in filter(None, directory.split("/")):
+                path = f"{path}/{name}" if path else name
+                parent, at = at, step(at, name, path)
+                _close(parent)
+            yield at
+        finally:
+            _close(at)
+
+    def _open(self, parent: int, name: str, path: str) -> int:
+        try:
+            return os.open(name, _SEARCH | _NO_LINK, dir_fd=parent)
+        except OSError as error:
+            if _is_link(parent, name):
+                raise OutsideRootError(
+                    f"{self.file(path)!r} is a link, and nothing is written or deleted through "
+                    f"links below {self.path!r}: put a directory in its place; what lies on "
+                    "another disk can be mounted there"
+                ) from error
+            raise
+
+    def _make(self, parent: int, name: str, path: str) -> int:
+        made = False
+        try:
+            child = self._open(parent, name, path)
+        except FileNotFoundError:
+            with suppress(FileExistsError):  # by another writer, just now
+                os.mkdir(name, dir_fd=parent)
+            made = True
+            child = self._open(parent, name, path)
+        try:
+            if made or path not in self._lasting:  # whoever made it may not have come to sync it
+                self._outlive_crash(parent, path, made=made)
+        except BaseException:
+            _close(child)
+            raise
+        return child
+
+    def _outlive_crash(self, parent: int, path: str, *, made: bool) -> None:
+        try:
+            readable = os.open(".", _READ, dir_fd=parent)
+        except PermissionError:
+            if made:
+                raise
+            return
+        try:
+            os.fsync(readable)
+        finally:
+            _close(readable)
+        if len(self._lasting) >= _REMEMBERED:
+            self._lasting.clear()
+        self._lasting.add(path)
+
+
+def _encodable(name: str) -> str:
+    """The name itself, if the file system can have it."""
+    try:
+        encoded = os.fsencode(name)
+    except UnicodeEncodeError:
+        encoded = b"\0"
+    if b"\0" in encoded:
+        raise InvalidOptionError(
+            f"no file can have the name {name[:300]!r}: it has a zero byte, or a character that "
+            "the file system's encoding lacks"
+        )
+    return name
+
+
+def _make_root(directory: str) -> None:
+    """Make the directory and its parents, through links too, so that they outlive a crash."""
+    parent = os.path.dirname(directory)
+    if not os.path.lexists(parent):
+        _make_root(parent)
+    with suppress(FileExistsError):
+        os.mkdir(directory)
+    descriptor = os.open(parent, _READ)
+    try:
+        os.fsync(descriptor)
+    finally:
+        _close(descriptor)
+
+
+def _close(directory: int) -> None:
+    """Close a directory, of which nothing can get lost by that."""
+    with suppress(OSError):
+        os.close(directory)
+
+
+def _remove(directory: int, name: str, file: str) -> None:
+    try:
+        mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+        if stat.S_ISREG(mode):
+            os.unlink(name, dir_fd=directory)
+        elif not stat.S_ISDIR(mode):
+            raise OutsideRootError(
+                f"{file!r} is not deleted, since it is a link, a device or a pipe, and no file; "
+                "delete it by hand"
+            )
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if isinstance(error, StorageError):
+            raise
+        raise translate(error, file) from error
+
+
+def _is_link(directory: int, name: str) -> bool:
+    with suppress(OSError):
+        return stat.S_ISLNK(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
+    return False
