@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from adelta.commit.catalog import CatalogClient, RatifiedCommit
     from adelta.commit.filesystem import Create
-    from adelta.storage.object_store import ObjectStore
+    from adelta.storage.object_store import ObjectStore, SuffixRead, UnfinishedObject
 
 __all__ = ["CatalogStore", "catalog_store"]
 
@@ -208,6 +208,16 @@ class _OnLocalDisk(CatalogStore):
         """The name of the object's file, for a worker thread. Raises: ObjectNotFoundError."""
         assert isinstance(self.inner, LocalFiles)
         return self.inner.file_to_read(path, ranges)
+
+    def read_suffix(self, path: str, length: int) -> SuffixRead:
+        """The last `length` bytes, for a worker thread. Raises: ObjectNotFoundError."""
+        assert isinstance(self.inner, LocalFiles)
+        return self.inner.read_suffix(path, length)
+
+    async def list_unfinished(self, directory: str) -> tuple[UnfinishedObject, ...]:
+        """What puts have left below a directory. Raises: OutsideRootError, StorageError."""
+        assert isinstance(self.inner, LocalFiles)
+        return await self.inner.list_unfinished(directory)
 
 
 def catalog_store(

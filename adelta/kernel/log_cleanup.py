@@ -17,9 +17,9 @@ from adelta.kernel.log_path import LogFileKind, LogPath
 from adelta.kernel.log_segment import CheckpointFiles, complete_checkpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["LogCleanup", "day_of", "plan_cleanup", "unreferenced_sidecars"]
+__all__ = ["LogCleanup", "day_of", "is_abandoned", "plan_cleanup"]
 
 DAY_MS = 86_400_000
 
@@ -117,17 +117,9 @@ def _expired(file: LogPath, first: int, anchor: int) -> bool:
     return file.version < first
 
 
-def unreferenced_sidecars(
-    sidecars: Mapping[str, int], referenced: frozenset[str], now_ms: int
-) -> tuple[str, ...]:
-    """The sidecars that no checkpoint names, and that none under way can be about to name.
+def is_abandoned(written_ms: int, now_ms: int) -> bool:
+    """Whether no write under way can still need what nobody names, by when it was written.
 
-    `sidecars` are paths with the time that each was written at. Those count that were at least a
-    day old at the last midnight UTC.
+    That is what was at least a day old at the last midnight UTC.
     """
-    oldest = day_of(now_ms) - DAY_MS
-    return tuple(
-        path
-        for path, written_ms in sidecars.items()
-        if path not in referenced and written_ms <= oldest
-    )
+    return written_ms <= day_of(now_ms) - DAY_MS

@@ -7,6 +7,8 @@ Guarantees:
 * The checkpoint that the log then begins with has been opened, and its sidecars seen, before
   anything that it stands for is deleted. One that is damaged is passed over for an earlier one.
 * Wherever a clean-up is broken off, the table reads as before. Two at once do no harm.
+* Nothing is deleted but what the protocol names so, and what broken-off writes of adelta's own have
+  left; nor through a link.
 * Nothing that is younger than an hour is touched, whatever the retention: a writer that is based on
   an old version must not find the next one free again.
 * What is how old is told by the store's clock, unless this machine's makes it younger.
@@ -19,10 +21,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread, map_concurrent
-from adelta.errors import InvalidTableError, MissingCheckpointPartError, RootNotAllowedError
+from adelta.errors import (
+    InvalidTableError,
+    MissingCheckpointPartError,
+    OutsideRootError,
+    RootNotAllowedError,
+)
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.checkpoint.v2 import V2Manifest
-from adelta.kernel.log_cleanup import LogCleanup, day_of, plan_cleanup, unreferenced_sidecars
+from adelta.kernel.deletable import SidecarPath, parse_sidecar_path
+from adelta.kernel.log_cleanup import LogCleanup, day_of, is_abandoned, plan_cleanup
 from adelta.kernel.log_path import (
     LOG_DIR,
     SIDECAR_DIR,
@@ -37,9 +45,11 @@ from adelta.kernel.log_segment import complete_checkpoints
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.checkpoint_reader import CheckpointReader
 from adelta.log.checkpoint_writer import write_manifest
+from adelta.log.deletion import delete_objects
 from adelta.log.expiry_time import expiry_time_ms
 from adelta.log.listing import list_log, list_log_until
 from adelta.log.time_travel import in_commit_timestamp_ms
+from adelta.storage.object_store import LocalFiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +57,7 @@ if TYPE_CHECKING:
     from adelta.kernel.log_segment import CheckpointFiles
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
-    from adelta.storage.object_store import ObjectMeta, ObjectStore
+    from adelta.storage.object_store import ObjectMeta, ObjectStore, UnfinishedObject
 
 __all__ = ["CleanedLog", "clean_expired", "clean_log"]
 
@@ -61,19 +71,20 @@ class CleanedLog:
     """What has been deleted, or would be.
 
     Commits that were the latest before `cutoff_ms` have expired. `first_version` is the oldest
-    version that is then kept; None where nothing has expired. `sidecars` are paths.
+    version that is then kept; None where nothing has expired. `unfinished` is what writes have left
+    in the log that were broken off.
     """
 
     cutoff_ms: int
     first_version: int | None = None
     files: tuple[LogPath, ...] = ()
-    sidecars: tuple[str, ...] = ()
-    sidecar_bytes: int = 0
+    sidecars: tuple[SidecarPath, ...] = ()
+    unfinished: tuple[UnfinishedObject, ...] = ()
 
     @property
-    def paths(self) -> tuple[str, ...]:
-        """All of it by path, in the order of deletion."""
-        return (*(file.path for file in self.files), *self.sidecars)
+    def objects(self) -> tuple[LogPath | SidecarPath | UnfinishedObject, ...]:
+        """All of it, in the order of deletion."""
+        return (*self.files, *self.sidecars, *self.unfinished)
 
     def count(self, *kinds: LogFileKind) -> int:
         """How many files of some kinds there are."""
@@ -129,14 +140,18 @@ async def clean_log(
         if gone and not dry_run:
             if configuration.supports_v2_checkpoints:
                 await _leave_sign(store, plan.first, reader, files)
-            await store.delete([file.path for file in plan.commits])
-            await store.delete([f.path for f in gone if f.kind is not LogFileKind.COMMIT])
-    sidecars: dict[str, int] = {}
+            await delete_objects(store, plan.commits)
+            await delete_objects(store, [f for f in gone if f.kind is not LogFileKind.COMMIT])
+    sidecars: tuple[SidecarPath, ...] = ()
+    unfinished: tuple[UnfinishedObject, ...] = ()
     if sweep or any(file.is_checkpoint for file in gone):
         sidecars = await _unreferenced(store, frozenset(file.path for file in gone), now_ms)
-        if not dry_run:
-            await store.delete(sidecars)
-    return CleanedLog(cutoff_ms, first_version, gone, tuple(sidecars), sum(sidecars.values()))
+        if sidecars and not dry_run and not await _delete_sidecars(store, sidecars):
+            sidecars = ()
+        unfinished = await _broken_off(store, now_ms)
+        if unfinished and not dry_run:
+            await delete_objects(store, unfinished)
+    return CleanedLog(cutoff_ms, first_version, gone, sidecars, unfinished)
 
 
 async def _plan(
@@ -193,15 +208,14 @@ async def _opened(store: ObjectStore, checkpoint: CheckpointFiles) -> Checkpoint
         present = await _sidecars(store)
         for sidecar in reader.sidecars:
             found = present.get(sidecar_path(decode_path(sidecar.path)))
-            if found is None or (sidecar.size_in_bytes and found[0] != sidecar.size_in_bytes):
+            if found is None or (sidecar.size_in_bytes and found.size != sidecar.size_in_bytes):
                 raise InvalidTableError(f"{path}, whose sidecar {sidecar.path[:200]} is not there")
     return reader
 
 
-async def _sidecars(store: ObjectStore) -> dict[str, tuple[int, int]]:
-    """The size, and the time of writing, of every sidecar by its path."""
-    found = await _listed(store, SIDECAR_DIR)
-    return {meta.path: (meta.size, meta.last_modified_ms) for meta in found}
+async def _sidecars(store: ObjectStore) -> dict[str, ObjectMeta]:
+    """What lies in the folder of sidecars, by path."""
+    return {meta.path: meta for meta in await _listed(store, SIDECAR_DIR)}
 
 
 async def _staged_until(store: ObjectStore, version: int) -> tuple[LogPath, ...]:
@@ -215,7 +229,7 @@ async def _staged_until(store: ObjectStore, version: int) -> tuple[LogPath, ...]
 async def _listed(store: ObjectStore, folder: str) -> list[ObjectMeta]:
     """What is in a folder of the log; nothing of one that is a link to files elsewhere."""
     try:
-        return [meta async for page in store.list(folder) for meta in page]
+        return [meta async for page in store.list(folder, recursive=False) for meta in page]
     except RootNotAllowedError as error:
         _log.warning("%s: what is in %s is not to be looked at: %s", store.uri, folder, error)
         return []
@@ -248,12 +262,15 @@ async def _leave_sign(
     await write_manifest(store, manifest, path)
 
 
-async def _unreferenced(store: ObjectStore, gone: frozenset[str], now_ms: int) -> dict[str, int]:
-    """The sidecars that may go, with their sizes, once the files `gone` have gone."""
-    present = await _sidecars(store)  # before the log: what a later checkpoint names is younger
-    written = {path: when_ms for path, (_, when_ms) in present.items()}
-    if not unreferenced_sidecars(written, frozenset(), now_ms):
-        return {}
+async def _unreferenced(
+    store: ObjectStore, gone: frozenset[str], now_ms: int
+) -> tuple[SidecarPath, ...]:
+    """The sidecars that may go once the files `gone` have gone."""
+    present = (await _sidecars(store)).values()  # before the log: what is named later is younger
+    parsed = (parse_sidecar_path(m.path, m.size, m.last_modified_ms) for m in present)
+    old = [s for s in parsed if s is not None and is_abandoned(s.last_modified_ms, now_ms)]
+    if not old:
+        return ()
     log = [file for file in await list_log(store) if file.path not in gone]
 
     async def named(checkpoint: CheckpointFiles) -> list[str]:
@@ -275,7 +292,27 @@ async def _unreferenced(store: ObjectStore, gone: frozenset[str], now_ms: int) -
             LOG_DIR,
             error,
         )
-        return {}
+        return ()
     referenced = frozenset(name for several in names for name in several)
-    free = unreferenced_sidecars(written, referenced, now_ms)
-    return {path: present[path][0] for path in free}
+    return tuple(sidecar for sidecar in old if sidecar.path not in referenced)
+
+
+async def _delete_sidecars(store: ObjectStore, sidecars: Sequence[SidecarPath]) -> bool:
+    """Whether they are the table's own, so that they have been deleted."""
+    try:
+        await delete_objects(store, sidecars)
+    except OutsideRootError as error:
+        _log.warning("%s/%s: its sidecars stay: %s", store.uri, LOG_DIR, error)
+        return False
+    return True
+
+
+async def _broken_off(store: ObjectStore, now_ms: int) -> tuple[UnfinishedObject, ...]:
+    """What writes to the log have left, and none that is under way still needs."""
+    if not isinstance(store, LocalFiles):
+        return ()
+    try:
+        found = await store.list_unfinished(LOG_DIR)
+    except OutsideRootError:
+        return ()
+    return tuple(each for each in found if is_abandoned(each.last_modified_ms, now_ms))

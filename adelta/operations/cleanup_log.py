@@ -37,7 +37,8 @@ class LogCleanupMetrics:
     `cutoff` is the moment before which history has expired: versions that were the latest at some
     time after it can still be read. `first_version` is the oldest version that the log then begins
     with, None where nothing has expired. The numbers are of files; `num_checkpoint_files` counts
-    parts one by one. `paths` are relative to the table, in the order of deletion.
+    parts one by one, and `num_unfinished` what writes to a local log have left that were broken
+    off. `paths` are relative to the table, in the order of deletion.
     """
 
     cutoff: datetime
@@ -47,6 +48,7 @@ class LogCleanupMetrics:
     num_checksums: int
     num_compactions: int
     num_sidecars: int
+    num_unfinished: int
     num_bytes: int
     dry_run: bool
     paths: tuple[str, ...] = ()
@@ -69,7 +71,8 @@ async def cleanup_log(
 
     History is kept for `retention`, by default for the table's `delta.logRetentionDuration`, and
     then until the end of the day (UTC). What lies before the newest checkpoint of that time goes.
-    Checkpoints do this by themselves where `delta.enableExpiredLogCleanup` is not false.
+    Checkpoints do this by themselves where `delta.enableExpiredLogCleanup` is not false. Only files
+    go whose names the protocol gives to what expires; others stay, and whatever a link leads to.
 
     Writers that have worked on an old version for longer than `retention` may commit again what
     others did meanwhile: make it longer than any transaction takes. An hour is kept in any case.
@@ -103,7 +106,8 @@ async def cleanup_log(
         num_checksums=cleaned.count(LogFileKind.CHECKSUM),
         num_compactions=cleaned.count(LogFileKind.COMPACTION),
         num_sidecars=len(cleaned.sidecars),
-        num_bytes=sum(file.size for file in cleaned.files) + cleaned.sidecar_bytes,
+        num_unfinished=len(cleaned.unfinished),
+        num_bytes=sum(each.size for each in cleaned.objects),
         dry_run=dry_run,
-        paths=cleaned.paths,
+        paths=tuple(each.path for each in cleaned.objects),
     )

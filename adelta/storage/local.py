@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import tempfile
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ from adelta.storage.local_errors import ABSENT, regular, translate, translated
 from adelta.storage.local_root import LocalRoot
 from adelta.storage.local_writing import NewFile, is_hidden, meta_of
 from adelta.storage.object_path import check_path, check_prefix, check_range
-from adelta.storage.object_store import SuffixRead
+from adelta.storage.object_store import SuffixRead, UnfinishedObject
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -277,6 +278,21 @@ class LocalStore:
         found = self._walk(check_prefix(prefix), start_after or "", recursive)
         while page := await in_io_thread(lambda: list(islice(found, _PAGE))):
             yield page
+
+    async def list_unfinished(self, directory: str) -> tuple[UnfinishedObject, ...]:
+        """Hidden files below a directory: of puts that were broken off, or are under way.
+
+        Raises:
+            OutsideRootError: a link leads to the directory.
+            StorageError: the file system refused.
+        """
+        return await in_io_thread(lambda: tuple(self._unfinished(directory.rstrip("/"))))
+
+    def _unfinished(self, directory: str) -> Iterator[UnfinishedObject]:
+        with contextlib.suppress(ObjectNotFoundError), translated(self._below.file(directory)):
+            for path, status in self._below.walk(directory):
+                if is_hidden(path.rpartition("/")[2]) and stat.S_ISREG(status.st_mode):
+                    yield UnfinishedObject(path, status.st_size, status.st_mtime_ns // 1_000_000)
 
     def _walk(self, prefix: str, after: str, recursive: bool) -> Iterator[ObjectMeta]:
         directory, _, start = prefix.rpartition("/")

@@ -24,7 +24,7 @@ from adelta.errors import (
     OutsideRootError,
     StorageError,
 )
-from adelta.storage.local_errors import translate, translated
+from adelta.storage.local_errors import ABSENT, translate, translated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -111,6 +111,24 @@ class LocalRoot:
                 failures.append(error)
         if failures:
             raise failures[0]
+
+    def walk(self, directory: str) -> Iterator[tuple[str, os.stat_result]]:
+        """The path and the status of everything below the directory at a path but directories.
+
+        Raises:
+            OSError: the system refused.
+        """
+
+        def failed(error: OSError) -> None:
+            if error.errno not in ABSENT:
+                raise error
+
+        with self._descended(directory, self._open) as at:
+            for folder, _, names, opened in os.fwalk(dir_fd=at, onerror=failed):
+                for name in names:
+                    with suppress(FileNotFoundError):
+                        status = os.stat(name, dir_fd=opened, follow_symlinks=False)
+                        yield os.path.normpath(f"{directory}/{folder}/{name}").lstrip("/"), status
 
     @contextmanager
     def _descended(self, directory: str, step: Callable[[int, str, str], int]) -> Iterator[int]:

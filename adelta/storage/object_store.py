@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
     from contextlib import AbstractContextManager
 
-__all__ = ["LocalFiles", "ObjectMeta", "ObjectStore", "SuffixRead"]
+__all__ = ["LocalFiles", "ObjectMeta", "ObjectStore", "SuffixRead", "UnfinishedObject"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,18 @@ class SuffixRead:
 
     data: bytes
     object_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedObject:
+    """What a put has left behind that was broken off, or has so far that is under way.
+
+    `path` is its own for the time being, `last_modified_ms` when it was last written to.
+    """
+
+    path: str
+    size: int
+    last_modified_ms: int
 
 
 @runtime_checkable
@@ -163,5 +175,12 @@ class LocalFiles(Protocol):
         """The last `length` bytes, for a worker thread that goes on with them.
 
         Raises: ObjectNotFoundError.
+        """
+        ...
+
+    async def list_unfinished(self, directory: str) -> tuple[UnfinishedObject, ...]:
+        """What puts have left below a directory, which `list` leaves out, and `delete` takes.
+
+        Raises: OutsideRootError, StorageError.
         """
         ...

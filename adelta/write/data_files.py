@@ -22,7 +22,9 @@ from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread, map_concurrent, to_the_end
 from adelta.errors import StorageError
 from adelta.kernel.actions.file_actions import AddFile, encode_path
+from adelta.kernel.deletable import parse_written_path
 from adelta.kernel.partition import partition_directory
+from adelta.log.deletion import delete_objects
 from adelta.parquet.abortable import Abortable
 from adelta.parquet.statistics import StatisticsCollector
 from adelta.parquet.upload import STREAM_FROM_BYTES
@@ -52,16 +54,18 @@ _DISCARD_SECONDS = 30.0
 async def discard_data_files(store: ObjectStore, paths: Iterable[str]) -> None:
     """Delete files that no commit will ever add, as far as the store lets us in reasonable time.
 
-    What is left behind harms nobody: no log names it, and vacuum removes it.
+    Paths that adelta writes nothing to are left. What is left behind harms nobody: no log names it,
+    and vacuum removes it.
     """
     # The caller may be cancelled, once and more often, and still has to clean up after itself.
     await to_the_end(_discard(store, list(paths)))
 
 
 async def _discard(store: ObjectStore, paths: list[str]) -> None:
+    written = [file for path in paths if (file := parse_written_path(path)) is not None]
     with anyio.move_on_after(_DISCARD_SECONDS):
         try:
-            await store.delete(paths)
+            await delete_objects(store, written)
         except StorageError as error:
             _log.warning("%s: uncommitted data files were left behind: %s", store.uri, error)
 

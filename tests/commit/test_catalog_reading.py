@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import adelta
 import adelta.sync
 from adelta.commit.catalog import RatifiedCommit, RatifiedCommits
+from adelta.commit.catalog_store import catalog_store
 from adelta.errors import (
     InvalidOptionError,
     InvalidTableError,
@@ -27,6 +29,8 @@ from adelta.kernel.log_path import (
     commit_path,
     compaction_path,
 )
+from adelta.parquet.reader import ParquetFile
+from adelta.storage.local import LocalStore
 from adelta.table import Table
 from tests.support.catalogs import SqliteCatalog
 from tests.support.managed_tables import NeverPublishing, created, handle, ids, log_of, rows
@@ -285,3 +289,13 @@ async def test_a_request_to_the_catalog_that_fails_is_an_error_of_storage(
     catalog.get_ratified_commits = fail  # type: ignore[method-assign]
     with pytest.raises(StorageError, match="no route"):
         await handle(store, catalog).snapshot()
+
+
+async def test_arrow_reads_the_files_of_a_managed_table_on_the_local_disk_by_itself(
+    catalog: SqliteCatalog, tmp_path: Path
+) -> None:
+    pq.write_table(pa.table({"id": range(100_000)}), tmp_path / "a.parquet")
+    plain = LocalStore(tmp_path)
+    for store in (plain, catalog_store(plain, catalog, plain.put_if_absent)):
+        fetched = await (await ParquetFile.open(store, "a.parquet")).fetch()
+        assert fetched.in_file

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from adelta.kernel.log_cleanup import LogCleanup, day_of, plan_cleanup, unreferenced_sidecars
+from adelta.kernel.log_cleanup import LogCleanup, day_of, is_abandoned, plan_cleanup
 from adelta.kernel.log_path import (
     LogPath,
     checkpoint_part_path,
@@ -126,7 +126,7 @@ def test_a_day_begins_at_midnight_utc() -> None:
     assert day_of(3 * DAY + 5) == day_of(3 * DAY) == 3 * DAY
 
 
-def test_sidecars_are_free_when_nobody_names_them_and_they_are_a_day_old_at_midnight() -> None:
+def test_what_nobody_names_is_abandoned_when_it_is_a_day_old_at_midnight() -> None:
     now = 10 * DAY + 7
-    written = {"named": 0, "old": 9 * DAY, "young": 9 * DAY + 1}
-    assert unreferenced_sidecars(written, frozenset(["named"]), now) == ("old",)
+    assert is_abandoned(9 * DAY, now)
+    assert not is_abandoned(9 * DAY + 1, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -284,13 +285,33 @@ async def test_sidecars_go_with_the_checkpoints_that_named_them() -> None:
 
 async def test_sidecars_of_a_checkpoint_under_way_stay() -> None:
     store, clock = await aged_table(properties=V2_PROPERTIES, protocol=V2)
-    young = f"{SIDECAR_DIR}under-way.parquet"
+    young = f"{SIDECAR_DIR}{uuid.uuid4()}.parquet"
     await store.put(young, b"x")
     await adelta.cleanup_log(opened(store, clock), retention=timedelta(days=2))
     assert young in await sidecars(store)
     clock.advance(days=2)
     await adelta.cleanup_log(opened(store, clock), retention=timedelta(days=2))
     assert young not in await sidecars(store)
+
+
+async def test_only_sidecars_go_from_their_folder() -> None:
+    store, clock = await aged_table(properties=V2_PROPERTIES, protocol=V2)
+    name = uuid.uuid4()
+    foreign = {
+        f"{SIDECAR_DIR}README.txt",
+        f"{SIDECAR_DIR}notes.parquet",
+        f"{SIDECAR_DIR}{name}",
+        f"{SIDECAR_DIR}{name}.parquet.bak",
+        f"{SIDECAR_DIR}old/{name}.parquet",
+    }
+    for path in foreign:
+        await store.put(path, b"precious")
+    of_spark = f"{SIDECAR_DIR}{'3':0>20}.checkpoint.{'1':0>10}.{'2':0>10}.{name}.parquet"
+    await store.put(of_spark, b"left of a checkpoint that failed")
+    clock.advance(days=9)
+    found = await adelta.cleanup_log(opened(store, clock))
+    assert found.paths == (of_spark,)
+    assert foreign < await sidecars(store)
 
 
 async def test_a_checkpoint_that_has_lost_a_sidecar_is_no_beginning() -> None:

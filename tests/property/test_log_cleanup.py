@@ -203,10 +203,10 @@ async def run(kind: str, steps: list[Step], later: int, retention: int, lives: i
     await check(broken)
 
     cleaned = await clean_log(await load_state(store), now, retention_ms=retention)
-    event(f"deleted: {'something' if cleaned.paths else 'nothing'}")
+    event(f"deleted: {'something' if cleaned.objects else 'nothing'}")
     await check(store)
     again = await clean_log(await load_state(store), now, retention_ms=retention)
-    assert again.paths == ()
+    assert again.objects == ()
     await clean_log(await load_state(broken), now, retention_ms=retention)
     await check(broken)
 

@@ -31,7 +31,8 @@ def cleanup_log(
 
     History is kept for `retention`, by default for the table's `delta.logRetentionDuration`, and
     then until the end of the day (UTC). What lies before the newest checkpoint of that time goes.
-    Checkpoints do this by themselves where `delta.enableExpiredLogCleanup` is not false.
+    Checkpoints do this by themselves where `delta.enableExpiredLogCleanup` is not false. Only files
+    go whose names the protocol gives to what expires; others stay, and whatever a link leads to.
 
     Writers that have worked on an old version for longer than `retention` may commit again what
     others did meanwhile: make it longer than any transaction takes. An hour is kept in any case.
