@@ -88,8 +88,8 @@ class LocalRoot:
     def remove(self, paths: Iterable[str]) -> None:
         """Delete the regular files at `paths`; one that is not there is no error.
 
-        Directories are passed over, as they are no objects. All of it is tried before an error is
-        raised.
+        Directories are passed over, as they are no objects. What is deleted stays so after a crash.
+        All of it is tried before an error is raised.
 
         Raises:
             OutsideRootError: a file is a link, a device or a pipe, or lies behind a link.
@@ -100,11 +100,16 @@ class LocalRoot:
         for directory, group in groupby(split, key=lambda pair: pair[0]):
             try:
                 with translated(self.file(directory)), self._descended(directory, self._open) as at:
+                    deleted = False
                     for _, name in group:
                         try:
-                            _remove(at, name, self.file(f"{directory}/{name}".lstrip("/")))
+                            deleted |= _remove(
+                                at, name, self.file(f"{directory}/{name}".lstrip("/"))
+                            )
                         except StorageError as error:
                             failures.append(error)
+                    if deleted:
+                        _sync(at)
             except ObjectNotFoundError:
                 continue
             except StorageError as error:
@@ -175,15 +180,11 @@ class LocalRoot:
 
     def _outlive_crash(self, parent: int, path: str, *, made: bool) -> None:
         try:
-            readable = os.open(".", _READ, dir_fd=parent)
+            _sync(parent)
         except PermissionError:
             if made:
                 raise
-            return
-        try:
-            os.fsync(readable)
-        finally:
-            _close(readable)
+            return  # it has been there for others, too
         if len(self._lasting) >= _REMEMBERED:
             self._lasting.clear()
         self._lasting.add(path)
@@ -206,15 +207,24 @@ def _encodable(name: str) -> str:
 def _make_root(directory: str) -> None:
     """Make the directory and its parents, through links too, so that they outlive a crash."""
     parent = os.path.dirname(directory)
-    if not os.path.lexists(parent):
+    if parent != directory and not os.path.lexists(parent):
         _make_root(parent)
     with suppress(FileExistsError):
         os.mkdir(directory)
-    descriptor = os.open(parent, _READ)
+    at = os.open(parent, _SEARCH)
     try:
-        os.fsync(descriptor)
+        _sync(at)
     finally:
-        _close(descriptor)
+        _close(at)
+
+
+def _sync(directory: int) -> None:
+    """Make the names in a directory outlive a crash."""
+    readable = os.open(".", _READ, dir_fd=directory)
+    try:
+        os.fsync(readable)
+    finally:
+        _close(readable)
 
 
 def _close(directory: int) -> None:
@@ -223,22 +233,25 @@ def _close(directory: int) -> None:
         os.close(directory)
 
 
-def _remove(directory: int, name: str, file: str) -> None:
+def _remove(directory: int, name: str, file: str) -> bool:
+    """Whether there was a file of the name, which is gone now."""
     try:
         mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
         if stat.S_ISREG(mode):
             os.unlink(name, dir_fd=directory)
-        elif not stat.S_ISDIR(mode):
+            return True
+        if not stat.S_ISDIR(mode):
             raise OutsideRootError(
                 f"{file!r} is not deleted, since it is a link, a device or a pipe, and no file; "
                 "delete it by hand"
             )
     except FileNotFoundError:
-        return
+        return False
     except OSError as error:
         if isinstance(error, StorageError):
             raise
         raise translate(error, file) from error
+    return False
 
 
 def _is_link(directory: int, name: str) -> bool:

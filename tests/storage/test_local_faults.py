@@ -261,6 +261,18 @@ async def test_a_folder_that_another_writer_has_just_made_is_synced_too(tmp_path
     assert made.count("fsync") == 2, "once is enough"
 
 
+async def test_what_is_deleted_stays_so_after_a_crash(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    for path in ("a/1", "a/2", "b/1"):
+        await store.put(path, b"x")
+    with failing() as made:
+        await store.delete(["a/1", "a/2", "b/1", "b/not-there", "c/1"])
+    assert (made.count("unlink"), made.count("fsync")) == (3, 2), "a folder is synced once"
+    with failing() as made:
+        await store.delete(["a/1"])
+    assert made.count("fsync") == 0
+
+
 @pytest.mark.parametrize("slow", ["open", "write", "fsync", "replace", "unlink"])
 async def test_a_cancelled_stream_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: str
