@@ -168,6 +168,7 @@ class Snapshot:
         with_row_ids: bool = False,
         variant: Literal["binary", "json"] = "binary",
         files: Iterable[AddFile] | None = None,
+        verify_checksums: bool = False,
     ) -> Scan:
         """A scan of the rows for which `where` is true, with the named columns, at most `limit`.
 
@@ -180,7 +181,9 @@ class Snapshot:
         a process's first predicate are computed then, too.
 
         With `files` only these are read, as `add_files` and `Transaction.read` give them; whether
-        they are live at this version is not asked.
+        they are live at this version is not asked. With `verify_checksums`, the pages that are read
+        are held to the checksums that Parquet files have of them, which costs some percent of the
+        time; where rows are read to be written again, as by updates, that is always so.
 
         Raises:
             SchemaMismatchError: there is no such column.
@@ -192,6 +195,7 @@ class Snapshot:
         check_choice("variant", variant, ("binary", "json"))
         check_count("limit", limit)
         check_flag("with_row_ids", with_row_ids)
+        check_flag("verify_checksums", verify_checksums)
         columns = None if columns is None else check_names("columns", columns)
         chosen = None if files is None else check_files(files)
         row_ids = self._configuration.row_id_columns if with_row_ids else None
@@ -210,6 +214,7 @@ class Snapshot:
                 mapping_mode=self._configuration.column_mapping_mode,
                 row_ids=row_ids,
                 variants_as_json=variant == "json",
+                verifies=verify_checksums,
             )
 
         if not is_long(where):

@@ -50,13 +50,15 @@ _FOR_OPENING = {"protocol": "minReaderVersion", "metaData": "id", "sidecar": "pa
 async def open_file(store: ObjectStore, path: str, size: int | None) -> ParquetFile:
     """A file of a checkpoint, opened by one request for nearly every size of its footer.
 
+    Its pages are held to their checksums: what is decoded costs many times as much.
+
     Raises:
         InvalidTableError: the file is damaged.
         ObjectNotFoundError: there is no such file.
     """
     tail = _LARGEST_TAIL // 2 if size is None else size // 32
     return await ParquetFile.open(
-        store, path, size=size, tail=min(max(tail, _LEAST_TAIL), _LARGEST_TAIL)
+        store, path, size=size, tail=min(max(tail, _LEAST_TAIL), _LARGEST_TAIL), verify=True
     )
 
 

@@ -17,7 +17,8 @@ def copy_plan(configuration: TableConfiguration, where: Node | None = None) -> S
     """The plan of all columns of the rows for which `where` is true.
 
     Where the table tracks rows, ids and commit versions come in columns that are named as files
-    name those in which they keep them.
+    name those in which they keep them. Pages are held to their checksums: a damaged one is not to
+    become rows of a new file.
 
     Raises:
         InvalidExpressionError: the condition does not fit the schema.
@@ -32,4 +33,5 @@ def copy_plan(configuration: TableConfiguration, where: Node | None = None) -> S
         mapping_mode=configuration.column_mapping_mode,
         row_ids=hidden,
         row_id_names=hidden or (ROW_ID, ROW_COMMIT_VERSION),
+        verifies=True,
     )

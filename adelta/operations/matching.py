@@ -77,6 +77,7 @@ async def find_matches(
         mapping_mode=configuration.column_mapping_mode,
         row_ids=_PLACE,
         row_id_names=_PLACE,
+        verifies=True,
     )
     # Row ids that are not stored count from the base on: from 0 they are the places of the rows.
     pieces = (

@@ -71,7 +71,7 @@ class ColumnSlices:
         most = MOST_ROWS if estimate < rows * _LONG else _MOST_LONG
         pieces = max(1, -(-estimate // size), -(-rows // most))
         most = -(-rows // pieces)
-        at_once = file.check_unfolding(self._source, leaves, [group], most)
+        at_once = file.check_chunks(self._source, leaves, [group], most)
         most = min(most, at_once or most)
         found = total = 0
         with reading(file.path):

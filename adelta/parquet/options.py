@@ -104,6 +104,8 @@ class WriterOptions:
         columns: what differs for single columns.
         page_index: whether to write the column and offset indexes, which let readers skip pages;
             they cost less than a hundredth of a file's size and time.
+        page_checksums: whether to write a CRC-32 of every page, by which readers see that it is
+            damaged.
         version: the format version that limits which types may be used.
         data_page_version: the version of the data pages.
         key_values: texts to keep in the footer.
@@ -119,6 +121,7 @@ class WriterOptions:
     bloom_filters: tuple[BloomFilter, ...] = ()
     columns: tuple[ColumnOptions, ...] = ()
     page_index: bool = True
+    page_checksums: bool = True
     version: Literal["1.0", "2.4", "2.6"] = "2.6"
     data_page_version: Literal["1.0", "2.0"] = "1.0"
     key_values: tuple[tuple[str, str], ...] = ()
@@ -168,6 +171,7 @@ class WriterOptions:
             "use_dictionary": _choice(tree, self.dictionary, "dictionary"),
             "write_statistics": _choice(tree, self.statistics, "statistics"),
             "write_page_index": self.page_index,
+            "write_page_checksum": self.page_checksums,
             "version": self.version,
             "data_page_version": self.data_page_version,
         }

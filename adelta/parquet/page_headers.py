@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 
     from adelta.parquet.byte_ranges import ByteRange
 
-__all__ = ["DICTIONARY_PAGE", "Page", "pages_of"]
+__all__ = ["DATA_PAGE", "DATA_PAGE_V2", "DICTIONARY_PAGE", "Page", "pages_of"]
 
+DATA_PAGE: Final = 0
 DICTIONARY_PAGE: Final = 2
+DATA_PAGE_V2: Final = 3
 _HEADER: Final = 256  # bytes that most headers do not exceed
 _LARGEST_HEADER: Final = 16 << 20
 _LENGTH: Final = 3  # the field of the payload's length
+_CRC: Final = 4
 _DEEPEST: Final = 16
 _LONGEST: Final = 63  # bits of an integer in front of its last byte's
 
@@ -46,6 +49,7 @@ class Page(NamedTuple):
         header: the header's bytes.
         length: where the header has the payload's length.
         payload: where the payload is.
+        crc: the payload's CRC-32, as a signed number, where there is one.
     """
 
     kind: int
@@ -57,6 +61,7 @@ class Page(NamedTuple):
     header: bytes
     length: tuple[int, int]
     payload: ByteRange
+    crc: int | None
 
     def starts_with(self, source: pa.NativeFile) -> bytes:
         """The first bytes, up to eight, of what may be compressed of the payload."""
@@ -106,7 +111,11 @@ def _page(data: bytes, start: int) -> Page:
     if not 0 <= levels <= size or unfolded < 0 or values < 0:
         raise ThriftError("a page of less than nothing")
     payload = (start + at, start + at + size)
-    return Page(kind, encoding, values, unfolded, levels, compressed, data[:at], length, payload)
+    crc = fields.get(_CRC)
+    crc = crc if isinstance(crc, int) else None
+    return Page(
+        kind, encoding, values, unfolded, levels, compressed, data[:at], length, payload, crc
+    )
 
 
 def _number(fields: dict[int, Any], field: int) -> int:

@@ -29,9 +29,11 @@ from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchErro
 from adelta.parquet.arrow_reader import open_arrow_reader, open_footer
 from adelta.parquet.byte_ranges import ByteRange, extents, join_adjacent, subtract
 from adelta.parquet.chunk_ranges import chunk_ranges
+from adelta.parquet.chunk_statistics import ChunkStatistics, chunk_statistics
 from adelta.parquet.columns import ColumnName, ColumnNode, column_tree, evenly, top_level_order
 from adelta.parquet.faults import reading
 from adelta.parquet.footer import DEFAULT_TAIL, TRAILER, FetchedFooter, fetch_footer, footer_within
+from adelta.parquet.page_checks import check_pages
 from adelta.parquet.row_slices import row_slices
 from adelta.parquet.sparse_file import SparseFile
 from adelta.parquet.unfolding import unfolded
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["ChunkStatistics", "FetchedColumns", "ParquetFile", "SelectedColumns"]
+__all__ = ["FetchedColumns", "ParquetFile", "SelectedColumns"]
 
 _JOINED = 4 * 1024 * 1024  # adjacent chunks are asked for as one range up to this size
 _LARGEST_ROW_GROUP = 8 << 30  # bytes of the columns read: a row group is decoded as a whole
@@ -51,19 +53,6 @@ _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "INT96
 _ROW_GROUPS_DECODED = 4  # at once, in one read; the worker threads bound it further
 
 Pieces: TypeAlias = tuple[tuple[int, memoryview], ...]  # bytes of an object, and where they start
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkStatistics:
-    """What the footer says of one leaf in one row group; None where it says nothing.
-
-    Writers leave NaN out of `min` and `max` and may have cut long texts short.
-    """
-
-    min: Any
-    max: Any
-    null_count: int | None
-    num_values: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +83,7 @@ class ParquetFile:
         metadata: the footer.
         schema: the Arrow schema of the whole file.
         footer: the footer's bytes, with the eight after it; None where `metadata` was given.
+        verifies: whether pages are held to their checksums before they are decoded.
     """
 
     __slots__ = (
@@ -107,6 +97,7 @@ class ParquetFile:
         "path",
         "schema",
         "size",
+        "verifies",
     )
 
     def __init__(
@@ -118,6 +109,8 @@ class ParquetFile:
         schema: pa.Schema,
         held: Pieces,
         footer: memoryview | None = None,
+        *,
+        verifies: bool = False,
     ) -> None:
         self._store = store
         self.path = path
@@ -126,6 +119,7 @@ class ParquetFile:
         self.schema = schema
         self._held = held
         self.footer = footer
+        self.verifies = verifies
         self._ranges: dict[tuple[int, int], ByteRange] = {}
         with reading(path):  # names that are no text
             self._tree = column_tree(schema)
@@ -166,6 +160,7 @@ class ParquetFile:
         head: int = 0,
         then: Callable[[ParquetFile], None] | None = None,
         then_decodes: bool = False,
+        verify: bool = False,
     ) -> ParquetFile:
         """Open the object at `path`: one request, two where its footer exceeds `tail` bytes.
 
@@ -174,25 +169,26 @@ class ParquetFile:
         there is; the store's own word on the size counts. So many bytes of its `head` are asked for
         at the same time, for later reads. `then` is called with the file in the
         worker thread that describes it, which spares the way to another one; with `then_decodes`
-        that is one of those for CPU-heavy work.
+        that is one of those for CPU-heavy work. With `verify`, pages that are read are held to
+        their checksums first, where they have any.
 
         Raises:
             InvalidTableError: the object is no Parquet, is cut short, damaged or encrypted.
             ObjectNotFoundError: there is no such object.
             UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
         """
+        begin = _Opening(store, path, then, verify)
         if metadata is not None:
             if size is None:
                 size = (await store.head(path)).size
-            return await in_thread(_describe, store, path, size, None, metadata, (), then)
+            return await in_thread(begin.described, size, None, metadata, ())
         tail = tail if size is None else min(tail, size)
         thread = in_thread if then_decodes else in_io_thread
-        here = isinstance(store, LocalFiles)
-        if here and (found := await thread(_open_here, store, path, tail, then)):
+        if isinstance(store, LocalFiles) and (found := await thread(begin.here, store, tail)):
             return found
         head = 0 if size is None else max(0, min(head, size - tail))
         fetched = await fetch_footer(store, path, tail=tail, head=head)
-        return await in_thread(_describe_fetched, store, path, fetched, then)
+        return await in_thread(begin.fetched, fetched)
 
     @property
     def num_rows(self) -> int:
@@ -394,7 +390,7 @@ class ParquetFile:
             if rows > _MOST_ROWS or self._decoded_bytes(leaves, group) > _LARGEST_ROW_GROUP:
                 raise self._too_large(group)
 
-    def check_unfolding(
+    def check_chunks(
         self,
         source: pa.NativeFile,
         leaves: Sequence[int],
@@ -404,7 +400,8 @@ class ParquetFile:
         """How many of `rows`, all by default, can be decoded at once; None for all. CPU-heavy.
 
         Raises:
-            InvalidTableError: they come to more than memory holds, or than the footer says.
+            InvalidTableError: they come to more than memory holds, or than the footer says; or
+                pages are not those that were written, where the file `verifies`.
         """
         at_once: list[int] = []
         for group in groups:
@@ -412,6 +409,8 @@ class ParquetFile:
             for leaf in leaves:
                 chunk = (group, leaf)
                 place = self._ranges[chunk]
+                if self.verifies:
+                    check_pages(self.path, source, self.metadata, chunk, place)
                 found = unfolded(
                     self.path, source, self.metadata, chunk, place, limit=left, rows=rows
                 )
@@ -447,18 +446,7 @@ class ParquetFile:
             SchemaMismatchError: the file has no such column, or the column is no leaf.
             InvalidUseError: the file has no such row group.
         """
-        chunk = self.chunk(row_group, self.leaf(column))
-        with reading(self.path):
-            found = chunk.statistics
-            if found is None:
-                return None
-            bounded = found.has_min_max
-            return ChunkStatistics(
-                min=found.min if bounded else None,
-                max=found.max if bounded else None,
-                null_count=found.null_count,
-                num_values=found.num_values,
-            )
+        return chunk_statistics(self.path, self.chunk(row_group, self.leaf(column)))
 
     def leaf(self, column: ColumnName) -> int:
         """The number of a column that is a leaf among all leaves.
@@ -555,45 +543,44 @@ class ParquetFile:
         ]
 
 
-def _open_here(
-    store: ObjectStore, path: str, tail: int, then: Callable[[ParquetFile], None] | None
-) -> ParquetFile | None:
-    """A file of this machine, opened on one way; None where its footer does not fit into `tail`."""
-    assert isinstance(store, LocalFiles)
-    fetched = footer_within(path, store.read_suffix(path, max(tail, TRAILER)))
-    return None if fetched is None else _describe_fetched(store, path, fetched, then)
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """How an object is being opened; the methods are for worker threads."""
 
+    store: ObjectStore
+    path: str
+    then: Callable[[ParquetFile], None] | None
+    verify: bool
 
-def _describe_fetched(
-    store: ObjectStore,
-    path: str,
-    fetched: FetchedFooter,
-    then: Callable[[ParquetFile], None] | None,
-) -> ParquetFile:
-    pieces = ((0, fetched.front), (fetched.data_start, fetched.data))
-    held = tuple((start, data) for start, data in pieces if len(data))
-    return _describe(store, path, fetched.object_size, fetched.footer, None, held, then)
+    def here(self, store: LocalFiles, tail: int) -> ParquetFile | None:
+        """A file of this machine, on one way; None where its footer does not fit into `tail`."""
+        found = footer_within(self.path, store.read_suffix(self.path, max(tail, TRAILER)))
+        return None if found is None else self.fetched(found)
 
+    def fetched(self, found: FetchedFooter) -> ParquetFile:
+        pieces = ((0, found.front), (found.data_start, found.data))
+        held = tuple((start, data) for start, data in pieces if len(data))
+        return self.described(found.object_size, found.footer, None, held)
 
-def _describe(
-    store: ObjectStore,
-    path: str,
-    size: int,
-    footer: memoryview | None,
-    metadata: pq.FileMetaData | None,
-    held: Pieces,
-    then: Callable[[ParquetFile], None] | None,
-) -> ParquetFile:
-    if footer is None:
-        reader = open_arrow_reader(path, pa.BufferReader(b""), metadata)
-    else:
-        reader = open_footer(path, footer)
-    with reading(path):
-        schema = reader.schema_arrow
-    file = ParquetFile(store, path, size, reader.metadata, schema, held, footer)
-    if then is not None:
-        then(file)
-    return file
+    def described(
+        self,
+        size: int,
+        footer: memoryview | None,
+        metadata: pq.FileMetaData | None,
+        held: Pieces,
+    ) -> ParquetFile:
+        if footer is None:
+            reader = open_arrow_reader(self.path, pa.BufferReader(b""), metadata)
+        else:
+            reader = open_footer(self.path, footer)
+        with reading(self.path):
+            schema = reader.schema_arrow
+        file = ParquetFile(
+            self.store, self.path, size, reader.metadata, schema, held, footer, verifies=self.verify
+        )
+        if self.then is not None:
+            self.then(file)
+        return file
 
 
 def _text(column: ColumnName) -> str:

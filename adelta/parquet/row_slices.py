@@ -47,7 +47,7 @@ def row_slices(
         yield pa.table({"": pa.nulls(count)}).select([])
         return
     with file.source(fetched) as source:
-        at_once = file.check_unfolding(source, leaves, groups, rows)
+        at_once = file.check_chunks(source, leaves, groups, rows)
         most = min((limit for limit in (rows, at_once) if limit is not None), default=None)
         with reading(file.path):
             repeated = repeated_texts(file.metadata, groups, file.texts(leaves))

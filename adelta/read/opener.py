@@ -42,11 +42,12 @@ async def open_data_file(
     *,
     then_decodes: bool = False,
     head: int = 0,
+    verify: bool = False,
 ) -> ParquetFile:
     """The opened Parquet object of a data file; `then` looks at it in the thread that opens it.
 
     With `then_decodes` that is one of the threads for CPU-heavy work. So many bytes of its `head`
-    are asked for with the footer.
+    are asked for with the footer. With `verify`, pages that are read are held to their checksums.
 
     Raises:
         MissingDataFileError: it is not there.
@@ -55,7 +56,13 @@ async def open_data_file(
     store, path = roots.locate(file.path, decode_path(file.path))
     try:
         return await ParquetFile.open(
-            store, path, size=file.size or None, head=head, then=then, then_decodes=then_decodes
+            store,
+            path,
+            size=file.size or None,
+            head=head,
+            then=then,
+            then_decodes=then_decodes,
+            verify=verify,
         )
     except ObjectNotFoundError as error:
         raise MissingDataFileError(
@@ -103,7 +110,12 @@ class Opener:
         async def open_file() -> None:
             nonlocal parquet
             parquet = await open_data_file(
-                self._roots, piece.file, choose, then_decodes=decodes, head=head
+                self._roots,
+                piece.file,
+                choose,
+                then_decodes=decodes,
+                head=head,
+                verify=self._plan.verifies,
             )
 
         async def open_vector() -> None:

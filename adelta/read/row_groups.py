@@ -20,7 +20,8 @@ from adelta.kernel.schema.types import DataType, StructType
 if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.scan_plan import ScanPlan
-    from adelta.parquet.reader import ChunkStatistics, ParquetFile
+    from adelta.parquet.chunk_statistics import ChunkStatistics
+    from adelta.parquet.reader import ParquetFile
 
 __all__ = ["RowGroupSkipping", "bounds_mean_nothing", "locate"]
 

@@ -141,6 +141,7 @@ class Snapshot(Handle[_AsyncSnapshot]):
         with_row_ids: bool = False,
         variant: Literal["binary", "json"] = "binary",
         files: Iterable[AddFile] | None = None,
+        verify_checksums: bool = False,
     ) -> Scan:
         """A scan of the rows for which `where` is true, with the named columns, at most `limit`.
 
@@ -153,7 +154,9 @@ class Snapshot(Handle[_AsyncSnapshot]):
         a process's first predicate are computed then, too.
 
         With `files` only these are read, as `add_files` and `Transaction.read` give them; whether
-        they are live at this version is not asked.
+        they are live at this version is not asked. With `verify_checksums`, the pages that are read
+        are held to the checksums that Parquet files have of them, which costs some percent of the
+        time; where rows are read to be written again, as by updates, that is always so.
 
         Raises:
             SchemaMismatchError: there is no such column.
@@ -162,7 +165,20 @@ class Snapshot(Handle[_AsyncSnapshot]):
                 argument is not as it is said here.
             UnsupportedFeatureError: a column is of a type that adelta does not read.
         """
-        live = _portal.run(self._async().scan, columns, where, limit, with_row_ids, variant, files)
+        live = _portal.run(
+            self._async().scan,
+            columns,
+            where,
+            limit,
+            with_row_ids,
+            variant,
+            files,
+            verify_checksums,
+        )
         return Scan._wrap(
-            live, self, Recipe.of("scan", columns, where, limit, with_row_ids, variant, files)
+            live,
+            self,
+            Recipe.of(
+                "scan", columns, where, limit, with_row_ids, variant, files, verify_checksums
+            ),
         )

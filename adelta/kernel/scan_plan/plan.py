@@ -46,7 +46,8 @@ class ScanPlan:
     the ones that a file must give: `output`, and what `where` needs beside it. `row_ids` are the
     names of the hidden columns of files that hold row ids and row commit versions, where these are
     asked for; `row_id_names` are what they are called in what the scan yields. With
-    `variants_as_json`, variants come out as JSON text.
+    `variants_as_json`, variants come out as JSON text. With `verifies`, the pages of files are held
+    to their checksums, where they have any.
     """
 
     schema: StructType
@@ -58,6 +59,7 @@ class ScanPlan:
     row_ids: tuple[str, str] | None = None
     row_id_names: tuple[str, str] = (ROW_ID, ROW_COMMIT_VERSION)
     variants_as_json: bool = False
+    verifies: bool = False
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -124,6 +126,7 @@ def plan_columns(
     row_ids: tuple[str, str] | None = None,
     row_id_names: tuple[str, str] = (ROW_ID, ROW_COMMIT_VERSION),
     variants_as_json: bool = False,
+    verifies: bool = False,
 ) -> ScanPlan:
     """The plan of a scan that yields `columns` where `where` is true.
 
@@ -158,4 +161,5 @@ def plan_columns(
         row_ids,
         row_id_names,
         variants_as_json,
+        verifies,
     )
