@@ -51,6 +51,8 @@ READ = frozenset(
         "allowed_roots",
         # objects
         "aws_unsigned_payload",
+        "aws_request_checksum_calculation",
+        "aws_response_checksum_validation",
         "aws_request_payer",
         "aws_server_side_encryption",
         "aws_sse_kms_key_id",

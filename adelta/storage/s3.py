@@ -29,6 +29,7 @@ from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
 from adelta.storage.long_body import memory_for
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import ObjectMeta, SuffixRead
+from adelta.storage.s3_checksums import MODE, checksums_of
 from adelta.storage.s3_client import Into, S3Client, S3Request, http_time_ms
 from adelta.storage.s3_errors import Answer, Kind
 from adelta.storage.s3_multipart import upload
@@ -95,7 +96,20 @@ class S3Store:
         headers: Mapping[str, str] = self._read_headers
         if span is not None:
             headers = {**headers, "range": f"bytes={span}"}
-        return S3Request("GET", self._root + check_path(path), headers=headers, into=into)
+        verify = self._options.response_checksums
+        return S3Request(
+            "GET",
+            self._root + check_path(path),
+            headers=headers,
+            into=into,
+            optional=MODE if verify and span is None else {},
+            verify=verify,
+        )
+
+    async def _put(self, path: str, data: bytes, headers: Mapping[str, str]) -> S3Request:
+        key = self._root + check_path(path)
+        sums = await checksums_of(data) if self._options.request_checksums else {}
+        return S3Request("PUT", key, headers=headers, body=data, optional=sums)
 
     async def now_ms(self) -> int | None:
         """The time by the server's clock, as its last answer told it."""
@@ -207,8 +221,7 @@ class S3Store:
         """Create or replace the object."""
         if len(data) > _LARGEST_PUT:
             return await self.put_stream(path, _one(data))
-        key = self._root + check_path(path)
-        request = S3Request("PUT", key, headers=self._put_headers, body=data)
+        request = await self._put(path, data, self._put_headers)
         return _meta(path, len(data), (await self._client.send(request)).headers)
 
     async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
@@ -221,9 +234,7 @@ class S3Store:
         """
         if not self._options.conditional_put:
             raise InvalidOptionError(f"{self._uri}: aws_conditional_put=disabled rules this out")
-        key = self._root + check_path(path)
-        headers = {**self._put_headers, "if-none-match": "*"}
-        request = S3Request("PUT", key, headers=headers, body=data)
+        request = await self._put(path, data, {**self._put_headers, "if-none-match": "*"})
         outcome = await self._client.try_send(request)
         if isinstance(outcome, Answer):
             return _meta(path, len(data), outcome.headers)
@@ -253,6 +264,7 @@ class S3Store:
             chunks,
             write_headers=self._options.write_headers,
             part_headers=self._read_headers,
+            checksums=self._options.request_checksums,
         )
         return _meta(path, size, headers)
 

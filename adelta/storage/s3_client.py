@@ -6,6 +6,7 @@ is read to its stated end. Everything else happens only after a failure.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import random
@@ -13,6 +14,7 @@ import re
 import time
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import aiohttp
@@ -25,6 +27,7 @@ from adelta.storage.bucket_names import check_bucket, fits_certificates
 from adelta.storage.credentials import Access, AccessProvider
 from adelta.storage.http import HttpPool
 from adelta.storage.long_body import claim, memory_for, waiting_body
+from adelta.storage.s3_checksums import body_fault, range_fault, refuses_checksums
 from adelta.storage.s3_errors import Answer, Failure, Kind, connection_failure, failure_of, is_error
 from adelta.storage.sigv4 import EMPTY_SHA256, UNSIGNED, Signer, encode_path
 
@@ -33,12 +36,14 @@ if TYPE_CHECKING:
 
     from adelta.errors import StorageError
     from adelta.storage.http import BoundPool
+    from adelta.storage.s3_checksums import Fault
     from adelta.storage.s3_options import S3Options
 
 __all__ = ["Into", "S3Client", "S3Request", "http_time_ms"]
 
 _LARGE = 1 << 20
 _REGION = re.compile(r"[A-Za-z0-9_-]{1,63}")
+_HASHED_INLINE = 128 << 10  # bytes that take less than a hop to a thread
 
 
 Into: TypeAlias = "Callable[[], Awaitable[memoryview]]"
@@ -50,7 +55,9 @@ class S3Request:
     """One request to the bucket. `key` is not encoded yet, `query` is; header names are lower.
 
     The bytes that come of a range are put at the beginning of the memory that `into` is called for
-    once they come, where they fit.
+    once they come, where they fit. Headers that are `optional` are those of checksums: a store that
+    refuses them gets the request again without, and later ones too. With `verify` the body of an
+    object is held to what the store says of it.
     """
 
     method: str
@@ -59,6 +66,8 @@ class S3Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     into: Into | None = None
+    optional: Mapping[str, str] = field(default_factory=dict)
+    verify: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +101,8 @@ class S3Client:
         self._target: _Target | None = None
         self._region: str | None = None
         self._told: tuple[str, float] | None = None  # a time, and when it was told
+        self._knows_checksums = True
+        self._tags_are_digests = False
         self.request_count = 0
         self.on_request: Callable[[str, str, str], None] | None = None
 
@@ -142,15 +153,30 @@ class S3Client:
         began = time.monotonic()
         attempts = retries = 0
         repeated = renewed = moved = False
+        knows = self._knows_checksums
+        doubted: list[bytes] = []
         while True:
             access = self._provider.peek() or await self._provider.current()
             target = self._target
             if target is None or target.access is not access:
                 target = self._target = self._aim(access)
-            outcome = await self._attempt(target, request, payload)
+            sent = request
+            if request.optional:
+                vouching = request.optional if knows else _instead(request, payload)
+                sent = replace(request, headers={**request.headers, **vouching})
+            outcome = await self._attempt(target, sent, payload)
             attempts += 1
             if isinstance(outcome, Answer):
+                self._knows_checksums = self._knows_checksums and knows
+                verified = await self._verified(request, outcome, doubted)
+                if verified is None:
+                    continue
+                outcome = verified
+            if isinstance(outcome, Answer):
                 return (replace(outcome, repeated=True) if repeated else outcome), attempts
+            if knows and request.optional and refuses_checksums(outcome):
+                knows = False
+                continue
             unclear = outcome.kind is Kind.REFUSED and request.method == "HEAD"  # it bears no code
             if not moved and (unclear or outcome.kind is Kind.WRONG_REGION):
                 moved = self._move(outcome)
@@ -210,6 +236,32 @@ class S3Client:
         if fine and not (request.method == "POST" and is_error(answer.body)):
             return answer
         return failure_of(answer.status, answer.headers, answer.body)
+
+    async def _verified(
+        self, request: S3Request, answer: Answer, doubted: list[bytes]
+    ) -> Answer | Failure | None:
+        """The answer, if its body is what was asked for; None where to ask again tells more.
+
+        Bytes that come twice are those that are stored: `doubted` has the ones that came before.
+        """
+        fault: Fault | None = None
+        if asked := request.headers.get("range"):
+            fault = range_fault(asked, answer)
+        if fault is None and request.verify:
+            look = partial(body_fault, answer, tags_are_digests=self._tags_are_digests)
+            found = look() if len(answer.body) < _HASHED_INLINE else await in_thread(look)
+            fault, self._tags_are_digests = found
+        if fault is None:
+            return answer
+        again = answer.body in doubted
+        if again and not fault.certain:
+            return answer
+        if again:
+            return Failure(Kind.REFUSED, "", f"{fault.reason}: it is damaged", answer.headers)
+        doubted.append(answer.body)
+        if len(doubted) == 1 and not fault.certain:
+            return None
+        return Failure(Kind.DAMAGED, "", fault.reason, answer.headers)
 
     async def _payload_hash(self, body: bytes) -> str:
         if not body:
@@ -294,6 +346,9 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
     """The body aiohttp's way: a short one, or one whose length nobody told."""
     if response.content_length is not None:
         return await response.read()
+    is_object = response.method == "GET" and response.status < 300
+    if is_object and "transfer-encoding" not in response.headers:
+        raise aiohttp.ClientPayloadError("the answer does not say how long its body is")
     chunks = [chunk async for chunk in response.content.iter_any()]
     return await in_thread(b"".join, chunks)
 
@@ -301,6 +356,14 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
 def _body(body: bytes) -> bytes | io.BytesIO | None:
     """What aiohttp sends without holding up the loop; it copies nothing."""
     return io.BytesIO(body) if len(body) > _LARGE else body or None
+
+
+def _instead(request: S3Request, payload: str) -> dict[str, str]:
+    """What vouches for a body whose checksum the store refuses, where the signature does not."""
+    if payload != UNSIGNED:
+        return {}
+    digest = hashlib.md5(request.body, usedforsecurity=False).digest()
+    return {"content-md5": base64.b64encode(digest).decode()}
 
 
 def _sha256(body: bytes) -> str:

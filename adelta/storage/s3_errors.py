@@ -40,6 +40,7 @@ class Kind(enum.Enum):
     LOST = enum.auto()
     UNSUPPORTED = enum.auto()
     OUT_OF_RANGE = enum.auto()
+    DAMAGED = enum.auto()
     REFUSED = enum.auto()
 
 
@@ -75,6 +76,10 @@ _CODES: Mapping[str, Kind] = {
     "NotImplemented": Kind.UNSUPPORTED,
     "MethodNotAllowed": Kind.UNSUPPORTED,
     "InvalidRange": Kind.OUT_OF_RANGE,
+    "BadDigest": Kind.DAMAGED,
+    "IncompleteBody": Kind.DAMAGED,
+    "XAmzContentChecksumMismatch": Kind.DAMAGED,
+    "XAmzContentSHA256Mismatch": Kind.DAMAGED,
 }
 
 _STATUSES: Mapping[int, Kind] = {
@@ -95,7 +100,9 @@ _STATUSES: Mapping[int, Kind] = {
     504: Kind.BROKEN,
 }
 
-_TRANSIENT = frozenset({Kind.THROTTLED, Kind.BUSY, Kind.BROKEN, Kind.UNSENT, Kind.LOST})
+_TRANSIENT = frozenset(
+    {Kind.THROTTLED, Kind.BUSY, Kind.BROKEN, Kind.UNSENT, Kind.LOST, Kind.DAMAGED}
+)
 _MAYBE_APPLIED = frozenset({Kind.THROTTLED, Kind.BROKEN, Kind.LOST})
 _ERRORS: Mapping[Kind, type[StorageError]] = {
     Kind.NOT_FOUND: ObjectNotFoundError,
@@ -108,6 +115,9 @@ _ADVICE: Mapping[str, str] = {
     "RequestTimeTooSkewed": "set this machine's clock",
     "SignatureDoesNotMatch": "check the secret key",
     "InvalidAccessKeyId": "check the access key, and that it is of this endpoint",
+    "NotImplemented": (
+        "if the store lacks checksums, set aws_request_checksum_calculation=when_required"
+    ),
     "NoSuchBucket": "check the bucket's name and the endpoint",
 }
 

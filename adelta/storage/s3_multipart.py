@@ -14,6 +14,7 @@ import anyio
 
 from adelta._concurrency import map_stream
 from adelta.errors import StorageError
+from adelta.storage.s3_checksums import MULTIPART, checksums_of
 from adelta.storage.s3_client import S3Client, S3Request
 from adelta.storage.s3_errors import Answer
 from adelta.storage.s3_xml import complete_document, upload_id
@@ -36,24 +37,36 @@ async def upload(
     *,
     write_headers: Mapping[str, str],
     part_headers: Mapping[str, str],
+    checksums: bool,
 ) -> tuple[int, Mapping[str, str]]:
     """Upload the chunks as one object: its size, and the headers of the answer that made it.
 
     `write_headers` go with the request that names the object, `part_headers` with those that bear
-    its bytes. Raises: StorageError.
+    its bytes. With `checksums` these bear theirs, where the store knows them.
+
+    Raises: StorageError.
     """
     parts = _parts(chunks)
     first = await anext(parts, b"")
     second = await anext(parts, None) if len(first) >= FIRST_PART else None
     if second is None:
-        answer = await client.send(
-            S3Request("PUT", key, headers={**write_headers, **part_headers}, body=first)
-        )
+        sums = await checksums_of(first) if checksums else {}
+        headers = {**write_headers, **part_headers}
+        answer = await client.send(S3Request("PUT", key, "", headers, first, optional=sums))
         return len(first), answer.headers
-    begin = S3Request("POST", key, encode_query({"uploads": ""}), {**write_headers, **part_headers})
-    upload = upload_id((await client.send(begin)).body, what=f"the upload of {key!r}")
+    begin = S3Request(
+        "POST",
+        key,
+        encode_query({"uploads": ""}),
+        {**write_headers, **part_headers},
+        optional=MULTIPART if checksums else {},
+    )
+    began = await client.send(begin)
+    checksums = checksums and all(began.headers.get(h) == value for h, value in MULTIPART.items())
+    upload = upload_id(began.body, what=f"the upload of {key!r}")
+    every = _all(first, second, parts)
     try:
-        return await _send_parts(client, key, upload, _all(first, second, parts), part_headers)
+        return await _send_parts(client, key, upload, every, part_headers, checksums)
     except BaseException:
         with anyio.CancelScope(shield=True), anyio.move_on_after(30):  # parts left cost money
             await client.try_send(S3Request("DELETE", key, encode_query({"uploadId": upload})))
@@ -66,6 +79,7 @@ async def _send_parts(
     upload: str,
     parts: AsyncIterator[tuple[int, bytes]],
     headers: Mapping[str, str],
+    checksums: bool,
 ) -> tuple[int, Mapping[str, str]]:
     size = 0
 
@@ -73,7 +87,8 @@ async def _send_parts(
         nonlocal size
         number, data = part
         query = encode_query({"partNumber": str(number), "uploadId": upload})
-        answer = await client.send(S3Request("PUT", key, query, headers, data))
+        sums = await checksums_of(data) if checksums else {}
+        answer = await client.send(S3Request("PUT", key, query, {**headers, **sums}, data))
         size += len(data)
         tag = answer.headers.get("etag")
         if tag is None:

@@ -47,6 +47,8 @@ class S3Options:
     sts_endpoint: str | None = None
     allow_http: bool = False
     conditional_put: bool = True
+    request_checksums: bool = True
+    response_checksums: bool = True
     request_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     read_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     write_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -90,6 +92,8 @@ def parse_options(
         sts_endpoint=given.text("sts_endpoint", "endpoint_url_sts"),
         allow_http=allow_http,
         conditional_put=_conditional_put(given),
+        request_checksums=_when_supported(given, "request_checksum_calculation"),
+        response_checksums=_when_supported(given, "response_checksum_validation"),
         request_headers=request,
         read_headers=read,
         write_headers=write,
@@ -143,6 +147,16 @@ def _conditional_put(given: GivenOptions) -> bool:
             " disabled for a store that has no conditional puts"
         )
     return value.lower() != "disabled"
+
+
+def _when_supported(given: GivenOptions, name: str) -> bool:
+    value = given.text(name) or "when_supported"
+    if value.lower() not in ("when_supported", "when_required"):
+        raise InvalidOptionError(
+            f"storage option aws_{name}={value!r} is not supported: it is when_supported, or"
+            " when_required for a store that takes no checksums"
+        )
+    return value.lower() == "when_supported"
 
 
 def _virtual_hosted(given: GivenOptions) -> bool | None:
