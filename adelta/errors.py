@@ -34,6 +34,7 @@ Each class can be caught by its adelta name or, where one fits, by the builtin t
     └── StorageError (OSError)                      the store refused or failed
         ├── ObjectNotFoundError (FileNotFoundError)
         ├── ObjectExistsError (FileExistsError)
+        ├── ObjectChangedError                      read it again from its start
         ├── ThrottledError
         └── PermissionDeniedError (PermissionError)
             └── OutsideRootError                    a link leads out of the root: see where to
@@ -70,6 +71,7 @@ __all__ = [
     "MissingCheckpointPartError",
     "MissingCommitError",
     "MissingDataFileError",
+    "ObjectChangedError",
     "ObjectExistsError",
     "ObjectNotFoundError",
     "OutsideRootError",
@@ -248,6 +250,10 @@ class StorageError(AdeltaError, OSError):
 
 class ObjectNotFoundError(StorageError, FileNotFoundError):
     """Raised when there is no object at the path."""
+
+
+class ObjectChangedError(StorageError):
+    """Raised when an object was written again between two reads of parts of it."""
 
 
 class ObjectExistsError(StorageError, FileExistsError):

@@ -207,10 +207,10 @@ class _Flight:
 
         fetch = S3Store._fetch
 
-        async def watched(store: Any, path: str, start: int, end: int, into: memoryview) -> int:
+        async def watched(store: Any, path: str, start: int, end: int, *more: Any) -> int:
             self._turn(end - start)
             try:
-                return await fetch(store, path, start, end, into)
+                return await fetch(store, path, start, end, *more)
             finally:
                 self._turn(start - end)
 

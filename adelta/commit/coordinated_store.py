@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from adelta.commit.coordinator import CommitCoordinator
     from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
+    from adelta.storage.pin import Pin
 
 __all__ = ["CoordinatedStore"]
 
@@ -98,19 +99,19 @@ class CoordinatedStore:
         """Whole objects, in the order asked. Raises: ObjectNotFoundError."""
         return await self._or_recovered(lambda: self.inner.get_many(paths), paths)
 
-    async def get_range(self, path: str, start: int, end: int) -> bytes:
+    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
-        return await self.inner.get_range(path, start, end)
+        return await self.inner.get_range(path, start, end, pin=pin)
 
     async def get_ranges(
-        self, path: str, ranges: Sequence[tuple[int, int]]
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
     ) -> Sequence[bytes | memoryview]:
         """Bytes of every range, in the order asked."""
-        return await self.inner.get_ranges(path, ranges)
+        return await self.inner.get_ranges(path, ranges, pin=pin)
 
-    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+    async def get_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
         """The last `length` bytes. Raises: ObjectNotFoundError."""
-        return await self.inner.get_suffix(path, length)
+        return await self.inner.get_suffix(path, length, pin=pin)
 
     async def head(self, path: str) -> ObjectMeta:
         """What the store says of the object. Raises: ObjectNotFoundError."""

@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from adelta.errors import AdeltaError, InvalidTableError, UnsupportedFeatureError
+from adelta.errors import (
+    AdeltaError,
+    InvalidTableError,
+    ObjectChangedError,
+    UnsupportedFeatureError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["reading", "rows_missing"]
+__all__ = ["reading", "rows_missing", "unchanged"]
 
 
 @contextmanager
@@ -39,6 +44,22 @@ def reading(path: str) -> Iterator[None]:
         raise InvalidTableError(
             f"{path}: cannot be read as Parquet: {error}. The object is damaged: restore it, or "
             "remove it from the table."
+        ) from error
+
+
+@contextmanager
+def unchanged(path: str) -> Iterator[None]:
+    """Say what it means that the object at `path` was written again while it was read.
+
+    Raises:
+        InvalidTableError: it was.
+    """
+    try:
+        yield
+    except ObjectChangedError as error:
+        raise InvalidTableError(
+            f"{path}: {error}. Data files are never overwritten in a Delta table: find out what "
+            "wrote this one again."
         ) from error
 
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import InvalidTableError
 from adelta.parquet.arrow_reader import open_footer
+from adelta.parquet.faults import unchanged
+from adelta.storage.pin import Pin
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -26,6 +28,7 @@ __all__ = [
     "DEFAULT_TAIL",
     "TRAILER",
     "FetchedFooter",
+    "check_counts",
     "fetch_footer",
     "footer_within",
     "read_metadata",
@@ -64,28 +67,41 @@ class FetchedFooter:
 
 
 async def fetch_footer(
-    store: ObjectStore, path: str, *, tail: int = DEFAULT_TAIL, head: int = 0
+    store: ObjectStore,
+    path: str,
+    *,
+    tail: int = DEFAULT_TAIL,
+    head: int = 0,
+    pin: Pin | None = None,
 ) -> FetchedFooter:
     """The footer of the object at `path`, guessed to lie within its last `tail` bytes.
 
-    The first `head` bytes of the object are asked for at the same time.
+    The first `head` bytes of the object are asked for at the same time. Later reads with `pin` are
+    of the same version of the object.
 
     Raises:
-        InvalidTableError: the object is no Parquet, is cut short, or is encrypted.
+        InvalidTableError: the object is no Parquet, is cut short, is encrypted, or has been
+            written again meanwhile.
         ObjectNotFoundError: there is no such object.
     """
+    pin = pin or Pin()
+    with unchanged(path):
+        return await _fetched(store, path, tail, head, pin)
+
+
+async def _fetched(store: ObjectStore, path: str, tail: int, head: int, pin: Pin) -> FetchedFooter:
     if not head:
-        return await _footer(store, path, tail)
+        return await _footer(store, path, tail, pin)
     footer: FetchedFooter | None = None
     front = memoryview(b"")
 
     async def fetch_end() -> None:
         nonlocal footer
-        footer = await _footer(store, path, tail)
+        footer = await _footer(store, path, tail, pin)
 
     async def fetch_front() -> None:
         nonlocal front
-        (found,) = await store.get_ranges(path, [(0, head)])
+        (found,) = await store.get_ranges(path, [(0, head)], pin=pin)
         front = memoryview(found)
 
     await map_concurrent(lambda work: work(), (fetch_end, fetch_front), limit=2)
@@ -93,8 +109,8 @@ async def fetch_footer(
     return replace(footer, front=front[: footer.data_start])
 
 
-async def _footer(store: ObjectStore, path: str, tail: int) -> FetchedFooter:
-    suffix = await store.get_suffix(path, max(tail, TRAILER))
+async def _footer(store: ObjectStore, path: str, tail: int, pin: Pin) -> FetchedFooter:
+    suffix = await store.get_suffix(path, max(tail, TRAILER), pin=pin)
     found = footer_within(path, suffix)
     if found is not None:
         return found
@@ -102,7 +118,7 @@ async def _footer(store: ObjectStore, path: str, tail: int) -> FetchedFooter:
     held = memoryview(suffix.data)
     held_start = size - len(held)
     footer_start = size - TRAILER - _footer_length(path, size, held)
-    front = await store.get_range(path, footer_start, held_start)
+    front = await store.get_range(path, footer_start, held_start, pin=pin)
     if len(front) != held_start - footer_start:
         raise InvalidTableError(
             f"{path}: changed while its footer was read: {held_start - footer_start:,} bytes "
@@ -142,6 +158,26 @@ async def read_metadata(
     """
     fetched = await fetch_footer(store, path, tail=tail)
     return await in_thread(fetched.parse)
+
+
+def check_counts(path: str, metadata: pq.FileMetaData, leaves: int) -> None:
+    """Hold a footer's numbers of columns and rows to its schema, which has so many `leaves`.
+
+    Raises:
+        InvalidTableError: the footer is damaged.
+    """
+    if leaves != metadata.num_columns:
+        raise InvalidTableError(
+            f"{path}: stores {metadata.num_columns} columns where its schema has {leaves}. The "
+            "footer is damaged: restore the object, or remove it from the table."
+        )
+    groups = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    if sum(groups) != metadata.num_rows or min(groups, default=0) < 0:
+        raise InvalidTableError(
+            f"{path}: says that it has {metadata.num_rows:,} rows, and its row groups have "
+            f"{sum(groups):,}. The footer is damaged: restore the object, or remove it from the "
+            "table."
+        )
 
 
 def _footer_length(path: str, size: int, held: memoryview) -> int:

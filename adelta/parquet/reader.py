@@ -31,13 +31,21 @@ from adelta.parquet.byte_ranges import ByteRange, extents, join_adjacent, subtra
 from adelta.parquet.chunk_ranges import chunk_ranges
 from adelta.parquet.chunk_statistics import ChunkStatistics, chunk_statistics
 from adelta.parquet.columns import ColumnName, ColumnNode, column_tree, evenly, top_level_order
-from adelta.parquet.faults import reading
-from adelta.parquet.footer import DEFAULT_TAIL, TRAILER, FetchedFooter, fetch_footer, footer_within
+from adelta.parquet.faults import reading, unchanged
+from adelta.parquet.footer import (
+    DEFAULT_TAIL,
+    TRAILER,
+    FetchedFooter,
+    check_counts,
+    fetch_footer,
+    footer_within,
+)
 from adelta.parquet.page_checks import check_pages
 from adelta.parquet.row_slices import row_slices
 from adelta.parquet.sparse_file import SparseFile
 from adelta.parquet.unfolding import unfolded
 from adelta.storage.object_store import LocalFiles
+from adelta.storage.pin import Pin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -88,6 +96,7 @@ class ParquetFile:
 
     __slots__ = (
         "_held",
+        "_pin",
         "_ranges",
         "_store",
         "_texts",
@@ -111,8 +120,10 @@ class ParquetFile:
         footer: memoryview | None = None,
         *,
         verifies: bool = False,
+        pin: Pin | None = None,
     ) -> None:
         self._store = store
+        self._pin = pin or Pin()
         self.path = path
         self.size = size
         self.metadata = metadata
@@ -128,19 +139,7 @@ class ParquetFile:
             for node in self._tree.columns
             if node.type.equals(pa.string()) and "." not in node.name
         }
-        if self._tree.num_leaves != metadata.num_columns:
-            raise InvalidTableError(
-                f"{path}: stores {metadata.num_columns} columns where its schema has "
-                f"{self._tree.num_leaves}. The footer is damaged: restore the object, or remove "
-                "it from the table."
-            )
-        groups = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
-        if sum(groups) != metadata.num_rows or min(groups, default=0) < 0:
-            raise InvalidTableError(
-                f"{path}: says that it has {metadata.num_rows:,} rows, and its row groups have "
-                f"{sum(groups):,}. The footer is damaged: restore the object, or remove it from "
-                "the table."
-            )
+        check_counts(path, metadata, self._tree.num_leaves)
 
     def __repr__(self) -> str:
         return (
@@ -177,7 +176,7 @@ class ParquetFile:
             ObjectNotFoundError: there is no such object.
             UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
         """
-        begin = _Opening(store, path, then, verify)
+        begin = _Opening(store, path, then, verify, pin := Pin())
         if metadata is not None:
             if size is None:
                 size = (await store.head(path)).size
@@ -187,7 +186,7 @@ class ParquetFile:
         if isinstance(store, LocalFiles) and (found := await thread(begin.here, store, tail)):
             return found
         head = 0 if size is None else max(0, min(head, size - tail))
-        fetched = await fetch_footer(store, path, tail=tail, head=head)
+        fetched = await fetch_footer(store, path, tail=tail, head=head, pin=pin)
         return await in_thread(begin.fetched, fetched)
 
     @property
@@ -317,8 +316,10 @@ class ParquetFile:
             return
         assert isinstance(self._store, LocalFiles)
         chunks = self.places(fetched.columns.leaves, fetched.row_groups)
+        ranges = join_adjacent(chunks, limit=_JOINED)
         with (
-            self._store.file_to_read(self.path, join_adjacent(chunks, limit=_JOINED)) as name,
+            unchanged(self.path),
+            self._store.file_to_read(self.path, ranges, pin=self._pin) as name,
             pa.OSFile(name, mode="r", memory_pool=lasting_pool()) as file,  # type: ignore[arg-type]  # bytes do as well
         ):
             yield file
@@ -525,12 +526,13 @@ class ParquetFile:
         """The bytes of each of the ranges ``[start, end)``, with their start.
 
         Raises:
-            InvalidTableError: the object is shorter than it was.
+            InvalidTableError: the object was written again, or is shorter than it was.
             ObjectNotFoundError: the object is no longer there.
         """
         if not ranges:
             return []
-        answers = await self._store.get_ranges(self.path, ranges)
+        with unchanged(self.path):
+            answers = await self._store.get_ranges(self.path, ranges, pin=self._pin)
         for (start, end), answer in zip(ranges, answers, strict=True):
             if len(answer) != end - start:
                 raise InvalidTableError(
@@ -551,10 +553,12 @@ class _Opening:
     path: str
     then: Callable[[ParquetFile], None] | None
     verify: bool
+    pin: Pin
 
     def here(self, store: LocalFiles, tail: int) -> ParquetFile | None:
         """A file of this machine, on one way; None where its footer does not fit into `tail`."""
-        found = footer_within(self.path, store.read_suffix(self.path, max(tail, TRAILER)))
+        suffix = store.read_suffix(self.path, max(tail, TRAILER), pin=self.pin)
+        found = footer_within(self.path, suffix)
         return None if found is None else self.fetched(found)
 
     def fetched(self, found: FetchedFooter) -> ParquetFile:
@@ -576,7 +580,15 @@ class _Opening:
         with reading(self.path):
             schema = reader.schema_arrow
         file = ParquetFile(
-            self.store, self.path, size, reader.metadata, schema, held, footer, verifies=self.verify
+            self.store,
+            self.path,
+            size,
+            reader.metadata,
+            schema,
+            held,
+            footer,
+            verifies=self.verify,
+            pin=self.pin,
         )
         if self.then is not None:
             self.then(file)

@@ -20,6 +20,7 @@ import errno
 import os
 import stat
 import tempfile
+from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -29,9 +30,10 @@ from adelta.errors import InvalidOptionError, ObjectNotFoundError
 from adelta.storage.links import LinkBounds
 from adelta.storage.local_errors import ABSENT, regular, translate, translated
 from adelta.storage.local_root import LocalRoot
-from adelta.storage.local_writing import NewFile, is_hidden, meta_of
+from adelta.storage.local_writing import NewFile, is_hidden, meta_of, tag_of
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import SuffixRead, UnfinishedObject
+from adelta.storage.pin import Pin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -103,7 +105,11 @@ class LocalStore:
 
     @contextlib.contextmanager
     def _opened(
-        self, file: str, flags: int = _READ, directory: int | None = None
+        self,
+        file: str,
+        flags: int = _READ,
+        directory: int | None = None,
+        pin: Pin | None = None,
     ) -> Iterator[tuple[int, os.stat_result]]:
         """The open file; with its open `directory`, what is no link need not be looked after."""
         with translated(file):
@@ -115,7 +121,11 @@ class LocalStore:
                 if linked:
                     self._bounds.check(file, descriptor)
                 status = os.fstat(descriptor)
-                yield descriptor, status if flags & os.O_DIRECTORY else regular(file, status)
+                if not flags & os.O_DIRECTORY:
+                    regular(file, status)
+                if pin is not None:
+                    pin.saw(file, tag_of(status))
+                yield descriptor, status
             finally:
                 os.close(descriptor)
 
@@ -133,8 +143,10 @@ class LocalStore:
                 found += [self._read(file, directory) for file in group]
         return found
 
-    def _read_ranges(self, file: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        with self._opened(file) as (descriptor, status):
+    def _read_ranges(
+        self, file: str, ranges: Sequence[tuple[int, int]], pin: Pin | None
+    ) -> list[bytes]:
+        with self._opened(file, pin=pin) as (descriptor, status):
             return [_read_at(descriptor, at, min(end, status.st_size) - at) for at, end in ranges]
 
     async def get(self, path: str) -> bytes:
@@ -163,42 +175,49 @@ class LocalStore:
         found = await map_concurrent(read, batches, limit=_CONCURRENCY)
         return [data for batch in found for data in batch]
 
-    async def get_range(self, path: str, start: int, end: int) -> bytes:
-        """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
-        return (await self.get_ranges(path, [(start, end)]))[0]
+    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
+        """Bytes ``[start, end)``. Raises: ObjectNotFoundError, ObjectChangedError."""
+        return (await self.get_ranges(path, [(start, end)], pin=pin))[0]
 
-    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    async def get_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+    ) -> list[bytes]:
         """Bytes of every range, from one open file, in the order asked."""
         file = self._file(path)
         for start, end in ranges:
             check_range(path, start, end)
-        return await in_io_thread(self._read_ranges, file, ranges) if ranges else []
+        return await in_io_thread(self._read_ranges, file, ranges, pin) if ranges else []
 
-    async def get_suffix(self, path: str, length: int) -> SuffixRead:
-        """The last `length` bytes. Raises: ObjectNotFoundError."""
-        return await in_io_thread(self.read_suffix, path, length)
+    async def get_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
+        """The last `length` bytes. Raises: ObjectNotFoundError, ObjectChangedError."""
+        return await in_io_thread(partial(self.read_suffix, path, length, pin=pin))
 
-    def read_suffix(self, path: str, length: int) -> SuffixRead:
+    def read_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
         """As `get_suffix`, for a worker thread that goes on with what it reads."""
         if length < 1:
             raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
-        with self._opened(self._file(path)) as (descriptor, status):
+        with self._opened(self._file(path), pin=pin) as (descriptor, status):
             start = max(0, status.st_size - length)
             return SuffixRead(_read_at(descriptor, start, status.st_size - start), status.st_size)
 
     @contextlib.contextmanager
-    def file_to_read(self, path: str, ranges: Sequence[tuple[int, int]] = ()) -> Iterator[bytes]:
-        """The name of the object's file, for a worker thread that reads `ranges` of it by itself.
+    def file_to_read(
+        self, path: str, ranges: Sequence[tuple[int, int]] = (), *, pin: Pin | None = None
+    ) -> Iterator[bytes]:
+        """A name of the object's file, for a worker thread that reads `ranges` of it by itself.
 
-        The system begins at once to read the ranges from the disk. Raises: ObjectNotFoundError.
+        The system begins at once to read the ranges from the disk. Where the system has one, the
+        name is of the open file, whatever becomes of the object's own name. Raises:
+        ObjectNotFoundError, ObjectChangedError.
         """
         file = self._file(path)
-        with self._opened(file) as (descriptor, _):
+        pin = pin or Pin()
+        with self._opened(file, pin=pin) as (descriptor, _):
             if _ADVISE:
                 for start, end in ranges:
                     os.posix_fadvise(descriptor, start, end - start, os.POSIX_FADV_WILLNEED)
-            # by its descriptor, for the name may have become a link to another file
             yield os.fsencode(f"{_DESCRIPTORS}/{descriptor}" if _NAMED else file)
+            pin.saw(file, tag_of(os.fstat(descriptor) if _NAMED else os.stat(file)))
 
     async def head(self, path: str) -> ObjectMeta:
         """What the file system says of the file. Raises: ObjectNotFoundError."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from adelta.storage.local_root import LocalRoot
 
-__all__ = ["NewFile", "is_hidden", "meta_of"]
+__all__ = ["NewFile", "is_hidden", "meta_of", "tag_of"]
 
 _HIDDEN = ".adelta-tmp-"
 _HIDDEN_NAME = re.compile(r"\.adelta-tmp-[0-9a-f]{16}")
@@ -36,8 +36,12 @@ def is_hidden(name: str) -> bool:
 
 def meta_of(path: str, status: os.stat_result) -> ObjectMeta:
     """What the file system's status of the file at `path` says."""
-    tag = f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
-    return ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000, tag)
+    return ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000, tag_of(status))
+
+
+def tag_of(status: os.stat_result) -> str:
+    """The entity tag of the file that has this status: another one once it is written again."""
+    return f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}"
 
 
 class NewFile:

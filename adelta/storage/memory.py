@@ -16,6 +16,7 @@ from adelta._clock import SYSTEM_CLOCK, Clock
 from adelta.errors import InvalidOptionError, ObjectExistsError, ObjectNotFoundError
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import ObjectMeta, SuffixRead
+from adelta.storage.pin import Pin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -86,6 +87,12 @@ class MemoryStore:
             raise ObjectNotFoundError(f"there is no object {path!r} in {self._uri}")
         return found
 
+    def _pinned(self, path: str, pin: Pin | None) -> _Object:
+        found = self._find(path)
+        if pin is not None:
+            pin.saw(f"{self._uri}/{path}", found.etag)
+        return found
+
     def _store(self, path: str, data: bytes, *, replace: bool) -> ObjectMeta:
         key, space = self._root + check_path(path), self._space
         with space.lock:
@@ -114,20 +121,23 @@ class MemoryStore:
         """Whole objects in the order asked. Raises: ObjectNotFoundError."""
         return [self._find(path).data for path in paths]
 
-    async def get_range(self, path: str, start: int, end: int) -> bytes:
-        """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
+    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
+        """Bytes ``[start, end)``. Raises: ObjectNotFoundError, ObjectChangedError."""
         check_range(path, start, end)
-        return self._find(path).data[start:end]
+        return self._pinned(path, pin).data[start:end]
 
-    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    async def get_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+    ) -> list[bytes]:
         """Bytes of every range, in the order asked. Raises: ObjectNotFoundError."""
-        return [await self.get_range(path, start, end) for start, end in ranges]
+        pin = pin or Pin()
+        return [await self.get_range(path, start, end, pin=pin) for start, end in ranges]
 
-    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+    async def get_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
         """The last `length` bytes. Raises: ObjectNotFoundError."""
         if length < 1:
             raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
-        data = self._find(path).data
+        data = self._pinned(path, pin).data
         return SuffixRead(data[-length:], len(data))
 
     async def head(self, path: str) -> ObjectMeta:

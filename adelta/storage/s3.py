@@ -29,9 +29,10 @@ from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
 from adelta.storage.long_body import memory_for
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import ObjectMeta, SuffixRead
+from adelta.storage.pin import Pin
 from adelta.storage.s3_checksums import MODE, checksums_of
 from adelta.storage.s3_client import Into, S3Client, S3Request, http_time_ms
-from adelta.storage.s3_errors import Answer, Kind
+from adelta.storage.s3_errors import Answer, Failure, Kind
 from adelta.storage.s3_multipart import upload
 from adelta.storage.s3_options import S3Options, parse_options
 from adelta.storage.s3_xml import delete_document, delete_errors, fits_xml, list_page
@@ -44,6 +45,7 @@ __all__ = ["S3Store"]
 
 _LARGEST_PUT = 64 << 20
 _DELETES_A_REQUEST = 1000
+_WEAK = "W/"  # such a tag matches none that is asked for
 _MUCH_MEMORY = 4 << 20  # bytes that take a while to be had
 
 
@@ -92,10 +94,18 @@ class S3Store:
 
     # ------------------------------------------------------------------------------------- read
 
-    def _get(self, path: str, span: str | None = None, into: Into | None = None) -> S3Request:
+    def _get(
+        self,
+        path: str,
+        span: str | None = None,
+        into: Into | None = None,
+        pin: Pin | None = None,
+    ) -> S3Request:
         headers: Mapping[str, str] = self._read_headers
         if span is not None:
             headers = {**headers, "range": f"bytes={span}"}
+        if pin is not None and pin.etag is not None and not pin.etag.startswith(_WEAK):
+            headers = {**headers, "if-match": pin.etag}
         verify = self._options.response_checksums
         return S3Request(
             "GET",
@@ -128,13 +138,24 @@ class S3Store:
         """Whole objects, fetched at once, in the order asked. Raises: ObjectNotFoundError."""
         return await map_concurrent(self.get, paths, limit=self.concurrency)
 
-    async def get_range(self, path: str, start: int, end: int) -> bytes:
-        """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
+    async def _try_get(self, request: S3Request, pin: Pin | None) -> Answer | Failure:
+        """The answer, if it is of the version that `pin` holds to, or a failure of another kind."""
+        outcome = await self._client.try_send(request)
+        if pin is not None:
+            address = f"s3://{self._bucket}/{request.key}"
+            if isinstance(outcome, Answer):
+                pin.saw(address, outcome.headers.get("etag"))
+            elif outcome.kind is Kind.EXISTS:  # under another tag than the one asked for
+                raise pin.broken(address)
+        return outcome
+
+    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
+        """Bytes ``[start, end)``. Raises: ObjectNotFoundError, ObjectChangedError."""
         check_range(path, start, end)
         if start == end:
             return b""
-        request = self._get(path, f"{start}-{end - 1}")
-        outcome = await self._client.try_send(request)
+        request = self._get(path, f"{start}-{end - 1}", pin=pin)
+        outcome = await self._try_get(request, pin)
         if isinstance(outcome, Answer):
             return outcome.body if outcome.status == 206 else outcome.body[start:end]
         if outcome.kind is Kind.OUT_OF_RANGE:  # it begins at the object's end or after
@@ -142,9 +163,10 @@ class S3Store:
         raise self._client.error(request, outcome)
 
     async def get_ranges(
-        self, path: str, ranges: Sequence[tuple[int, int]]
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
     ) -> Sequence[bytes | memoryview]:
         """Bytes of every range: near ones in one request, large ones in several."""
+        pin = pin or Pin()
         for start, end in ranges:
             check_range(path, start, end)
         plan = plan_fetches(ranges, gap=GAP, largest=LARGEST_FETCH)
@@ -161,7 +183,7 @@ class S3Store:
                 origin = plan.spans[index][0]
                 return (await asyncio.shield(memory))[index][start - origin : end - origin]
 
-            return await self._fetch(path, start, end, into)
+            return await self._fetch(path, start, end, into, pin)
 
         work: list[Callable[[], Awaitable[int]]] = []
         if sum(lengths) >= _MUCH_MEMORY:  # it is made while the requests are on their way
@@ -178,10 +200,10 @@ class S3Store:
                 spans[index] = spans[index][: start - plan.spans[index][0] + count]
         return plan.cut(spans)
 
-    async def _fetch(self, path: str, start: int, end: int, into: Into) -> int:
+    async def _fetch(self, path: str, start: int, end: int, into: Into, pin: Pin) -> int:
         """Put the bytes ``[start, end)`` to `into`: how many there are."""
-        request = self._get(path, f"{start}-{end - 1}", into)
-        outcome = await self._client.try_send(request)
+        request = self._get(path, f"{start}-{end - 1}", into, pin)
+        outcome = await self._try_get(request, pin)
         if isinstance(outcome, Answer):
             if outcome.placed is not None:
                 return outcome.placed
@@ -192,12 +214,12 @@ class S3Store:
             return 0
         raise self._client.error(request, outcome)
 
-    async def get_suffix(self, path: str, length: int) -> SuffixRead:
-        """The last `length` bytes. Raises: ObjectNotFoundError."""
+    async def get_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
+        """The last `length` bytes. Raises: ObjectNotFoundError, ObjectChangedError."""
         if length < 1:
             raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
-        request = self._get(path, f"-{length}")
-        outcome = await self._client.try_send(request)
+        request = self._get(path, f"-{length}", pin=pin)
+        outcome = await self._try_get(request, pin)
         if isinstance(outcome, Answer):
             if outcome.status != 206:  # the store looked past the range
                 return SuffixRead(outcome.body[-length:], len(outcome.body))
@@ -206,8 +228,11 @@ class S3Store:
             raise self._client.error(request, outcome)
         if outcome.headers.get("content-range", "").endswith("*/0"):
             return SuffixRead(b"", 0)
-        size = (await self.head(path)).size  # an empty object, or a store without suffix ranges
-        return SuffixRead(await self.get_range(path, max(0, size - length), size), size)
+        meta = await self.head(path)  # an empty object, or a store without suffix ranges
+        pin = pin or Pin()
+        pin.saw(f"{self._uri}/{path}", meta.etag)
+        start = max(0, meta.size - length)
+        return SuffixRead(await self.get_range(path, start, meta.size, pin=pin), meta.size)
 
     async def head(self, path: str) -> ObjectMeta:
         """What the store says of the object. Raises: ObjectNotFoundError."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from adelta.storage.object_store import ObjectStore, SuffixRead
+    from adelta.storage.pin import Pin
 
 FILES, ROWS = 5, 20_000
 TWO = ["c2", "c11"]
@@ -64,14 +65,16 @@ class WaitingStore(RecordingStore):
         super().__init__()
         self.start_asked_for = asyncio.Event()
 
-    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+    async def get_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
         await asyncio.wait_for(self.start_asked_for.wait(), 10)
-        return await super().get_suffix(path, length)
+        return await super().get_suffix(path, length, pin=pin)
 
-    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    async def get_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+    ) -> list[bytes]:
         if ranges[0][0] == 0:
             self.start_asked_for.set()
-        return await super().get_ranges(path, ranges)
+        return await super().get_ranges(path, ranges, pin=pin)
 
 
 async def test_a_scan_of_all_columns_asks_for_the_first_rows_with_the_first_footer():
@@ -98,14 +101,18 @@ class WatchedStore(LocalStore):
         self.copied: list[tuple[int, int]] = []
         self.read: list[tuple[int, int]] = []
 
-    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    async def get_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+    ) -> list[bytes]:
         self.copied += ranges
-        return await super().get_ranges(path, ranges)
+        return await super().get_ranges(path, ranges, pin=pin)
 
     @contextlib.contextmanager
-    def file_to_read(self, path: str, ranges: Sequence[tuple[int, int]] = ()) -> Iterator[bytes]:
+    def file_to_read(
+        self, path: str, ranges: Sequence[tuple[int, int]] = (), *, pin: Pin | None = None
+    ) -> Iterator[bytes]:
         self.read += ranges
-        with super().file_to_read(path, ranges) as name:
+        with super().file_to_read(path, ranges, pin=pin) as name:
             yield name
 
 

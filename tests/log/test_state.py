@@ -33,6 +33,7 @@ from tests.support.stores import CountingStore
 
 if TYPE_CHECKING:
     from adelta.log.state import LogState
+    from adelta.storage.pin import Pin
 
 
 @pytest.fixture
@@ -92,9 +93,9 @@ async def test_a_large_checkpoint_gives_its_protocol_without_its_files(
     received = 0
     original = store.inner.get_range
 
-    async def measured(path: str, start: int, end: int) -> bytes:
+    async def measured(path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
         nonlocal received
-        data = await original(path, start, end)
+        data = await original(path, start, end, pin=pin)
         received += len(data)
         return data
 

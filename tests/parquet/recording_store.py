@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from adelta.storage.object_store import ObjectMeta, SuffixRead
+    from adelta.storage.pin import Pin
 
 
 class RecordingStore(MemoryStore):
@@ -25,17 +26,19 @@ class RecordingStore(MemoryStore):
         self.requests.append(("head", path))
         return await super().head(path)
 
-    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+    async def get_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
         self.requests.append(("suffix", length))
-        return await super().get_suffix(path, length)
+        return await super().get_suffix(path, length, pin=pin)
 
-    async def get_range(self, path: str, start: int, end: int) -> bytes:
+    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
         self.requests.append(("range", (start, end)))
-        return await super().get_range(path, start, end)
+        return await super().get_range(path, start, end, pin=pin)
 
-    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+    async def get_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+    ) -> list[bytes]:
         before = [*self.requests, ("ranges", list(ranges))]
-        answers = await super().get_ranges(path, ranges)
+        answers = await super().get_ranges(path, ranges, pin=pin)
         self.requests = before  # what the store asks of itself is no request
         return answers
 
