@@ -23,6 +23,7 @@ from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.actions.sidecar import Sidecar
 from adelta.kernel.log_path import sidecar_path
+from adelta.log.commit_reader import check_lengths
 from adelta.log.file_groups import FilePart
 from adelta.log.map_columns import pairs_of
 from adelta.parquet.reader import ParquetFile
@@ -120,6 +121,7 @@ class CheckpointReader:
         (first, *_) = checkpoint.files
         if first.path.endswith(".json"):
             data = await _present(store.get(first.path), first.path)
+            check_lengths([(first, data)])
             batch = await in_thread(decode_actions, data, checkpoint.version, first.path)
             return cls(store, checkpoint, [], batch, {})
 

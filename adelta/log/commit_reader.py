@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import anyio
 
 from adelta._concurrency import in_thread, map_concurrent
-from adelta.errors import MissingCommitError, ObjectNotFoundError
+from adelta.errors import InvalidTableError, MissingCommitError, ObjectNotFoundError
 from adelta.kernel.actions.json import ActionBatch, decode_actions, decode_commits
 from adelta.kernel.commit import Commit, decode_commit
 from adelta.kernel.log_path import LogFileKind, LogPath, commit_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["decode_listed", "read_action_batches", "read_commit", "read_commits"]
+__all__ = ["check_lengths", "decode_listed", "read_action_batches", "read_commit", "read_commits"]
 
 _BATCHES = 2  # one is decoded while the next is fetched
 _BATCH_COMMITS = 512
@@ -64,7 +64,8 @@ async def decode_listed(files: Sequence[LogPath], bodies: Sequence[bytes]) -> li
     """
 
     def decode() -> list[Commit]:
-        pairs = zip(files, bodies, strict=False)
+        pairs = list(zip(files, bodies, strict=False))
+        check_lengths(pairs)
         return [decode_commit(f.version, body, f.last_modified_ms or None) for f, body in pairs]
 
     return await in_thread(decode)
@@ -96,7 +97,8 @@ async def read_action_batches(store: ObjectStore, files: Sequence[LogPath]) -> l
 def _decode(files: Sequence[LogPath], data: Sequence[bytes]) -> list[ActionBatch]:
     """Runs of commits as one batch each, every compaction as one of its own."""
     batches = []
-    pairs = zip(files, data, strict=True)
+    pairs = list(zip(files, data, strict=True))
+    check_lengths(pairs)
     for kind, run in groupby(pairs, key=lambda pair: pair[0].kind):
         if kind is LogFileKind.COMMIT:
             batches.append(
@@ -105,6 +107,21 @@ def _decode(files: Sequence[LogPath], data: Sequence[bytes]) -> list[ActionBatch
         else:
             batches += [decode_actions(body, file.version, file.path) for file, body in run]
     return batches
+
+
+def check_lengths(bodies: Iterable[tuple[LogPath, bytes]]) -> None:
+    """Hold bodies to the lengths that a listing has of the files.
+
+    Raises:
+        InvalidTableError: one of them has another length.
+    """
+    for file, body in bodies:
+        if file.size and len(body) != file.size:
+            raise InvalidTableError(
+                f"{file.path}: has {len(body):,} bytes where the listing of the log says "
+                f"{file.size:,}. Files of the log are never written again: open the table again, "
+                "and if this comes again, restore the file from a backup"
+            )
 
 
 async def _fetch(store: ObjectStore, files: Sequence[LogPath]) -> list[bytes]:
