@@ -2,9 +2,10 @@
 
 Looked at are the commits (no gap), every checkpoint (readable, and equal to the commits), the
 latest version's checksum, and every live file with its deletion vector (there, of the right size,
-intact). Only one kind of damage is repaired: files that are gone are taken out of the table, and
-their rows with them. A lost deletion vector is not: without it deleted rows would come back, and
-without the file live rows would go.
+intact). A deep check also reads every page of every file, and every commit. Only one kind of damage
+is repaired: files that are gone are taken out of the table, and their rows with them. A lost
+deletion vector is not: without it deleted rows would come back, and without the file live rows
+would go.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from adelta.log.checksum_io import verify_checksum
 from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.log.listing import list_whole_log
 from adelta.log.verify import checkpoint_faults, replay
+from adelta.operations.deep_check import check_all
 from adelta.table import latest_state, opened
 
 if TYPE_CHECKING:
@@ -48,8 +50,9 @@ _NOT_TO_BE_READ = (InvalidTableError, RootNotAllowedError, UnsupportedFeatureErr
 class FsckProblem:
     """One thing that is wrong.
 
-    `kind` is one of ``missing commit``, ``checkpoint``, ``checksum``, ``missing file``, ``file``
-    and ``deletion vector``; `path` is as the log has it; `message` says what is wrong with it.
+    `kind` is one of ``missing commit``, ``commit``, ``checkpoint``, ``checksum``,
+    ``missing file``, ``file`` and ``deletion vector``; `path` is as the log has it; `message` says
+    what is wrong with it.
     """
 
     kind: str
@@ -61,7 +64,9 @@ class FsckProblem:
 class FsckReport:
     """What was looked at, and what is wrong.
 
-    `version` is the one that was looked at. `repaired_version` is the one that takes the missing
+    `version` is the one that was looked at. `num_pages` are the pages of Parquet files that a deep
+    check has read, `num_pages_unchecked` those of them that have no checksum and were only decoded;
+    None where it was not deep. `repaired_version` is the one that takes the missing
     files out of the table; None where nothing was written.
     """
 
@@ -72,6 +77,8 @@ class FsckReport:
     num_deletion_vectors: int
     problems: tuple[FsckProblem, ...] = ()
     repaired_version: int | None = None
+    num_pages: int | None = None
+    num_pages_unchecked: int | None = None
 
     @property
     def missing_files(self) -> tuple[str, ...]:
@@ -91,9 +98,14 @@ async def fsck(
     table: TableOrAddress,
     *,
     dry_run: bool = True,
+    deep: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> FsckReport:
     """Check the table's log and files; without `dry_run`, take files that are gone out of it.
+
+    With `deep` everything that the table relies on is read: every page of every live file and of
+    the checkpoints is held to its checksum and decoded, and every commit is decoded. That takes as
+    long as a scan of the whole table, in memory for a few columns of a few files.
 
     Taking them out is a commit of its own, ``FSCK`` in the history: earlier versions still name the
     files. Restore the files instead, where there is a copy of them.
@@ -107,10 +119,10 @@ async def fsck(
         StorageError: the store refused or failed.
     """
     async with opened(table, storage_options) as handle:
-        return await _fsck(handle, dry_run=dry_run)
+        return await _fsck(handle, dry_run=dry_run, deep=deep)
 
 
-async def _fsck(table: Table, *, dry_run: bool) -> FsckReport:
+async def _fsck(table: Table, *, dry_run: bool, deep: bool) -> FsckReport:
     latest = (await latest_state(table)).version  # or that there is no table
     store = table.store
     listing = await list_whole_log(store, latest)
@@ -131,6 +143,11 @@ async def _fsck(table: Table, *, dry_run: bool) -> FsckReport:
     roots = table._roots
     problems += await _file_problems(roots, files)
     problems += await _vector_problems(roots, files)
+    read = await check_all(roots, listing, checkpoints, files) if deep else None
+    if read is not None:
+        known = {(problem.kind, problem.path) for problem in problems}
+        found = (FsckProblem(*told) for told in read.problems)
+        problems += [each for each in found if (each.kind, each.path) not in known]
     report = FsckReport(
         version=state.version,
         num_commits=len(commits),
@@ -138,6 +155,8 @@ async def _fsck(table: Table, *, dry_run: bool) -> FsckReport:
         num_files=len(files),
         num_deletion_vectors=sum(file.deletion_vector is not None for file in files),
         problems=tuple(problems),
+        num_pages=None if read is None else read.pages,
+        num_pages_unchecked=None if read is None else read.without_checksum,
     )
     return report if dry_run else await _repaired(table, report, files)
 

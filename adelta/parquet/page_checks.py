@@ -9,7 +9,7 @@ many values a page has or how they are encoded.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from adelta.errors import InvalidTableError
 from adelta.parquet.faults import reading
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from adelta.parquet.byte_ranges import ByteRange
 
-__all__ = ["check_pages"]
+__all__ = ["PageCounts", "check_pages"]
 
 _PADDING: Final = 100  # bytes that Arrow reads after a chunk, as an early writer counted too few
 _ARROW: Final = "parquet-cpp-arrow"
@@ -39,14 +39,21 @@ _ENCODINGS: Final = {
 }
 
 
+class PageCounts(NamedTuple):
+    """How many pages there are, and how many of them have a checksum."""
+
+    pages: int
+    summed: int
+
+
 def check_pages(
     path: str,
     source: pa.NativeFile,
     metadata: pq.FileMetaData,
     chunk: tuple[int, int],
     place: ByteRange,
-) -> int:
-    """How many pages of the chunk, a row group and a leaf, at `place` bear a checksum; all agree.
+) -> PageCounts:
+    """The pages of the chunk, a row group and a leaf, at `place`, if they are as they were written.
 
     `source` has the bytes of the object at `path`. Memory holds a page at a time. CPU-heavy: call
     it in a worker thread.
@@ -56,56 +63,49 @@ def check_pages(
             has it.
     """
     with reading(path):
-        return _check(path, source, metadata, chunk, place)
-
-
-def _check(
-    path: str,
-    source: pa.NativeFile,
-    metadata: pq.FileMetaData,
-    chunk: tuple[int, int],
-    place: ByteRange,
-) -> int:
-    group, leaf = chunk
-    column = metadata.row_group(group).column(leaf)
-    name, told = column.path_in_schema, column.num_values
-    # Others' lists of encodings have been known to lack some.
-    encodings = set(column.encodings) if (metadata.created_by or "").startswith(_ARROW) else None
-    seen = summed = 0
-    at, end = place
-
-    def damaged(what: str) -> InvalidTableError:
-        return InvalidTableError(
-            f"{path}: the page at byte {at:,}, of column {name} in row group {group}, {what}. The "
-            "object is damaged: restore it, or remove it from the table."
+        group, leaf = chunk
+        column = metadata.row_group(group).column(leaf)
+        name, told = column.path_in_schema, column.num_values
+        # Others' lists of encodings have been known to lack some.
+        encodings = (
+            set(column.encodings) if (metadata.created_by or "").startswith(_ARROW) else None
         )
+        seen = count = summed = 0
+        at, end = place
 
-    pages = pages_of(source, place)
-    while seen < told and at < end:
-        try:
-            page = next(pages)
-        except ThriftError as error:
-            raise damaged(f"has no header that can be read ({error})") from error
-        if page.payload[1] > end:
-            raise damaged("does not end where its column chunk does")
-        if page.crc is not None:
-            summed += 1
-            if _crc(source, page) != page.crc & 0xFFFFFFFF:
-                raise damaged("has other bytes than its checksum says")
-        if page.kind in (DATA_PAGE, DATA_PAGE_V2):
-            seen += page.values
-        elif page.kind != DICTIONARY_PAGE or at != place[0]:
-            raise damaged(f"is of kind {page.kind}, which is no page of values")
-        if encodings is not None and _ENCODINGS.get(page.encoding) not in encodings:
-            raise damaged("is in an encoding that the footer does not name")
-        at = page.payload[1]
-    if seen != told or end - at > _PADDING:
-        raise InvalidTableError(
-            f"{path}: the pages of column {name} in row group {group} have {seen:,} values in "
-            f"{at - place[0]:,} bytes where the footer says {told:,} in {end - place[0]:,}. The "
-            "object is damaged: restore it, or remove it from the table."
-        )
-    return summed
+        def damaged(what: str) -> InvalidTableError:
+            return InvalidTableError(
+                f"{path}: the page at byte {at:,}, of column {name} in row group {group}, {what}. "
+                "The object is damaged: restore it, or remove it from the table."
+            )
+
+        pages = pages_of(source, place)
+        while seen < told and at < end:
+            try:
+                page = next(pages)
+            except ThriftError as error:
+                raise damaged(f"has no header that can be read ({error})") from error
+            count += 1
+            if page.payload[1] > end:
+                raise damaged("does not end where its column chunk does")
+            if page.crc is not None:
+                summed += 1
+                if _crc(source, page) != page.crc & 0xFFFFFFFF:
+                    raise damaged("has other bytes than its checksum says")
+            if page.kind in (DATA_PAGE, DATA_PAGE_V2):
+                seen += page.values
+            elif page.kind != DICTIONARY_PAGE or at != place[0]:
+                raise damaged(f"is of kind {page.kind}, which is no page of values")
+            if encodings is not None and _ENCODINGS.get(page.encoding) not in encodings:
+                raise damaged("is in an encoding that the footer does not name")
+            at = page.payload[1]
+        if seen != told or end - at > _PADDING:
+            raise InvalidTableError(
+                f"{path}: the pages of column {name} in row group {group} have {seen:,} values in "
+                f"{at - place[0]:,} bytes where the footer says {told:,} in {end - place[0]:,}. "
+                "The object is damaged: restore it, or remove it from the table."
+            )
+        return PageCounts(count, summed)
 
 
 def _crc(source: pa.NativeFile, page: Page) -> int:

@@ -54,3 +54,25 @@ def test_a_repair_takes_the_file_out_of_the_table(run: Run, broken: Path) -> Non
     assert "Version 3 takes 1 missing file out of the table" in out
     assert run("fsck", broken)[0] == 0
     assert len(run("read", broken, "--json")[1].splitlines()) == 3
+
+
+def test_a_deep_check_says_how_many_pages_it_has_read(run: Run, trips: Path) -> None:  # noqa: F811
+    status, out, _ = run("fsck", trips, "--deep")
+    assert status == 0
+    assert "0 of them have no checksum" in out
+    report = orjson.loads(run("fsck", trips, "--deep", "--json")[1])
+    assert report["numPages"] > 0
+    assert report["numPagesUnchecked"] == 0
+
+
+def test_a_deep_check_names_the_file_with_a_damaged_page(run: Run, trips: Path) -> None:  # noqa: F811
+    (damaged,) = trips.glob("city=Rome/*.parquet")
+    data = bytearray(damaged.read_bytes())
+    data[30] ^= 1
+    damaged.write_bytes(data)
+    assert run("fsck", trips)[0] == 0
+    status, out, _ = run("fsck", trips, "--deep", "--json")
+    assert status == 1
+    (problem,) = orjson.loads(out)["problems"]
+    assert problem["kind"] == "file"
+    assert damaged.name in problem["path"]

@@ -31,17 +31,19 @@ SETTINGS = {"compression": "none", "use_dictionary": False, "write_statistics": 
 
 
 @pytest.fixture(params=["memory", "local", "s3"])
-async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[ObjectStore]:
-    store: ObjectStore
+def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     if request.param == "memory":
-        store = MemoryStore()
-    elif request.param == "local":
-        store = LocalStore(tmp_path)
-    else:
-        location: S3Location = request.getfixturevalue("s3_location")
-        store = S3Store.from_options(location.bucket, location.prefix, location.storage_options)
-    yield store
-    await store.aclose()
+        return MemoryStore()
+    if request.param == "local":
+        return LocalStore(tmp_path)
+    location: S3Location = request.getfixturevalue("s3_location")
+    return S3Store.from_options(location.bucket, location.prefix, location.storage_options)
+
+
+@pytest.fixture
+async def store(new_store: ObjectStore) -> AsyncIterator[ObjectStore]:
+    yield new_store
+    await new_store.aclose()
 
 
 async def test_reads_with_one_pin_are_of_one_version(store: ObjectStore) -> None:

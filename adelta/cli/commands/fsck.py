@@ -26,6 +26,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_table(parser)
     parser.add_argument(
+        "--deep", action="store_true", help="read every page of every file, and every commit"
+    )
+    parser.add_argument(
         "--repair", action="store_true", help="take files that are gone out of the table"
     )
 
@@ -37,7 +40,7 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
         InvalidTableError: problems are left.
     """
     async with open_table(arguments) as table:
-        report = await adelta.fsck(table, dry_run=not arguments.repair)
+        report = await adelta.fsck(table, dry_run=not arguments.repair, deep=arguments.deep)
     if output.as_json:
         output.line(_for_a_program(report))
     else:
@@ -55,11 +58,16 @@ def _for_a_program(report: FsckReport) -> dict[str, object]:
         "numCheckpoints": report.num_checkpoints,
         "numFiles": report.num_files,
         "numDeletionVectors": report.num_deletion_vectors,
+        **({} if report.num_pages is None else _pages(report)),
         "problems": [
             {"kind": p.kind, "path": p.path, "message": p.message} for p in report.problems
         ],
         "repairedVersion": report.repaired_version,
     }
+
+
+def _pages(report: FsckReport) -> dict[str, int | None]:
+    return {"numPages": report.num_pages, "numPagesUnchecked": report.num_pages_unchecked}
 
 
 def _for_people(report: FsckReport, output: Output) -> None:
@@ -75,6 +83,11 @@ def _for_people(report: FsckReport, output: Output) -> None:
         f"{counted(report.num_deletion_vectors, 'deletion vector')}; "
         f"found {counted(len(report.problems), 'problem')}."
     )
+    if report.num_pages is not None and report.num_pages_unchecked is not None:
+        output.say(
+            f"Read {counted(report.num_pages, 'page')}; "
+            f"{report.num_pages_unchecked:,} of them have no checksum."
+        )
     if report.repaired_version is not None:
         output.say(
             f"Version {report.repaired_version} takes "

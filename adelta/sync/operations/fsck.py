@@ -23,9 +23,14 @@ def fsck(
     table: Table | str | os.PathLike[str],
     *,
     dry_run: bool = True,
+    deep: bool = False,
     storage_options: Mapping[str, str] | None = None,
 ) -> FsckReport:
     """Check the table's log and files; without `dry_run`, take files that are gone out of it.
+
+    With `deep` everything that the table relies on is read: every page of every live file and of
+    the checkpoints is held to its checksum and decoded, and every commit is decoded. That takes as
+    long as a scan of the whole table, in memory for a few columns of a few files.
 
     Taking them out is a commit of its own, ``FSCK`` in the history: earlier versions still name the
     files. Restore the files instead, where there is a copy of them.
@@ -38,4 +43,6 @@ def fsck(
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
         StorageError: the store refused or failed.
     """
-    return _portal.call(_fsck, unwrap(table), dry_run=dry_run, storage_options=storage_options)
+    return _portal.call(
+        _fsck, unwrap(table), dry_run=dry_run, deep=deep, storage_options=storage_options
+    )

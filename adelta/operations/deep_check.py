@@ -1,0 +1,144 @@
+"""Every byte that a table relies on, read: the part of FSCK that takes as long as a scan of it all.
+
+Of Parquet files every page is held to its checksum, where it has one, and decoded. Of the log every
+commit and version checksum is decoded, also those that opening the table passes over. A few files
+are read at once, each row group in shares of its columns, so that memory holds some of these alone.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adelta._concurrency import CPU_THREADS, in_thread, map_concurrent
+from adelta.errors import InvalidTableError, ObjectNotFoundError, UnsupportedFeatureError
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.log_path import LogFileKind, sidecar_path
+from adelta.kernel.statistics import num_records
+from adelta.log.checkpoint_reader import CheckpointReader
+from adelta.log.checksum_io import read_checksum
+from adelta.log.commit_reader import read_commits
+from adelta.parquet.page_checks import check_pages
+from adelta.parquet.reader import ParquetFile
+from adelta.parquet.row_slices import row_slices
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.log_path import LogPath
+    from adelta.kernel.log_segment import CheckpointFiles
+    from adelta.parquet.reader import FetchedColumns
+    from adelta.storage.object_store import ObjectStore
+    from adelta.storage.roots import StoreRoots
+
+__all__ = ["DeepCheck", "check_all"]
+
+_FILES_AT_ONCE = CPU_THREADS + 1
+_SHARE = 16 << 20  # bytes of a row group that are read and decoded at once, a column at least
+_ROWS = 65_536  # decoded at once
+
+
+@dataclass(slots=True)
+class DeepCheck:
+    """What has been found so far: kind, path and what is wrong, and the numbers of pages."""
+
+    problems: list[tuple[str, str, str]]
+    pages: int = 0
+    without_checksum: int = 0
+
+
+async def check_all(
+    roots: StoreRoots,
+    listing: Sequence[LogPath],
+    checkpoints: Iterable[CheckpointFiles],
+    files: Sequence[AddFile],
+) -> DeepCheck:
+    """Read every live file, every checkpoint, and every commit and version checksum of `listing`.
+
+    What is not there is passed over. Raises: StorageError.
+    """
+    check = DeepCheck([])
+    store = roots.store
+
+    async def look(kind: str, path: str, read: Callable[[], Awaitable[object]]) -> None:
+        try:
+            await read()
+        except ObjectNotFoundError:
+            return
+        except (InvalidTableError, UnsupportedFeatureError) as error:
+            check.problems.append((kind, path, str(error)))
+
+    async def look_at_data(file: AddFile) -> None:
+        async def read() -> None:
+            where = roots.locate(file.path, decode_path(file.path))
+            rows = await _read_pages(*where, file.size or None, check)
+            stated = num_records(file.stats)
+            if stated is not None and stated != rows:
+                raise InvalidTableError(f"has {rows:,} rows where the log says {stated:,}")
+
+        await look("file", file.path, read)
+
+    async def look_at_checkpoint(path: str) -> None:
+        await look("checkpoint", path, lambda: _read_pages(store, path, None, check))
+
+    async def look_at_log(file: LogPath) -> None:
+        if file.kind is LogFileKind.COMMIT:
+            await look("commit", file.path, lambda: read_commits(store, [file]))
+        elif file.kind is LogFileKind.CHECKSUM:
+            await look("checksum", file.path, lambda: read_checksum(store, file.version))
+
+    await map_concurrent(look_at_log, listing, limit=store.concurrency)
+    parts = [path for each in checkpoints for path in await _parquet_files(store, each)]
+    await map_concurrent(look_at_checkpoint, parts, limit=_FILES_AT_ONCE)
+    await map_concurrent(look_at_data, files, limit=_FILES_AT_ONCE)
+    return check
+
+
+async def _parquet_files(store: ObjectStore, checkpoint: CheckpointFiles) -> list[str]:
+    """The Parquet files of a checkpoint, as far as they are known."""
+    paths = [file.path for file in checkpoint.files]
+    try:
+        reader = await CheckpointReader.open(store, checkpoint)
+    except InvalidTableError:
+        pass  # which is a problem by itself, and has been told
+    else:
+        paths += [sidecar_path(decode_path(sidecar.path)) for sidecar in reader.sidecars]
+    return [path for path in paths if path.endswith(".parquet")]
+
+
+async def _read_pages(store: ObjectStore, path: str, size: int | None, check: DeepCheck) -> int:
+    """Read and decode every page of the object: how many rows it has.
+
+    Raises:
+        InvalidTableError: it is damaged.
+        ObjectNotFoundError: it is not there.
+    """
+    file = await ParquetFile.open(store, path, size=size)
+    columns = file.select(None)
+    for group in range(file.num_row_groups):
+        size = await in_thread(file.column_bytes, columns, group)
+        for share in file.shares(columns, (group,), max(1, size // _SHARE)):
+            fetched = await file.fetch(share, row_groups=(group,))
+            pages, summed = await in_thread(_decode, file, fetched)
+            del fetched
+            check.pages += pages
+            check.without_checksum += pages - summed
+    return file.num_rows
+
+
+def _decode(file: ParquetFile, fetched: FetchedColumns) -> tuple[int, int]:
+    """Hold the pages to their checksums, and decode them: how many there are, and have one."""
+    (group,) = fetched.row_groups
+    leaves = fetched.columns.leaves
+    pages = summed = 0
+    with file.source(fetched) as source:
+        for leaf, place in zip(leaves, file.places(leaves, (group,)), strict=True):
+            found = check_pages(file.path, source, file.metadata, (group, leaf), place)
+            pages += found.pages
+            summed += found.summed
+    with closing(row_slices(file, fetched, _ROWS)) as tables:
+        for table in tables:
+            del table
+    return pages, summed
