@@ -2,11 +2,11 @@
 
 A body that is sent bears its CRC-32, one of S3's own algorithms, which the standard library
 computes at some GB a second; S3 keeps it with the object. Of a whole object that is got there may
-be a checksum of the store's, by any of its algorithms: it must be the body's. Where there is none,
-the entity tag is mostly the MD5 of an object that was put by one request, but no store has to make
-it so: a body that differs from it is only doubted until some tag of that store has been seen to be
-one. Of parts of an object there is no checksum; the answer has to say that it has the bytes asked
-for.
+be a checksum of the store's: it must be the body's. CRC-32, SHA-1 and SHA-256 are always looked at,
+CRC-32C and CRC-64/NVME where `awscrt` is installed. Where there is none, the entity tag is mostly
+the MD5 of an object that was put by one request, but no store has to make it so: a body that
+differs from it is only doubted until some tag of that store has been seen to be one. Of parts of an
+object there is no checksum; the answer has to say that it has the bytes asked for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ import base64
 import hashlib
 import re
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from adelta._concurrency import in_thread
 from adelta.storage.s3_errors import Answer, Failure, Kind
@@ -58,11 +60,19 @@ def _sha256(data: bytes) -> bytes:
     return hashlib.sha256(data).digest()
 
 
-_ALGORITHMS: Mapping[str, Callable[[bytes], bytes]] = {
-    "crc32": _crc32,
-    "sha256": _sha256,
-    "sha1": _sha1,
-}
+@cache
+def _algorithms() -> Mapping[str, Callable[[bytes], bytes]]:
+    """The algorithms that there is something to compute with, by their names in S3's headers."""
+    found = {"crc32": _crc32, "sha256": _sha256, "sha1": _sha1}
+    try:
+        native: Any = import_module("awscrt.checksums")
+    except ImportError:  # it comes with adelta[checksums]
+        return found
+    return {
+        **found,
+        "crc32c": lambda data: native.crc32c(data).to_bytes(4, "big"),
+        "crc64nvme": lambda data: native.crc64nvme(data).to_bytes(8, "big"),
+    }
 
 
 class Fault(NamedTuple):
@@ -85,7 +95,7 @@ def body_fault(answer: Answer, *, tags_are_digests: bool) -> tuple[Fault | None,
     """
     if answer.placed is not None or not _is_whole(answer):
         return None, tags_are_digests
-    for name, digest in _ALGORITHMS.items():
+    for name, digest in _algorithms().items():
         said = answer.headers.get(f"x-amz-checksum-{name}", "")
         if said and "-" not in said:  # else it is one of the checksums of parts
             if said == base64.b64encode(digest(answer.body)).decode():

@@ -100,6 +100,28 @@ async def test_a_body_that_is_damaged_where_it_is_stored_is_an_error(
     assert len(proxy.heads) == 1 + 2  # the same bytes twice say that trying again is no use
 
 
+@pytest.mark.parametrize(
+    ("name", "said"), [("crc32c", "4oLiDQ=="), ("crc64nvme", "Q9aDPQwzD9o="), ("sha1", None)]
+)
+async def test_checksums_of_other_algorithms_are_held_to_as_well(
+    store: S3Store, proxy: TamperingProxy, name: str, said: str | None
+) -> None:
+    if said is None:
+        said = base64.b64encode(hashlib.sha1(DATA, usedforsecurity=False).digest()).decode()
+    else:
+        pytest.importorskip("awscrt.checksums")
+
+    def answer(_request: bytes, head: bytes, body: bytes) -> tuple[bytes, bytes]:
+        head = with_header(head, "etag", '"an odd one"')
+        return with_header(head, f"x-amz-checksum-{name}", said), body
+
+    proxy.answering = answer
+    assert await store.get("x") == DATA
+    damage(proxy, 100)
+    with pytest.raises(StorageError, match=f"{name.upper()} is not"):
+        await store.get("x")
+
+
 async def test_the_checksum_counts_where_the_entity_tag_is_no_digest(
     store: S3Store, proxy: TamperingProxy
 ) -> None:
