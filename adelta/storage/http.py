@@ -29,11 +29,14 @@ _kept: list[BoundPool] = []  # connections that collecting would close at the wr
 
 @dataclass(frozen=True, slots=True)
 class HttpOptions:
-    """How to connect, and how long to wait, in seconds. `timeout` bounds one whole request."""
+    """How to connect, and how long to wait, in seconds. `timeout` bounds one whole request.
+
+    So every request ends, also one whose bytes come one by one.
+    """
 
     connect_timeout: float = 5.0
     read_timeout: float = 30.0
-    timeout: float | None = None
+    timeout: float = 3600.0
     pool_idle_timeout: float = 30.0
     allow_invalid_certificates: bool = False
     proxy_url: str | None = None

@@ -23,6 +23,7 @@ __all__ = ["JsonAnswer", "JsonServer"]
 
 _RETRY = RetryPolicy(max_retries=6, retry_timeout=60.0, max_backoff=5.0)
 _THROTTLED = 429
+_LONGEST = 64 << 20  # bytes of an answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,15 @@ class JsonServer:
                     method, url, data=data, headers=headers, allow_redirects=False
                 ) as response,
             ):
-                content = await response.read()
+                content = bytearray()
+                async for chunk in response.content.iter_any():
+                    content += chunk
+                    if len(content) > _LONGEST:
+                        response.close()
+                        raise StorageError(
+                            f"{self._base} answers {method} {path} with more than {_LONGEST:,} "
+                            "bytes, which no answer of a catalog has"
+                        )
                 status, pause = response.status, _retry_after(response.headers)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             raise StorageError(f"{self._base} cannot be reached: {error}") from error
@@ -138,7 +147,7 @@ class JsonServer:
             self._under_way -= 1
             if self._to_close and not self._under_way:
                 await self.aclose()
-        return JsonAnswer(status, _decoded(content)), pause
+        return JsonAnswer(status, _decoded(bytes(content))), pause
 
     async def aclose(self) -> None:
         """Close the connections, when the last request has ended; later ones make new ones."""

@@ -4,7 +4,8 @@ aiohttp hands a body on in chunks: from the socket to a first copy, through its 
 and joined to a third, all on the event loop. A `BodyConnection` is aiohttp's connection that, once
 the head of an answer with a long body is parsed, lets the system write the rest of the body to the
 memory that the caller gives. The connection waits for that memory; a body that nobody claims goes
-aiohttp's way.
+aiohttp's way. A body whose length only its sender states gets memory as it comes: no more than as
+much again as has come of it, and `LONGEST_AHEAD` at first.
 
 However many connections have bytes at once, the loop takes no more than a bounded number of them
 between two turns: those that come after it are asked again at the next turn.
@@ -17,6 +18,7 @@ import ctypes
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
+from aiohttp import ClientPayloadError
 from aiohttp.client_proto import ResponseHandler
 
 from adelta._concurrency import in_io_thread
@@ -29,10 +31,23 @@ if TYPE_CHECKING:
     from aiohttp.http import RawResponseMessage
     from aiohttp.streams import StreamReader
 
-__all__ = ["LONG_BODY", "BodyConnection", "LoopTurn", "claim", "memory_for", "waiting_body"]
+__all__ = [
+    "LONGEST_AHEAD",
+    "LONG_BODY",
+    "BodyConnection",
+    "LoopTurn",
+    "memory_for",
+    "place_body",
+    "receive_body",
+    "unclaim",
+    "waiting_body",
+]
 
 LONG_BODY = 128 << 10
 """Bytes from which on a body waits to be claimed."""
+
+LONGEST_AHEAD = 4 << 20
+"""Bytes of memory that a body gets before any of it has come."""
 
 _HEAD = 64 << 10  # bytes that are read at once until the head is there, and of short bodies
 _ONE_READ = 1 << 20
@@ -80,7 +95,10 @@ class BodyConnection(ResponseHandler):
         self._turn = turn
         self._head = memoryview(bytearray(_HEAD))
         self._unclaimed: StreamReader | None = None
+        self._claimed: StreamReader | None = None
+        self._left = 0  # bytes of the claimed body that no memory is there for yet
         self._rest: memoryview | None = None
+        self._filled: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is there."""
@@ -112,9 +130,27 @@ class BodyConnection(ResponseHandler):
             self._turn.took(self, count)
             return
         self._rest = None
-        self._parser = None  # it has not seen the body; each request gets a new one
-        if self._payload is not None:
-            self._payload.feed_eof()
+        if self._left:
+            self.let_read(False)
+        else:
+            self._parser = None  # it has not seen the body; each request gets a new one
+            if self._payload is not None:
+                self._payload.feed_eof()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._filled is not None and not self._filled.done():
+            self._filled.set_result(None)
+
+    def set_exception(self, *error: Any) -> None:
+        """Nothing more will come."""
+        super().set_exception(*error)
+        self._wake()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """The connection is gone."""
+        super().connection_lost(exc)
+        self._wake()
 
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], *size: Any) -> None:
         """The head of an answer is there."""
@@ -129,14 +165,32 @@ class BodyConnection(ResponseHandler):
         """Whether the body is one that waits to be claimed."""
         return self._unclaimed is payload
 
-    def claim(self, into: memoryview | None) -> None:
-        """Receive the body that waits to `into`, which has its length, or aiohttp's way."""
-        payload, self._unclaimed = self._unclaimed, None
-        if into is not None and payload is not None and not payload.is_eof():
-            came = payload.read_nowait()
-            into[: len(came)] = came
-            self._rest = into[len(came) :]
+    def unclaim(self) -> None:
+        """Receive the body that waits aiohttp's way."""
+        self._unclaimed = None
         self.let_read(True)
+
+    async def fill(self, memory: memoryview, left: int) -> None:
+        """Receive the next bytes of the body that waits, or of the one claimed so, to `memory`.
+
+        `left` is how many bytes of the body come after them.
+        """
+        if self._unclaimed is not None:
+            self._claimed, self._unclaimed = self._unclaimed, None
+        payload = self._claimed
+        assert payload is not None
+        came = payload.read_nowait(len(memory))
+        memory[: len(came)] = came
+        self._left = left
+        if len(came) < len(memory):
+            self._rest = memory[len(came) :]
+            self._filled = asyncio.get_running_loop().create_future()
+            self.let_read(True)
+            await self._filled
+            if (error := payload.exception()) is not None:
+                raise error
+            if self._rest is not None:
+                raise ClientPayloadError("the connection ended inside the body")
 
 
 class _Receiver(asyncio.BufferedProtocol):
@@ -196,11 +250,50 @@ def waiting_body(response: aiohttp.ClientResponse) -> int | None:
     return None
 
 
-async def claim(response: aiohttp.ClientResponse, into: memoryview | None) -> None:
-    """Receive the waiting body to `into`, which has its length; without, aiohttp's way."""
+def unclaim(response: aiohttp.ClientResponse) -> None:
+    """Let the body of the answer come aiohttp's way, where it is a long one that waits."""
+    if waiting_body(response) is not None:
+        _connection(response).unclaim()
+
+
+async def place_body(response: aiohttp.ClientResponse, into: memoryview) -> None:
+    """Receive the waiting body to `into`, which has its length.
+
+    Raises:
+        TimeoutError: it takes longer than a request may.
+        ClientError: the connection is broken.
+    """
+    async with asyncio.timeout(_seconds(response)):
+        await _connection(response).fill(into, 0)
+
+
+async def receive_body(response: aiohttp.ClientResponse, length: int) -> list[memoryview]:
+    """Receive the waiting body, of which its sender says that it is so long, in pieces.
+
+    Raises:
+        TimeoutError: it takes longer than a request may.
+        ClientError: the connection is broken.
+    """
+    connection = _connection(response)
+    pieces: list[memoryview] = []
+    received = 0
+    async with asyncio.timeout(_seconds(response)):
+        while received < length:
+            size = min(length - received, max(LONGEST_AHEAD, received))
+            (piece,) = await memory_for([size])
+            received += size
+            await connection.fill(piece, length - received)
+            pieces.append(piece)
+    return pieces
+
+
+def _seconds(response: aiohttp.ClientResponse) -> float | None:
+    """How long a request may take: aiohttp sees to that for what it receives itself, alone."""
+    return None if response._session is None else response._session.timeout.total
+
+
+def _connection(response: aiohttp.ClientResponse) -> BodyConnection:
     assert response.connection is not None
     connection = response.connection.protocol
     assert isinstance(connection, BodyConnection)
-    connection.claim(into)
-    if into is not None:
-        await response.content.wait_eof()
+    return connection

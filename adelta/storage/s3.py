@@ -35,7 +35,13 @@ from adelta.storage.s3_client import Into, S3Client, S3Request, http_time_ms
 from adelta.storage.s3_errors import Answer, Failure, Kind
 from adelta.storage.s3_multipart import upload
 from adelta.storage.s3_options import S3Options, parse_options
-from adelta.storage.s3_xml import delete_document, delete_errors, fits_xml, list_page
+from adelta.storage.s3_xml import (
+    LONGEST_DOCUMENT,
+    delete_document,
+    delete_errors,
+    fits_xml,
+    list_page,
+)
 from adelta.storage.sigv4 import encode_query
 
 if TYPE_CHECKING:
@@ -46,6 +52,8 @@ __all__ = ["S3Store"]
 _LARGEST_PUT = 64 << 20
 _DELETES_A_REQUEST = 1000
 _WEAK = "W/"  # such a tag matches none that is asked for
+_LONGEST_SIZE = 18  # digits
+_EMPTY_PAGES = 10_000  # of a listing, one after the other: far more than a store has to pass over
 _MUCH_MEMORY = 4 << 20  # bytes that take a while to be had
 
 
@@ -98,6 +106,7 @@ class S3Store:
         self,
         path: str,
         span: str | None = None,
+        most: int | None = None,
         into: Into | None = None,
         pin: Pin | None = None,
     ) -> S3Request:
@@ -112,6 +121,7 @@ class S3Store:
             self._root + check_path(path),
             headers=headers,
             into=into,
+            most=most,
             optional=MODE if verify and span is None else {},
             verify=verify,
         )
@@ -154,7 +164,7 @@ class S3Store:
         check_range(path, start, end)
         if start == end:
             return b""
-        request = self._get(path, f"{start}-{end - 1}", pin=pin)
+        request = self._get(path, f"{start}-{end - 1}", end - start, pin=pin)
         outcome = await self._try_get(request, pin)
         if isinstance(outcome, Answer):
             return outcome.body if outcome.status == 206 else outcome.body[start:end]
@@ -202,7 +212,7 @@ class S3Store:
 
     async def _fetch(self, path: str, start: int, end: int, into: Into, pin: Pin) -> int:
         """Put the bytes ``[start, end)`` to `into`: how many there are."""
-        request = self._get(path, f"{start}-{end - 1}", into, pin)
+        request = self._get(path, f"{start}-{end - 1}", end - start, into, pin)
         outcome = await self._try_get(request, pin)
         if isinstance(outcome, Answer):
             if outcome.placed is not None:
@@ -218,7 +228,7 @@ class S3Store:
         """The last `length` bytes. Raises: ObjectNotFoundError, ObjectChangedError."""
         if length < 1:
             raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
-        request = self._get(path, f"-{length}", pin=pin)
+        request = self._get(path, f"-{length}", length, pin=pin)
         outcome = await self._try_get(request, pin)
         if isinstance(outcome, Answer):
             if outcome.status != 206:  # the store looked past the range
@@ -238,7 +248,7 @@ class S3Store:
         """What the store says of the object. Raises: ObjectNotFoundError."""
         key = self._root + check_path(path)
         answer = await self._client.send(S3Request("HEAD", key, headers=self._read_headers))
-        return _meta(path, int(answer.headers["content-length"]), answer.headers)
+        return _meta(path, _size(key, answer.headers.get("content-length", "")), answer.headers)
 
     # ------------------------------------------------------------------------------------ write
 
@@ -316,7 +326,8 @@ class S3Store:
                 **self._options.request_headers,
                 "content-md5": base64.b64encode(digest).decode(),
             }
-            request = S3Request("POST", "", encode_query({"delete": ""}), headers, body)
+            query = encode_query({"delete": ""})
+            request = S3Request("POST", "", query, headers, body, most=LONGEST_DOCUMENT)
             outcome = await self._client.try_send(request)
             if isinstance(outcome, Answer):
                 keys = list(delete_errors(outcome.body, what=f"deletes in {self._uri}"))
@@ -350,11 +361,28 @@ class S3Store:
             first["start-after"] = self._root + start_after
         query: dict[str, str] | None = first
         what = f"the listing of {self._uri}/{prefix}"
+        after, empty = "", 0
         while query is not None:
-            request = S3Request("GET", "", encode_query(query), self._options.request_headers)
+            request = S3Request(
+                "GET",
+                "",
+                encode_query(query),
+                self._options.request_headers,
+                most=LONGEST_DOCUMENT,
+            )
             answer = await self._client.send(request)
-            page = list_page(answer.body, what=what, root_length=len(self._root))
-            query = None if page.token is None else {**asked, "continuation-token": page.token}
+            page = list_page(answer.body, what=what, root=self._root, prefix=prefix)
+            token, before = page.token, query.get("continuation-token")
+            query = None if token is None else {**asked, "continuation-token": token}
+            last = page.objects[-1].path if page.objects else after
+            empty = 0 if page.objects else empty + 1
+            again = (token is not None and token == before) or last < after
+            if again or (last == after and page.objects) or empty > _EMPTY_PAGES:
+                raise StorageError(
+                    f"{what} does not go on: the store answers with what it has listed before, or "
+                    "with no object time and again. Find out what is wrong with the store"
+                )
+            after = last
             if page.objects:
                 yield page.objects
 
@@ -377,12 +405,15 @@ def _meta(path: str, size: int, headers: Mapping[str, str]) -> ObjectMeta:
 def _milliseconds(moment: str) -> int:
     try:
         return http_time_ms(moment)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise StorageError(f"the store gave {moment!r} as the time of an object") from error
 
 
 def _size_of_whole(request: S3Request, headers: Mapping[str, str]) -> int:
-    size = headers.get("content-range", "").rpartition("/")[2]
-    if not size.isdecimal():
-        raise StorageError(f"the store did not say the size of {request.key!r}")
-    return int(size)
+    return _size(request.key, headers.get("content-range", "").rpartition("/")[2])
+
+
+def _size(key: str, stated: str) -> int:
+    if not stated.isdecimal() or len(stated) > _LONGEST_SIZE:
+        raise StorageError(f"the store did not say the size of {key!r}")
+    return int(stated)

@@ -26,7 +26,7 @@ from adelta.errors import InvalidOptionError
 from adelta.storage.bucket_names import check_bucket, fits_certificates
 from adelta.storage.credentials import Access, AccessProvider
 from adelta.storage.http import HttpPool
-from adelta.storage.long_body import claim, memory_for, waiting_body
+from adelta.storage.long_body import place_body, receive_body, unclaim, waiting_body
 from adelta.storage.s3_checksums import body_fault, range_fault, refuses_checksums
 from adelta.storage.s3_errors import Answer, Failure, Kind, connection_failure, failure_of, is_error
 from adelta.storage.sigv4 import EMPTY_SHA256, UNSIGNED, Signer, encode_path
@@ -39,9 +39,11 @@ if TYPE_CHECKING:
     from adelta.storage.s3_checksums import Fault
     from adelta.storage.s3_options import S3Options
 
-__all__ = ["Into", "S3Client", "S3Request", "http_time_ms"]
+__all__ = ["LONGEST_ERROR", "Into", "S3Client", "S3Request", "http_time_ms"]
 
 _LARGE = 1 << 20
+LONGEST_ERROR = 4096
+"""Bytes that are kept of what a store says of an error."""
 _REGION = re.compile(r"[A-Za-z0-9_-]{1,63}")
 _HASHED_INLINE = 128 << 10  # bytes that take less than a hop to a thread
 
@@ -55,7 +57,8 @@ class S3Request:
     """One request to the bucket. `key` is not encoded yet, `query` is; header names are lower.
 
     The bytes that come of a range are put at the beginning of the memory that `into` is called for
-    once they come, where they fit. Headers that are `optional` are those of checksums: a store that
+    once they come. `most` is how many bytes the answer may have, unless the store looks past the
+    range that was asked for. Headers that are `optional` are those of checksums: a store that
     refuses them gets the request again without, and later ones too. With `verify` the body of an
     object is held to what the store says of it.
     """
@@ -66,8 +69,13 @@ class S3Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     into: Into | None = None
+    most: int | None = None
     optional: Mapping[str, str] = field(default_factory=dict)
     verify: bool = False
+
+
+class _TooLongError(Exception):
+    """The store sends more than was asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +238,8 @@ class S3Client:
                 return Failure(Kind.REFUSED, "", f"the address is not valid: {error}", {})
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 return connection_failure(error, sent=True)
+            except _TooLongError as error:
+                return Failure(Kind.REFUSED, "", str(error), {})
         if date := answer.headers.get("date"):
             self._told = date, time.monotonic()
         fine = 200 <= answer.status < 300
@@ -322,35 +332,62 @@ async def _exchange(
         allow_redirects=False,
     )
     try:
+        if response.status >= 300 and request.method != "HEAD":
+            return Answer(response.status, response.headers, await _beginning(response))
         length = waiting_body(response)
-        into = await request.into() if request.into and response.status == 206 else None
+        partial = response.status == 206
+        most = request.most if partial or "range" not in request.headers else None
+        if most is not None:
+            _check_length(response.content_length or 0, most)
+        into = await request.into() if request.into and partial else None
         if length is None:
-            received = await _read(response)
-        elif into is not None and length <= len(into):
-            await claim(response, into[:length])
+            received = await _read(response, most)
+        elif into is not None:
+            await place_body(response, into[:length])
             return Answer(response.status, response.headers, b"", placed=length)
         else:
-            (whole,) = await memory_for([length])
-            await claim(response, whole)
-            received = await in_thread(bytes, whole) if length > _LARGE else bytes(whole)
+            pieces = await receive_body(response, length)
+            join = b"".join
+            received = await in_thread(join, pieces) if length > _LARGE else join(pieces)
     except BaseException:
         response.close()
         raise
-    if into is None or len(received) > len(into):
+    if into is None:
         return Answer(response.status, response.headers, received)
     into[: len(received)] = received
     return Answer(response.status, response.headers, b"", placed=len(received))
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
+def _check_length(length: int, most: int) -> None:
+    if length > most:
+        raise _TooLongError(f"the answer has {length:,} bytes, of {most:,} that it may have")
+
+
+async def _read(response: aiohttp.ClientResponse, most: int | None) -> bytes:
     """The body aiohttp's way: a short one, or one whose length nobody told."""
     if response.content_length is not None:
         return await response.read()
     is_object = response.method == "GET" and response.status < 300
     if is_object and "transfer-encoding" not in response.headers:
         raise aiohttp.ClientPayloadError("the answer does not say how long its body is")
-    chunks = [chunk async for chunk in response.content.iter_any()]
+    chunks, received = [], 0
+    async for chunk in response.content.iter_any():
+        received += len(chunk)
+        if most is not None:
+            _check_length(received, most)
+        chunks.append(chunk)
     return await in_thread(b"".join, chunks)
+
+
+async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+    """The first bytes of what is said of an error; of a longer body the connection is given up."""
+    unclaim(response)
+    body = bytearray()
+    while len(body) < LONGEST_ERROR and not response.content.at_eof():
+        body += await response.content.read(LONGEST_ERROR - len(body))
+    if not response.content.at_eof():
+        response.close()
+    return bytes(body)
 
 
 def _body(body: bytes) -> bytes | io.BytesIO | None:

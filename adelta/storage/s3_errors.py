@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from adelta.errors import (
     ObjectExistsError,
@@ -200,11 +200,18 @@ def connection_failure(error: Exception, *, sent: bool) -> Failure:
 
 
 def _parse(body: bytes) -> dict[str, str]:
-    """The fields of an error document, none if it is not one."""
-    if not is_error(body):
+    """The fields of an error document, which may be cut short; none if it is not one."""
+    if not is_error(body) or b"<!DOCTYPE" in body:
         return {}
+    parser: Any = ET.XMLPullParser(("start", "end"))  # the stubs know no kinds of events
+    fields: dict[str, str] = {}
+    depth = 0
     try:
-        root = ET.fromstring(body.strip())
-    except ET.ParseError:
+        parser.feed(body.strip())
+        for event, element in parser.read_events():
+            depth += 1 if event == "start" else -1
+            if event == "end" and depth == 1:
+                fields[element.tag.rpartition("}")[2]] = element.text or ""
+    except (ET.ParseError, ValueError, LookupError):
         return {}
-    return {element.tag.rpartition("}")[2]: element.text or "" for element in root}
+    return fields

@@ -73,7 +73,6 @@ def parse_options(
     allow_http = bool(given.flag("allow_http"))
     http = HttpOptions()
     retry = RetryPolicy()
-    timeout = given.seconds(0.0, "timeout")
     request, read, write = _extra_headers(given)
     return S3Options(
         credentials=None if skip_signature else given.credentials(),
@@ -107,7 +106,7 @@ def parse_options(
         http=HttpOptions(
             connect_timeout=given.seconds(http.connect_timeout, "connect_timeout"),
             read_timeout=given.seconds(http.read_timeout, "read_timeout"),
-            timeout=timeout or None,
+            timeout=given.seconds(http.timeout, "timeout"),
             pool_idle_timeout=given.seconds(
                 http.pool_idle_timeout, "pool_idle_timeout", "s3_pool_idle_timeout_seconds"
             ),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
+    "LONGEST_DOCUMENT",
     "ListPage",
     "complete_document",
     "delete_document",
@@ -25,6 +26,9 @@ __all__ = [
     "list_page",
     "upload_id",
 ]
+
+LONGEST_DOCUMENT = 16 << 20
+"""Bytes of an answer: a page of a thousand of the longest keys has less than a third of them."""
 
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 
@@ -40,43 +44,48 @@ class ListPage:
 def _root(body: bytes, what: str) -> tuple[ET.Element, str]:
     """The document's root, and its namespace as a prefix of tags."""
     try:
+        if b"<!DOCTYPE" in body:
+            raise ValueError("it declares a document type")
         root = ET.fromstring(body.strip())
-    except ET.ParseError as error:
+    except (ET.ParseError, ValueError, LookupError) as error:  # of text and of encodings
         raise StorageError(f"the answer to {what} is no XML: {error}") from error
     namespace, brace, _ = root.tag.rpartition("}")
     return root, namespace + brace
 
 
-def list_page(body: bytes, *, what: str, root_length: int) -> ListPage:
-    """A page of ListObjectsV2 asked with ``encoding-type=url``.
+def list_page(body: bytes, *, what: str, root: str, prefix: str) -> ListPage:
+    """A page of ListObjectsV2, of the keys that begin with `root` and `prefix`.
 
-    Keys that end in ``/`` are left out: they stand for folders in some tools.
+    It was asked for with ``encoding-type=url``. Keys that end in ``/`` are left out: they stand for
+    folders in some tools.
+
+    Raises:
+        StorageError: it is no such page.
     """
-    root, ns = _root(body, what)
-    encoded = root.findtext(f"{ns}EncodingType") == "url"
+    document, ns = _root(body, what)
+    encoded = document.findtext(f"{ns}EncodingType") == "url"
     objects: list[ObjectMeta] = []
-    key_tag, size_tag, time_tag, tag_tag = (
-        f"{ns}Key",
-        f"{ns}Size",
-        f"{ns}LastModified",
-        f"{ns}ETag",
-    )
-    for element in root.iterfind(f"{ns}Contents"):
+    start, whole = len(root), root + prefix
+    tags = [f"{ns}{name}" for name in ("Key", "Size", "LastModified", "ETag")]
+    for element in document.iterfind(f"{ns}Contents"):
         found = {child.tag: child.text or "" for child in element}
-        key = unquote_plus(found[key_tag]) if encoded else found[key_tag]
-        if len(key) <= root_length or key[-1] == "/":
+        key, size, time, etag = map(found.get, tags)
+        if encoded and key:
+            key = unquote_plus(key)
+        if key is None or not key.startswith(whole):
+            raise StorageError(f"{what} has the key {key!r}, which was not asked for")
+        if len(key) <= start or key[-1] == "/":
             continue
-        objects.append(
-            ObjectMeta(
-                key[root_length:],
-                int(found[size_tag]),
-                round(datetime.fromisoformat(found[time_tag]).timestamp() * 1000),
-                found.get(tag_tag),
-            )
-        )
+        try:
+            moment = round(datetime.fromisoformat(time or "").timestamp() * 1000)
+            objects.append(ObjectMeta(key[start:], int(size or ""), moment, etag))
+        except (ValueError, OverflowError) as error:
+            raise StorageError(
+                f"{what} has the size {str(size)[:40]!r} and the time {str(time)[:40]!r} of {key!r}"
+            ) from error
     token = None
-    if root.findtext(f"{ns}IsTruncated") == "true":
-        token = root.findtext(f"{ns}NextContinuationToken")
+    if document.findtext(f"{ns}IsTruncated") == "true":
+        token = document.findtext(f"{ns}NextContinuationToken")
         if not token:
             raise StorageError(f"{what}: the page is truncated, but names no next one")
     return ListPage(objects, token)

@@ -1,0 +1,322 @@
+"""A store, or something in its place, that answers what no store should: every request ends, in
+memory for what came, with one error of adelta's."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+import pytest
+
+from adelta.errors import AdeltaError, ObjectNotFoundError, StorageError
+from adelta.storage import s3_client
+from adelta.storage.s3 import S3Store
+from adelta.storage.s3_options import parse_options
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator
+
+STATED = 4 << 30
+PAGE = (
+    '<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+    "<IsTruncated>{more}</IsTruncated>{token}{contents}</ListBucketResult>"
+)
+CONTENTS = (
+    "<Contents><Key>{key}</Key><LastModified>{time}</LastModified><Size>{size}</Size></Contents>"
+)
+TIME = "2026-01-01T00:00:00.000Z"
+
+
+class Server:
+    """Answers request n with what `answer` says of it, and counts the bytes that were taken."""
+
+    def __init__(self, answer: Callable[[int, str], Iterator[bytes]]) -> None:
+        self._answer = answer
+        self.requests = self.sent = 0
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def __aenter__(self) -> Server:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for writer in self._open:
+            writer.transport.abort()
+        await asyncio.sleep(0.05)
+
+    def store(self, **options: str) -> S3Store:
+        port = self._server.sockets[0].getsockname()[1]
+        given = {
+            "aws_endpoint_url": f"http://127.0.0.1:{port}",
+            "aws_allow_http": "true",
+            "aws_skip_signature": "true",
+            "aws_region": "us-east-1",
+            "max_retries": "0",
+            "read_timeout": "500ms",
+        }
+        return S3Store.from_options("bucket", "table", given | options)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                number, self.requests = self.requests, self.requests + 1
+                for part in self._answer(number, head):
+                    writer.write(part)
+                    await writer.drain()
+                    self.sent += len(part)
+                    await asyncio.sleep(0)
+        writer.transport.abort()
+
+
+def told(body: bytes | str, status: str = "200 OK", headers: str = "") -> Iterator[bytes]:
+    data = body.encode() if isinstance(body, str) else body
+    yield f"HTTP/1.1 {status}\r\n{headers}content-length: {len(data)}\r\n\r\n".encode() + data
+
+
+def page(*keys: str, token: str | None = None, size: str = "1", time: str = TIME) -> str:
+    return PAGE.format(
+        more="false" if token is None else "true",
+        token="" if token is None else f"<NextContinuationToken>{token}</NextContinuationToken>",
+        contents="".join(CONTENTS.format(key=key, time=time, size=size) for key in keys),
+    )
+
+
+PEAK = """
+    import asyncio
+    from tests.storage.test_hostile_server import STATED, Server
+    from tests.support.memory import peak_bytes
+
+    def answer(number, head):
+        ranged = "range:" in head.lower()
+        yield (
+            f"HTTP/1.1 {'206 P' if ranged else '200 OK'}\\r\\n"
+            f"content-range: bytes 0-9/{STATED}\\r\\ncontent-length: {STATED}\\r\\n\\r\\n"
+        ).encode() + b"0123456789" * (1 if number % 2 else 100_000)
+
+    async def main():
+        async with Server(answer) as server:
+            store = server.store()
+            before = peak_bytes()
+            for read in (
+                lambda: store.get("x"),
+                lambda: store.get_range("x", 0, 10),
+                lambda: store.get_suffix("x", 10),
+                lambda: store.get_ranges("x", [(0, 10)]),
+            ):
+                for _ in range(2):
+                    try:
+                        await read()
+                    except OSError as error:
+                        print(type(error).__name__)
+            print((peak_bytes() - before) >> 20)
+
+    asyncio.run(main())
+"""
+
+
+def test_memory_follows_the_bytes_that_come_not_a_stated_length() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PEAK)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    *errors, grown = ran.stdout.split()
+    assert errors == ["StorageError"] * 8
+    assert int(grown) < 50
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_range_of_more_bytes_than_were_asked_for_is_given_up_at_once(chunked: bool) -> None:
+    def answer(number: int, head: str) -> Iterator[bytes]:
+        if chunked:
+            yield b"HTTP/1.1 206 P\r\ntransfer-encoding: chunked\r\n\r\n"
+            for _ in range(1000):
+                yield b"10000\r\n" + bytes(65536) + b"\r\n"
+        else:
+            yield b"HTTP/1.1 206 P\r\ncontent-length: 65536000\r\n\r\n"
+            for _ in range(1000):
+                yield bytes(65536)
+
+    async with Server(answer) as server:
+        store = server.store()
+        for read in (
+            store.get_range("x", 0, 10),
+            store.get_suffix("x", 10),
+            store.get_ranges("x", [(0, 10), (20, 30)]),
+        ):
+            with pytest.raises(StorageError, match="that it may have"):
+                await read
+        await store.aclose()
+        assert server.sent < 24 << 20  # what the system takes without being asked
+
+
+async def test_whole_objects_of_every_length_come_in_pieces_and_are_whole() -> None:
+    data = random.Random(3).randbytes(23 << 20)
+
+    def answer(number: int, head: str) -> Iterator[bytes]:
+        return told(data[: lengths[number]])
+
+    lengths = [0, 1, 131_071, 131_072, 4 << 20, (4 << 20) + 1, 8 << 20, 16 << 20, 23 << 20]
+    async with Server(answer) as server:
+        store = server.store()
+        for length in lengths:
+            assert await store.get("x") == data[:length]
+        await store.aclose()
+
+
+async def test_a_long_error_is_kept_to_its_first_bytes_and_still_understood() -> None:
+    error = "<Error><Code>NoSuchKey</Code><Message>none</Message><Junk>" + "x" * (8 << 20)
+
+    async with Server(lambda *_: told(error, "404 Not Found")) as server:
+        store = server.store()
+        with pytest.raises(ObjectNotFoundError, match="NoSuchKey none") as raised:
+            await store.get("x")
+        assert len(str(raised.value)) < s3_client.LONGEST_ERROR
+        with pytest.raises(ObjectNotFoundError):
+            await store.get_range("x", 0, 3)
+        await store.aclose()
+        assert server.sent < 2 * len(error)
+
+
+async def test_an_error_that_never_ends_does_not_hold_anybody() -> None:
+    def answer(number: int, head: str) -> Iterator[bytes]:
+        yield b"HTTP/1.1 403 Forbidden\r\ntransfer-encoding: chunked\r\n\r\n"
+        while True:
+            yield b"1000\r\n" + b"<" * 4096 + b"\r\n"
+
+    async with Server(answer) as server:
+        store = server.store()
+        with pytest.raises(StorageError, match="HTTP 403"):
+            await asyncio.wait_for(store.get("x"), 20)
+        await store.aclose()
+
+
+def _same_page_again(number: int, head: str) -> Iterator[bytes]:
+    return told(page("table/a", "table/b", token="t"))
+
+
+def _same_page_under_new_tokens(number: int, head: str) -> Iterator[bytes]:
+    return told(page("table/a", "table/b", token=f"t{number}"))
+
+
+def _pages_that_go_back(number: int, head: str) -> Iterator[bytes]:
+    return told(page(f"table/{9 - number}", token=f"t{number}"))
+
+
+def _nothing_under_one_token(number: int, head: str) -> Iterator[bytes]:
+    return told(page(token="t"))
+
+
+def _nothing_under_new_tokens(number: int, head: str) -> Iterator[bytes]:
+    return told(page(token=f"t{number}"))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        _same_page_again,
+        _same_page_under_new_tokens,
+        _pages_that_go_back,
+        _nothing_under_one_token,
+        _nothing_under_new_tokens,
+    ],
+)
+async def test_a_listing_that_does_not_go_on_ends(
+    answer: Callable[[int, str], Iterator[bytes]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adelta.storage.s3._EMPTY_PAGES", 40)
+    async with Server(answer) as server:
+        store = server.store()
+        with pytest.raises(StorageError, match="listing of s3://bucket/table/ does not go on"):
+            async for _ in store.list():
+                pass
+        assert server.requests <= 42
+        await store.aclose()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "{}",
+        "<a>" * 100_000,
+        page("elsewhere/a"),
+        page("table"),
+        page("table/a", size="many"),
+        page("table/a", size="9" * 5000),
+        page("table/a", time="now"),
+        page("table/a", time="9999-12-31T23:59:59+99:00"),
+        page("table/a").replace("Key", "Name"),
+        page("table/a").replace("Size", "Length"),
+        page("table/a").replace('version="1.0"', 'version="1.0" encoding="none"'),
+        "<!DOCTYPE x [<!ENTITY a 'aaaaaaaaaa'><!ENTITY b '&a;&a;&a;&a;'>]><x>&b;</x>",
+        "x" * (20 << 20),
+    ],
+    ids=lambda body: body[-40:],
+)
+async def test_a_page_that_is_none_is_one_error(body: str) -> None:
+    async with Server(lambda *_: told(body)) as server:
+        store = server.store()
+        with pytest.raises(StorageError) as raised:
+            async for _ in store.list():
+                pass
+        assert len(str(raised.value)) < 1000
+        await store.aclose()
+
+
+@pytest.mark.parametrize(
+    ("headers", "read"),
+    [
+        ("content-range: bytes 0-9/" + "9" * 5000 + "\r\n", lambda s: s.get_suffix("x", 10)),
+        ("content-range: bytes 0-9/*\r\n", lambda s: s.get_suffix("x", 10)),
+        ("last-modified: Thu, 01 Jan 99999 00:00:00 GMT\r\n", lambda s: s.get_with_meta("x")),
+        ("last-modified: Mon, 01 Jan 0001 00:00:00 -9999\r\n", lambda s: s.get_with_meta("x")),
+        ("last-modified: " + "x" * 8000 + "\r\n", lambda s: s.get_with_meta("x")),
+    ],
+)
+async def test_headers_that_make_no_sense_are_one_error(
+    headers: str, read: Callable[[S3Store], Awaitable[object]]
+) -> None:
+    async with Server(lambda *_: told("0123456789", "206 P", headers)) as server:
+        store = server.store()
+        with pytest.raises(AdeltaError):
+            await read(store)
+        await store.aclose()
+
+
+async def test_a_head_without_a_size_is_one_error() -> None:
+    async with Server(lambda *_: iter([b"HTTP/1.1 200 OK\r\n\r\n"])) as server:
+        store = server.store()
+        with pytest.raises(StorageError, match="did not say the size"):
+            await store.head("x")
+        await store.aclose()
+
+
+async def test_a_request_whose_bytes_come_one_by_one_ends() -> None:
+    class Dripping(Server):
+        async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.suppress(OSError):
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n")
+                while not writer.transport.is_closing():
+                    writer.write(b"x")
+                    await asyncio.sleep(0.02)
+
+    async with Dripping(lambda *_: told("")) as server:
+        store = server.store(timeout="300ms")
+        with pytest.raises(StorageError):
+            await asyncio.wait_for(store.get("x"), 20)
+        await store.aclose()
+
+
+def test_every_request_has_an_end_of_time() -> None:
+    assert 0 < parse_options({}, {}).http.timeout < 1e4
