@@ -17,9 +17,13 @@ import orjson
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["LastCheckpoint", "canonical_form", "checksum", "decode", "encode"]
+__all__ = ["MAX_BYTES", "LastCheckpoint", "canonical_form", "checksum", "decode", "encode"]
+
+MAX_BYTES = 1 << 20
+"""What a hint may have: one that is longer is none."""
 
 _CHECKSUM = "checksum"
+_LONGEST_FORM = 8 * MAX_BYTES  # characters of the canonical form: each leaf repeats the way to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,9 @@ def encode(hint: LastCheckpoint) -> bytes:
 
 
 def decode(data: bytes) -> LastCheckpoint | None:
-    """The hint that `data` holds; None where it is damaged or makes no sense."""
+    """The hint that `data` holds; None where it is damaged, too long or makes no sense."""
+    if len(data) > MAX_BYTES:
+        return None
     try:
         pairs = _parse(data)
         body = orjson.loads(data)
@@ -99,7 +105,7 @@ def checksum(data: bytes) -> str:
     """MD5 of the canonical form of a JSON text, as 32 hexadecimal digits.
 
     Raises:
-        ValueError: the text is not JSON, or a key occurs twice in one object.
+        ValueError: the text is not JSON, a key occurs twice in one object, or the form is too long.
     """
     pairs = _parse(data)
     return _digest([] if pairs is None else pairs)
@@ -111,7 +117,7 @@ def canonical_form(data: bytes) -> str:
     Example: ``{"k1":"v 1","checksum":"x","k3":[7]}`` becomes ``"k1"="v%201","k3"+0=7``.
 
     Raises:
-        ValueError: the text is not JSON, or a key occurs twice in one object.
+        ValueError: the text is not JSON, a key occurs twice in one object, or the form is too long.
     """
     return ",".join(_sorted(_load(data)))
 
@@ -130,7 +136,14 @@ def _parse(data: bytes) -> list[str] | None:
 
 def _sorted(value: object) -> list[str]:
     """Leaf pairs in the order of their paths' bytes, so that index 10 comes before index 2."""
-    pairs = sorted(_leaves(value, ""), key=lambda pair: pair[0].encode())
+    pairs: list[tuple[str, str]] = []
+    length = 0
+    for path, text in _leaves(value, ""):
+        length += len(path) + len(text)
+        if length > _LONGEST_FORM:
+            raise ValueError("the canonical form is too long")
+        pairs.append((path, text))
+    pairs.sort(key=lambda pair: pair[0].encode())
     return [f"{path}={text}" if path else text for path, text in pairs]
 
 

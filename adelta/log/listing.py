@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import run_all
+from adelta._concurrency import in_thread, run_all
 from adelta.errors import (
     InvalidTableError,
     ObjectNotFoundError,
@@ -64,6 +64,8 @@ __all__ = [
 
 _STEPS_BACK = (99, 999)  # versions; checkpoints are mostly some ten or a hundred of them apart
 _OPENED_AHEAD = 64
+_DECODED_INLINE = 16 * 1024  # bytes of a hint; those of a longer one would hold up the loop
+_LISTED_AGAIN = 20  # times, while it is another commit each time that is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +84,12 @@ class LogListing:
 async def read_hint(store: ObjectStore) -> LastCheckpoint | None:
     """The `_last_checkpoint` hint, or None where there is none that can be trusted."""
     try:
-        return last_checkpoint.decode(await store.get(LAST_CHECKPOINT_PATH))
+        data = await store.get_range(LAST_CHECKPOINT_PATH, 0, last_checkpoint.MAX_BYTES + 1)
     except ObjectNotFoundError:
         return None
+    if len(data) < _DECODED_INLINE:
+        return last_checkpoint.decode(data)
+    return await in_thread(last_checkpoint.decode, data)
 
 
 async def list_log(
@@ -98,7 +103,9 @@ async def list_log(
     """
     files = await _collect(_pages(store, start), end)
     missing = _missing_commit(files)
-    while missing is not None:
+    for _ in range(_LISTED_AGAIN):
+        if missing is None:
+            break
         files = await _collect(_pages(store, start), end)
         before, missing = missing, _missing_commit(files)
         if missing is not None and missing <= before:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import orjson
@@ -19,12 +19,16 @@ from adelta.errors import (
     MissingCommitError,
     UnsupportedFeatureError,
 )
+from adelta.kernel.last_checkpoint import MAX_BYTES
 from adelta.kernel.log_path import checkpoint_part_path, checkpoint_path, commit_path
 from adelta.storage.local import LocalStore
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.hostile.reading import everything, failure_of, parquet, table_with
 from tests.support import logs
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ADD = orjson.dumps(logs.add("a.parquet", size=len(parquet())))
 DAMAGED_COMMITS = {
@@ -357,6 +361,28 @@ async def test_a_bad_hint_is_never_an_error(hint: bytes) -> None:
     store = await _checkpointed(GOOD, with_commits=True)
     await store.put("_delta_log/_last_checkpoint", hint)
     assert (await everything(store)).num_rows == 40
+
+
+async def test_of_a_hint_no_more_is_read_than_one_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path)
+    await logs.put_commit(store, 0, logs.protocol(), logs.metadata())
+    hint = tmp_path / "_delta_log" / "_last_checkpoint"
+    with hint.open("wb") as file:
+        file.write(b'{"version":0,"size":1')
+        file.truncate(1 << 40)  # it takes no place on the disk
+    asked: list[tuple[int, int]] = []
+    get_range = LocalStore.get_range
+
+    async def watched(self: LocalStore, path: str, start: int, end: int) -> bytes:
+        asked.append((start, end))
+        return await get_range(self, path, start, end)
+
+    monkeypatch.setattr(LocalStore, "get_range", watched)
+    assert (await everything(store)).num_rows == 0
+    assert asked == [(0, MAX_BYTES + 1)]
+    hint.unlink()  # others who look at the table would read all of it
 
 
 @pytest.mark.parametrize(

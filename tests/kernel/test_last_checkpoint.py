@@ -1,11 +1,14 @@
 """The `_last_checkpoint` hint and its checksum."""
 
+import tracemalloc
+
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from adelta.kernel.last_checkpoint import (
+    MAX_BYTES,
     LastCheckpoint,
     canonical_form,
     checksum,
@@ -107,3 +110,21 @@ def test_a_hint_that_makes_no_sense_is_no_hint(text: bytes) -> None:
 @given(st.binary(max_size=200))
 def test_no_bytes_make_decoding_fail(text: bytes) -> None:
     decode(text)
+
+
+def test_a_hint_of_more_than_a_megabyte_is_no_hint() -> None:
+    long = orjson.dumps({"version": 1, "size": 1, "x": "y"}).ljust(MAX_BYTES)
+    assert decode(long) is not None
+    assert decode(long + b" ") is None
+
+
+def test_a_hint_whose_canonical_form_outgrows_it_is_no_hint() -> None:
+    """Each leaf repeats the names on the way to it."""
+    assert decode(b'{"version":1,"size":1,"x":{"%s":[%s]}}' % (b"k" * 9000, b"0," * 100 + b"0"))
+    leaves = b"0," * 250_000 + b"0"
+    tracemalloc.start()
+    try:
+        assert decode(b'{"version":1,"size":1,"%s":[%s]}' % (b"k" * 400_000, leaves)) is None
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
