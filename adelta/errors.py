@@ -39,7 +39,8 @@ Each class can be caught by its adelta name or, where one fits, by the builtin t
         └── PermissionDeniedError (PermissionError)
             └── OutsideRootError                    a link leads out of the root: see where to
 
-Every error can be pickled: it crosses process borders in Spark tasks.
+Every error can be pickled: it crosses process borders in Spark tasks. A message is for people: of a
+long one the beginning and the end are kept.
 """
 
 from __future__ import annotations
@@ -89,8 +90,17 @@ __all__ = [
 ]
 
 
+_BEGINNING, _END = 1300, 500  # characters of a message
+
+
 class AdeltaError(Exception):
     """Root of every error that adelta raises."""
+
+    def __init__(self, message: str = "") -> None:
+        left_out = len(message) - _BEGINNING - _END
+        if left_out > 100:
+            message = f"{message[:_BEGINNING]} [{left_out:,} characters left out] {message[-_END:]}"
+        super().__init__(message)
 
 
 class TableNotFoundError(AdeltaError, FileNotFoundError):

@@ -146,6 +146,8 @@ class _Rows:
     def array(self, value: _Value) -> pa.Array[Any]:
         """`value` for every row."""
         if isinstance(value, pa.Scalar):
+            if isinstance(text := value.as_py(), str | bytes):
+                strings.check_size(len(text) * self.count)
             return cast("pa.Array[Any]", arrow.repeat(value, self.count))
         return cast("pa.Array[Any]", value)
 
@@ -310,7 +312,7 @@ def _call(node: Call, rows: _Rows) -> _Value:
         values = [_value(a, rows) for a in arguments]
         return extreme(values, rows.count, greatest=name == "greatest")
     if name == "concat":
-        return strings.concat([_array(a, rows) for a in arguments])
+        return strings.concat((_value(a, rows) for a in arguments), rows.count)
     if name in ("startswith", "endswith", "contains"):
         return strings.position_test(name, _array(arguments[0], rows), _value(arguments[1], rows))
     if name in datetimes.FIELDS or name in ("dayofweek", "weekday"):

@@ -8,10 +8,16 @@ nested character classes are refused by name.
 
 from __future__ import annotations
 
+import re
+
 from adelta.errors import InvalidExpressionError
 
 __all__ = ["to_re2"]
 
+_LARGEST = (
+    100_000  # characters, repetitions written out: each may be tried at every place of a text
+)
+_COUNTS = re.compile(r"\{(?:\d*,)?(\d+)")
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
 _ANY = f"[^{_LINE_ENDS}]"
 _END = f"(?:(?:\\r\\n|[{_LINE_ENDS}])?\\z)"
@@ -24,8 +30,15 @@ def to_re2(pattern: str) -> str:
     """The RE2 expression that finds what `pattern` finds in Java.
 
     Raises:
-        InvalidExpressionError: the pattern uses what RE2 lacks or reads differently.
+        InvalidExpressionError: the pattern uses what RE2 lacks or reads differently, or is so large
+            that finding it takes too long.
     """
+    repeated = sum(min(int(count[-9:]), _LARGEST) for count in _COUNTS.findall(pattern))
+    if len(pattern) * (1 + repeated) > _LARGEST:
+        raise InvalidExpressionError(
+            f"the regular expression {pattern[:100]!r} of {len(pattern):,} characters is too large "
+            "with its repetitions: compare parts of the text instead"
+        )
     return _Translation(pattern).run()
 
 

@@ -11,10 +11,11 @@ import pyarrow.compute
 from adelta.errors import InvalidExpressionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 __all__ = [
     "change_case",
+    "check_size",
     "concat",
     "first_characters",
     "last_characters",
@@ -29,6 +30,7 @@ __all__ = [
 ]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
+arrow: Any = pa  # likewise
 
 Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 
@@ -41,6 +43,33 @@ _PYTHON_TESTS: dict[str, Callable[[str, str], bool]] = {
 }
 
 
+_LARGEST = (
+    1 << 30
+)  # bytes of the texts that one function makes of a batch: Arrow's end at twice that
+_LONGEST_PATTERN = 1000  # characters of a LIKE pattern with a _ that is wild
+_FEW_WILD = 16  # parts of a LIKE pattern for which a regular expression is the fastest
+
+
+def check_size(size: int) -> None:
+    """Refuse to make texts of so many bytes.
+
+    Raises:
+        InvalidExpressionError: they are too many.
+    """
+    if size > _LARGEST:
+        raise InvalidExpressionError(
+            f"it makes texts of {size:,} bytes of one batch of rows, and {_LARGEST:,} is the most: "
+            "let it repeat and join less"
+        )
+
+
+def _bytes_of(values: Any, rows: int) -> int:
+    """Bytes of the texts, a scalar's being those of every one of the rows."""
+    if isinstance(values, pa.Scalar):
+        return len(values.as_py() or "") * rows
+    return int(pc.sum(pc.binary_length(values)).as_py() or 0)
+
+
 def change_case(values: Values, *, upper: bool) -> Values:
     """`upper` or `lower`, with Unicode's full mappings: ``ß`` becomes ``SS``."""
     if pc.all(pc.string_is_ascii(values), min_count=0).as_py():
@@ -49,10 +78,24 @@ def change_case(values: Values, *, upper: bool) -> Values:
     return pa.array([None if v is None else change(v) for v in values.to_pylist()], pa.string())
 
 
-def concat(columns: list[Any]) -> Any:
-    """The texts of each row joined; NULL where one of them is."""
-    separator = pa.scalar("" if pa.types.is_string(columns[0].type) else b"", columns[0].type)
-    return pc.binary_join_element_wise(*columns, separator)
+def concat(columns: Iterable[Any], rows: int) -> Any:
+    """The texts of each row joined; NULL where one of them is.
+
+    Columns may be scalars, and are taken one by one.
+
+    Raises:
+        InvalidExpressionError: the texts are too long.
+    """
+    taken: list[Any] = []
+    size = 0
+    for column in columns:
+        size += _bytes_of(column, rows)
+        check_size(size)
+        taken.append(column)
+    kind = taken[0].type
+    separator = pa.scalar("" if pa.types.is_string(kind) else b"", kind)
+    joined = pc.binary_join_element_wise(*taken, separator)
+    return arrow.repeat(joined, rows) if isinstance(joined, pa.Scalar) else joined
 
 
 def position_test(name: str, values: Values, part: Any) -> Any:
@@ -123,15 +166,30 @@ def trim(name: str, values: Values, characters: str = " ") -> Values:
 
 
 def replace(values: Values, what: str, by: Any) -> Values:
-    """`replace`: every occurrence of `what`; an empty one occurs nowhere."""
+    """`replace`: every occurrence of `what`; an empty one occurs nowhere.
+
+    Raises:
+        InvalidExpressionError: the texts become too long.
+    """
     if not what:
         return values
     if isinstance(by, pa.Scalar):
         if not by.is_valid:
             return pa.nulls(len(values), pa.string())
+        growth = len(by.as_py().encode()) - len(what.encode())
+        if growth > 0:
+            found = pc.sum(pc.count_substring(values, pattern=what)).as_py() or 0
+            check_size(_bytes_of(values, len(values)) + found * growth)
         return pc.replace_substring(values, pattern=what, replacement=by.as_py())
-    pairs = zip(values.to_pylist(), by.to_pylist(), strict=True)
-    made = [None if v is None or b is None else v.replace(what, b) for v, b in pairs]
+    made: list[str | None] = []
+    size = 0
+    for value, put in zip(values.to_pylist(), by.to_pylist(), strict=True):
+        if value is None or put is None:
+            made.append(None)
+            continue
+        size += len(value) + value.count(what) * len(put)
+        check_size(size)
+        made.append(value.replace(what, put))
     return pa.array(made, pa.string())
 
 
@@ -148,7 +206,10 @@ def md5(values: Values) -> Values:
 
 
 def _like_parts(pattern: str, escape: str) -> list[str | None]:
-    """The pattern's characters; ``%`` and ``_`` that are wild are None and the empty string."""
+    """The pattern's characters; ``%`` and ``_`` that are wild are None and the empty string.
+
+    Several ``%`` next to each other are one.
+    """
     parts: list[str | None] = []
     at = 0
     while at < len(pattern):
@@ -163,7 +224,10 @@ def _like_parts(pattern: str, escape: str) -> list[str | None]:
             parts.append(follower)
             at += 2
             continue
-        parts.append(None if c == "%" else "" if c == "_" else c)
+        if c != "%":
+            parts.append("" if c == "_" else c)
+        elif not parts or parts[-1] is not None:
+            parts.append(None)
         at += 1
     return parts
 
@@ -196,7 +260,7 @@ def matches_like(values: Values, pattern: str, escape: str) -> Any:
     """``values LIKE pattern``.
 
     Raises:
-        InvalidExpressionError: the pattern is not one.
+        InvalidExpressionError: the pattern is not one, or is too long.
     """
     parts = _like_parts(pattern, escape)
     fixed = "".join(part or "" for part in parts)
@@ -210,4 +274,40 @@ def matches_like(values: Values, pattern: str, escape: str) -> Any:
             return pc.ends_with(values, pattern=fixed)
         if wild == [0, len(parts) - 1]:
             return pc.match_substring(values, pattern=fixed)
+        if len(wild) > _FEW_WILD or len(parts) > _LONGEST_PATTERN:
+            return _match_in_order(values, parts)
+    if len(parts) > _LONGEST_PATTERN:
+        raise InvalidExpressionError(
+            f"a LIKE pattern with _ has up to {_LONGEST_PATTERN:,} characters, this one has "
+            f"{len(parts):,}: compare parts of the text instead"
+        )
     return pc.match_substring_regex(values, pattern=like_regex(pattern, escape))
+
+
+def _match_in_order(values: Values, parts: list[str | None]) -> Any:
+    """Whether the texts between ``%`` follow each other: in one pass over each value."""
+    start, *between, end = _texts_between(parts)
+
+    def matches(value: str) -> bool:
+        at, last = len(start), len(value) - len(end)
+        if last < at or not (value.startswith(start) and value.endswith(end)):
+            return False
+        for text in between:
+            found = value.find(text, at, last)
+            if found < 0:
+                return False
+            at = found + len(text)
+        return True
+
+    made = [None if value is None else matches(value) for value in values.to_pylist()]
+    return pa.array(made, pa.bool_())
+
+
+def _texts_between(parts: list[str | None]) -> list[str]:
+    texts: list[list[str]] = [[]]
+    for part in parts:
+        if part is None:
+            texts.append([])
+        else:
+            texts[-1].append(part)
+    return ["".join(text) for text in texts]
