@@ -40,12 +40,14 @@ Each class can be caught by its adelta name or, where one fits, by the builtin t
             └── OutsideRootError                    a link leads out of the root: see where to
 
 Every error can be pickled: it crosses process borders in Spark tasks. A message is for people: of a
-long one the beginning and the end are kept.
+long one the beginning and the end are kept, and of an address neither a password nor a signature.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from adelta._secrets import without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,12 +93,16 @@ __all__ = [
 
 
 _BEGINNING, _END = 1300, 500  # characters of a message
+_EXAMINED = 20_000  # likewise
 
 
 class AdeltaError(Exception):
     """Root of every error that adelta raises."""
 
     def __init__(self, message: str = "") -> None:
+        if len(message) > _EXAMINED:
+            message = f"{message[: _EXAMINED // 2]} [...] {message[-_EXAMINED // 2 :]}"
+        message = without_secrets(message)
         left_out = len(message) - _BEGINNING - _END
         if left_out > 100:
             message = f"{message[:_BEGINNING]} [{left_out:,} characters left out] {message[-_END:]}"

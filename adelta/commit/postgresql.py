@@ -159,7 +159,7 @@ class PostgresCoordinator:
             StorageError: the server cannot be reached, or refused.
         """
         asyncpg = await in_io_thread(importlib.import_module, "asyncpg")
-        attempts = 0
+        attempts, readable = 0, True
         while True:
             attempts += 1
             try:
@@ -174,10 +174,7 @@ class PostgresCoordinator:
             except asyncpg.InvalidAuthorizationSpecificationError as error:
                 raise PermissionDeniedError(f"{self._refused}: {error}") from error
             except ValueError:  # asyncpg's own or that of urllib, whose texts may hold the password
-                raise InvalidOptionError(
-                    "storage option adelta_commit_lock cannot be read as an address; what is no "
-                    "letter or digit in its password has to be percent-encoded"
-                ) from None
+                readable = False
             except _failures(asyncpg) as error:
                 if attempts == _ATTEMPTS:
                     reason = str(error) or type(error).__name__
@@ -185,6 +182,11 @@ class PostgresCoordinator:
                 await anyio.sleep(_PAUSE * 2**attempts * (1 + random.random()))
             else:
                 return lock
+            if not readable:  # raised here, so that no other error is its context
+                raise InvalidOptionError(
+                    "storage option adelta_commit_lock cannot be read as an address; what is no "
+                    "letter or digit in its password has to be percent-encoded"
+                )
 
     @property
     def _refused(self) -> str:

@@ -20,6 +20,7 @@ from urllib.parse import quote
 import anyio
 import orjson
 
+from adelta._secrets import without_secrets
 from adelta.commit.catalog import CatalogClient, CommitResponse, RatifiedCommit, RatifiedCommits
 from adelta.commit.unity_updates import (
     TOLD_DOMAINS,
@@ -131,7 +132,7 @@ class UnityCatalogClient(CatalogClient):
         self._described_at: int | None = None  # the latest version, when the catalog was asked
 
     def __repr__(self) -> str:
-        return f"UnityCatalogClient({self._recipe[0]!r}, {self._name!r})"
+        return f"UnityCatalogClient({without_secrets(self._recipe[0])!r}, {self._name!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The recipe that makes the same client elsewhere."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adelta._concurrency import in_io_thread
-from adelta.errors import PermissionDeniedError, StorageError
+from adelta.errors import AdeltaError, PermissionDeniedError, StorageError
 from adelta.storage.s3_options import check_endpoint
 from adelta.storage.sigv4 import Credentials
 
@@ -134,9 +134,14 @@ async def _resolve(options: S3Options) -> _Resolved:
             credentials, ends_within = await _assume_role(session, options, region)
         elif credentials is None:
             credentials, ends_within = await _from_session(session)
-    except (BotoCoreError, ClientError) as error:
-        raise PermissionDeniedError(f"the AWS credentials cannot be resolved: {error}") from error
-    return _Resolved(Access(credentials, region, endpoint), ends_within)
+    except AdeltaError:
+        raise
+    except (BotoCoreError, ClientError, OSError, ValueError) as error:
+        reason = str(error)
+    else:
+        return _Resolved(Access(credentials, region, endpoint), ends_within)
+    # raised here, so that no other error is its context: an address in it may hold a password
+    raise PermissionDeniedError(f"the AWS credentials cannot be resolved: {reason}")
 
 
 def _never(_seconds: float) -> bool:
@@ -209,5 +214,5 @@ async def _assume_role(
 def _read_token(file: str) -> str:
     try:
         return Path(file).read_text(encoding="utf-8").strip()
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise PermissionDeniedError(f"the web identity token cannot be read: {error}") from error

@@ -12,15 +12,16 @@ import asyncio
 import contextlib
 import os
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import aiohttp
+from yarl import URL
 
-from adelta.errors import InvalidUseError
+from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.storage.long_body import BodyConnection, LoopTurn
 
-__all__ = ["BoundPool", "HttpOptions", "HttpPool"]
+__all__ = ["BoundPool", "HttpOptions", "HttpPool", "check_proxy"]
 
 _SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _READ_BUFFER = 256 << 10
@@ -39,7 +40,7 @@ class HttpOptions:
     timeout: float = 3600.0
     pool_idle_timeout: float = 30.0
     allow_invalid_certificates: bool = False
-    proxy_url: str | None = None
+    proxy_url: str | None = field(default=None, repr=False)
     user_agent: str | None = None
 
 
@@ -144,8 +145,28 @@ def _abandon(bound: BoundPool) -> None:
         _kept.append(bound)
 
 
+def check_proxy(address: str, name: str) -> str:
+    """The address of a proxy, which `name` gives.
+
+    Raises:
+        InvalidOptionError: it is none.
+    """
+    try:
+        url = URL(address)
+        fine = url.scheme in ("http", "https") and bool(url.host) and url.port is not None
+    except ValueError:
+        fine = False
+    if not fine or not address.isprintable():
+        raise InvalidOptionError(  # without the address: it may hold a password
+            f"{name} is no address of a proxy such as http://user:password@host:3128; what is no "
+            "letter or digit in its password has to be percent-encoded"
+        )
+    return address
+
+
 def _proxy_of_environment(origin: str) -> str | None:
     scheme, _, host = origin.partition("://")
     if urllib.request.proxy_bypass(host):
         return None
-    return urllib.request.getproxies().get(scheme)
+    proxy = urllib.request.getproxies().get(scheme)
+    return None if proxy is None else check_proxy(proxy, f"the variable {scheme}_proxy")

@@ -12,6 +12,7 @@ import anyio
 import orjson
 from yarl import URL
 
+from adelta._secrets import without_secrets
 from adelta.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
 from adelta.storage.http import HttpOptions, HttpPool
 from adelta.storage.retry import RetryPolicy
@@ -56,9 +57,15 @@ class JsonServer:
         Raises:
             InvalidOptionError: `base` is no address of HTTP.
         """
-        url = URL(base.rstrip("/"))
-        if url.scheme not in ("http", "https") or not url.host:
-            raise InvalidOptionError(f"{base!r} is no address of a server: https://host/path")
+        try:
+            url = URL(base.rstrip("/"))
+            fine = url.scheme in ("http", "https") and url.host and url.user is None
+        except ValueError:
+            fine = False
+        if not fine:
+            raise InvalidOptionError(
+                f"{base!r} is no address of a server: https://host/path, and a token beside it"
+            )
         self._base = url
         self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         if token:
@@ -69,7 +76,7 @@ class JsonServer:
         self._to_close = False
 
     def __repr__(self) -> str:
-        return f"JsonServer({str(self._base)!r})"
+        return f"JsonServer({without_secrets(str(self._base))!r})"
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> JsonAnswer:
         """The answer to a question, which is asked again while the server fails.
@@ -120,6 +127,8 @@ class JsonServer:
             headers, data = {**headers, "Content-Type": "application/json"}, orjson.dumps(body)
         bound = self._pool.bind(str(self._base.origin()))
         self._under_way += 1
+        status: int | None = None
+        pause, content = 0.0, bytearray()
         try:
             async with (
                 bound.slots,
@@ -127,7 +136,6 @@ class JsonServer:
                     method, url, data=data, headers=headers, allow_redirects=False
                 ) as response,
             ):
-                content = bytearray()
                 async for chunk in response.content.iter_any():
                     content += chunk
                     if len(content) > _LONGEST:
@@ -143,10 +151,16 @@ class JsonServer:
             raise CommitOutcomeUnknownError(
                 f"{self._base} gave no answer to {method} {path}: {error!r}"
             ) from error
+        except ValueError:  # of aiohttp, whose text may hold the token
+            pass
         finally:
             self._under_way -= 1
             if self._to_close and not self._under_way:
                 await self.aclose()
+        if status is None:  # raised here, so that no other error is its context
+            raise InvalidOptionError(
+                f"the token for {self._base}, or its address, has characters that cannot be sent"
+            )
         return JsonAnswer(status, _decoded(bytes(content))), pause
 
     async def aclose(self) -> None:

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LONGEST_ERROR", "Into", "S3Client", "S3Request", "http_time_ms"]
 
+_CANNOT_BE_SENT = (
+    "a storage option makes a header or an address that cannot be sent: look for line ends and "
+    "other odd characters in keys, tokens, region and user agent"
+)
 _LARGE = 1 << 20
 LONGEST_ERROR = 4096
 """Bytes that are kept of what a store says of an error."""
@@ -240,6 +244,8 @@ class S3Client:
                 return connection_failure(error, sent=True)
             except _TooLongError as error:
                 return Failure(Kind.REFUSED, "", str(error), {})
+            except ValueError:  # of aiohttp, whose text may hold a header's secret
+                return Failure(Kind.REFUSED, "", _CANNOT_BE_SENT, {})
         if date := answer.headers.get("date"):
             self._told = date, time.monotonic()
         fine = 200 <= answer.status < 300

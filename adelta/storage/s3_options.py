@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
 from adelta.storage.given_options import GivenOptions
-from adelta.storage.http import HttpOptions
+from adelta.storage.http import HttpOptions, check_proxy
 from adelta.storage.option_names import refuse_without_meaning
 from adelta.storage.retry import RetryPolicy
 
@@ -44,7 +44,7 @@ class S3Options:
     role_arn: str | None = None
     role_session_name: str = "adelta"
     web_identity_token_file: str | None = None
-    sts_endpoint: str | None = None
+    sts_endpoint: str | None = field(default=None, repr=False)
     allow_http: bool = False
     conditional_put: bool = True
     request_checksums: bool = True
@@ -72,6 +72,7 @@ def parse_options(
     endpoint = given.text("endpoint_url_s3", "endpoint_url", "endpoint")
     allow_http = bool(given.flag("allow_http"))
     http = HttpOptions()
+    proxy = given.text("proxy_url")
     retry = RetryPolicy()
     request, read, write = _extra_headers(given)
     return S3Options(
@@ -111,7 +112,7 @@ def parse_options(
                 http.pool_idle_timeout, "pool_idle_timeout", "s3_pool_idle_timeout_seconds"
             ),
             allow_invalid_certificates=bool(given.flag("allow_invalid_certificates")),
-            proxy_url=given.text("proxy_url"),
+            proxy_url=None if proxy is None else check_proxy(proxy, "storage option proxy_url"),
             user_agent=given.text("user_agent"),
         ),
         retry=RetryPolicy(
