@@ -41,6 +41,7 @@ import anyio
 import pyarrow as pa
 
 from adelta._workers import Workers
+from adelta.errors import OutOfMemoryError
 
 __all__ = [
     "CPU_THREADS",
@@ -63,6 +64,10 @@ R = TypeVar("R")
 CPU_THREADS = max(2, os.cpu_count() or 2)
 """Calls that `in_thread` runs at once."""
 
+_NO_MEMORY = (
+    "the memory of this machine, or of this process, does not suffice: ask for less at once, or "
+    "give it more"
+)
 _IO_THREADS = 16
 _END = object()  # of an iterator, which must not raise StopIteration in a thread
 _ByLoop: TypeAlias = "WeakKeyDictionary[asyncio.AbstractEventLoop, Workers]"
@@ -176,6 +181,12 @@ class _Job(Generic[R]):
             self._begun = True
         try:
             answer = partial(self._answer, self._context.run(self._call))
+        except OutOfMemoryError as error:
+            answer = partial(self._fail, error)
+        except MemoryError as error:  # of Python, of Arrow and of other libraries alike
+            failure = OutOfMemoryError(f"{_NO_MEMORY}: {error}" if str(error) else _NO_MEMORY)
+            failure.__cause__ = error.with_traceback(None)  # whose frames hold much of it
+            answer = partial(self._fail, failure)
         except BaseException as error:
             answer = partial(self._fail, error)
         with self._lock:

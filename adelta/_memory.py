@@ -1,4 +1,8 @@
-"""Memory for what comes and goes in large pieces, again and again.
+"""How much memory there is to use, and memory for what comes and goes in large pieces.
+
+`memory_limit` bounds what one thing that somebody else wrote is decoded in: the JSON files of a
+log, a row group, a deletion vector, the list of a table's files. It is checked before memory is
+taken where the size is known, and while it grows where not. Several at once each have it.
 
 Arrow's default pool gives memory back to the system ten milliseconds after it was freed. To get it
 anew, page by page, takes as long as to decode what is put there. `lasting_pool` keeps it for some
@@ -10,13 +14,65 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 import pyarrow as pa
 
-__all__ = ["lasting_pool"]
+from adelta.errors import OutOfMemoryError
+
+__all__ = ["check_memory", "default_memory_limit", "lasting_pool", "memory_limit_of"]
+
+_DEFAULT_SHARE = 2  # of the machine's memory one part in so many
+_LEAST_MACHINE = 1 << 30  # bytes, where the machine does not tell
+_GROUPS = Path("/sys/fs/cgroup")
 
 _KEPT_MS = 10_000
+
+
+@cache
+def default_memory_limit() -> int:
+    """Half of the bytes of memory that this process may have, by the machine or its container."""
+    found = [_LEAST_MACHINE]
+    with suppress(OSError, ValueError, AttributeError):
+        found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    places = [_GROUPS, _GROUPS / "memory"]
+    with suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text(encoding="utf-8").splitlines():
+            _, kinds, path = line.split(":", 2)
+            if kinds in ("", "memory"):
+                places.append(_GROUPS / kinds / path.lstrip("/"))
+    for place in places:
+        for name in ("memory.max", "memory.limit_in_bytes"):
+            with suppress(OSError, ValueError):  # none, or "max"
+                found.append(int((place / name).read_text(encoding="utf-8")))
+    with suppress(ImportError):
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            found.append(limit)
+    return max(1, min(found) // _DEFAULT_SHARE)
+
+
+def memory_limit_of(store: object) -> int:
+    """The `memory_limit` that a store was opened with, in bytes."""
+    return getattr(store, "memory_limit", None) or default_memory_limit()
+
+
+def check_memory(needed: int, limit: int, what: str) -> None:
+    """Refuse what needs more bytes of memory than `limit`; `what` names it in the message.
+
+    Raises:
+        OutOfMemoryError: it needs more.
+    """
+    if needed > limit:
+        raise OutOfMemoryError(
+            f"{what} needs {needed:,} bytes of memory or more, and memory_limit is {limit:,}. "
+            "Where there is more memory than that, raise the storage option memory_limit (such as "
+            "'16GiB'); if nobody meant it to be so large, restore the table to an earlier version"
+        )
 
 
 @cache

@@ -21,6 +21,7 @@ Each class can be caught by its adelta name or, where one fits, by the builtin t
     ├── InvalidPropertyError (ValueError)           correct the table property
     ├── InvalidOptionError (ValueError)             correct the argument or the storage option
     ├── InvalidUseError (RuntimeError)              the call is not allowed in this state
+    ├── OutOfMemoryError (MemoryError)              raise `memory_limit`, or ask for less at once
     ├── HistoryRetainedError                        wait until old versions have expired
     ├── CommitConflictError                         read again and retry, or give up
     │   ├── ConcurrentAppendError
@@ -77,6 +78,7 @@ __all__ = [
     "ObjectChangedError",
     "ObjectExistsError",
     "ObjectNotFoundError",
+    "OutOfMemoryError",
     "OutsideRootError",
     "PermissionDeniedError",
     "ProtocolChangedError",
@@ -179,6 +181,10 @@ class InvalidOptionError(AdeltaError, ValueError):
 
 class InvalidUseError(AdeltaError, RuntimeError):
     """Raised when a call is not allowed in the state that its object is in."""
+
+
+class OutOfMemoryError(AdeltaError, MemoryError):
+    """Raised when something takes more memory than `memory_limit` allows, or than there is."""
 
 
 class HistoryRetainedError(AdeltaError):

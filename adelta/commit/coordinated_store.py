@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from adelta._memory import memory_limit_of
 from adelta.commit.check_then_put import check_then_put
 from adelta.errors import InvalidOptionError, InvalidUseError, ObjectNotFoundError
 from adelta.kernel.log_path import LOG_DIR, LogFileKind, parse_log_path
@@ -70,6 +71,11 @@ class CoordinatedStore:
     def concurrency(self) -> int:
         """How many requests are under way at most."""
         return self.inner.concurrency
+
+    @property
+    def memory_limit(self) -> int:
+        """What one thing read from it is decoded in, in bytes."""
+        return memory_limit_of(self.inner)
 
     async def _recover(self) -> bool:
         return self._coordinator is not None and await self._coordinator.recover()

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from adelta._concurrency import ReadAhead, in_thread, map_concurrent
+from adelta._memory import memory_limit_of
 from adelta.errors import InvalidTableError, MissingCheckpointPartError, ObjectNotFoundError
 from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import decode_path
@@ -23,7 +24,7 @@ from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.actions.sidecar import Sidecar
 from adelta.kernel.log_path import sidecar_path
-from adelta.log.commit_reader import check_lengths
+from adelta.log.commit_reader import check_lengths, check_log_files
 from adelta.log.file_groups import FilePart
 from adelta.log.map_columns import pairs_of
 from adelta.parquet.reader import ParquetFile
@@ -101,6 +102,11 @@ class CheckpointReader:
         return self._checkpoint.version
 
     @property
+    def memory_limit(self) -> int:
+        """What all that is kept of its files may take, in bytes."""
+        return memory_limit_of(self._store)
+
+    @property
     def sidecars(self) -> tuple[Sidecar, ...]:
         """The sidecars that the checkpoint names."""
         return self._sidecars
@@ -120,6 +126,7 @@ class CheckpointReader:
         """
         (first, *_) = checkpoint.files
         if first.path.endswith(".json"):
+            check_log_files(store, [first])
             data = await _present(store.get(first.path), first.path)
             check_lengths([(first, data)])
             batch = await in_thread(decode_actions, data, checkpoint.version, first.path)

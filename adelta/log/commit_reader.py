@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from adelta._concurrency import in_thread, map_concurrent
+from adelta._memory import check_memory, memory_limit_of
 from adelta.errors import InvalidTableError, MissingCommitError, ObjectNotFoundError
 from adelta.kernel.actions.json import ActionBatch, decode_actions, decode_commits
 from adelta.kernel.commit import Commit, decode_commit
@@ -18,12 +19,20 @@ if TYPE_CHECKING:
 
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["check_lengths", "decode_listed", "read_action_batches", "read_commit", "read_commits"]
+__all__ = [
+    "check_lengths",
+    "check_log_files",
+    "decode_listed",
+    "read_action_batches",
+    "read_commit",
+    "read_commits",
+]
 
 _BATCHES = 2  # one is decoded while the next is fetched
 _BATCH_COMMITS = 512
 _BATCH_BYTES = 16 * 1024 * 1024
 _LARGE = 4 * 1024 * 1024  # bytes of a commit
+_DECODED_SIZE = 2  # bytes that one of JSON comes to at least, with what is made of it
 _INLINE_BYTES = 16 * 1024  # decoding less than this costs less than a thread's hop
 
 
@@ -52,6 +61,7 @@ async def read_commits(store: ObjectStore, files: Sequence[LogPath]) -> list[Com
     async def read(chunk: list[LogPath]) -> list[Commit]:
         return await decode_listed(chunk, await _fetch(store, chunk))
 
+    check_log_files(store, files)
     chunks = _chunks(files)
     return [c for commits in await map_concurrent(read, chunks, limit=_BATCHES) for c in commits]
 
@@ -90,6 +100,7 @@ async def read_action_batches(store: ObjectStore, files: Sequence[LogPath]) -> l
         async with one_decodes:
             return await in_thread(_decode, chunk, data)
 
+    check_log_files(store, files)
     batches = await map_concurrent(read, _chunks(files), limit=_BATCHES)
     return [batch for several in batches for batch in several]
 
@@ -122,6 +133,19 @@ def check_lengths(bodies: Iterable[tuple[LogPath, bytes]]) -> None:
                 f"{file.size:,}. Files of the log are never written again: open the table again, "
                 "and if this comes again, restore the file from a backup"
             )
+
+
+def check_log_files(store: ObjectStore, files: Sequence[LogPath]) -> None:
+    """Refuse JSON files of the log, as a listing has them, that are too large to decode.
+
+    Raises:
+        OutOfMemoryError: they need more than `memory_limit`.
+    """
+    limit = memory_limit_of(store)
+    for file in files:
+        check_memory(_DECODED_SIZE * file.size, limit, f"{store.uri}/{file.path}")
+    total = sum(file.size for file in files)
+    check_memory(_DECODED_SIZE * total, limit, f"{store.uri}: its log of {len(files):,} JSON files")
 
 
 async def _fetch(store: ObjectStore, files: Sequence[LogPath]) -> list[bytes]:

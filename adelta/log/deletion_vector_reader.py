@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
+from adelta._memory import check_memory, memory_limit_of
 from adelta.errors import InvalidTableError, MissingDataFileError, ObjectNotFoundError
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.blob import decode_bitmap, framed_range, unframe
@@ -29,6 +30,7 @@ async def read_deletion_vector(
     Raises:
         MissingDataFileError: the file that holds the vector is not there.
         InvalidTableError: the vector is damaged.
+        OutOfMemoryError: the vector is larger than `memory_limit`.
     """
     size = descriptor.size_in_bytes
     if descriptor.storage_type == "i":
@@ -38,6 +40,7 @@ async def read_deletion_vector(
             raise InvalidTableError(f"{source}: its deletion vector has a negative size or offset")
         path = vector_path(descriptor)
         store, below = roots.locate(path, decode_path(path))
+        check_memory(size, memory_limit_of(store), f"{source}: its deletion vector")
         start, end = framed_range(descriptor.offset, size)
         try:
             frame = await store.get_range(below, start, end)

@@ -17,6 +17,7 @@ import anyio
 import pyarrow as pa
 
 from adelta._concurrency import ReadAhead, in_thread
+from adelta._memory import check_memory
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.data_skipping.prune import skip_files
 from adelta.kernel.file_set import FileSet
@@ -189,8 +190,16 @@ class VersionReplay:
 
     async def _gather(self, skipping: Skipping | None, columns: Sequence[str]) -> pa.Table:
         arena = ColumnArena() if skipping is None else None
+        reader = self.segment.opened.reader
         async with aclosing(self.file_batches(skipping, columns, arena)) as batches:
-            tables = [table async for table in batches]
+            tables, size = [], 0
+            async for table in batches:
+                tables.append(table)
+                size += table.nbytes
+                if reader is not None:
+                    check_memory(
+                        size, reader.memory_limit, f"{self.segment.root}: its list of files"
+                    )
         if not tables:
             nothing = pa.schema([ADD_SCHEMA.field(column) for column in columns])
             return pa.Table.from_batches([], nothing)

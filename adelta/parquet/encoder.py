@@ -163,6 +163,8 @@ def _writing(path: str) -> Iterator[None]:
     """Translate what Arrow raises while it writes the object at `path`."""
     try:
         yield
+    except MemoryError:  # the options are not at fault
+        raise
     except pa.ArrowInvalid as error:
         if "non-nullable" in str(error):
             raise InvariantViolationError(

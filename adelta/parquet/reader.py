@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from adelta._concurrency import in_io_thread, in_thread, map_concurrent
-from adelta._memory import lasting_pool
+from adelta._memory import check_memory, lasting_pool, memory_limit_of
 from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchError
 from adelta.parquet.arrow_reader import open_arrow_reader, open_footer
 from adelta.parquet.byte_ranges import ByteRange, extents, join_adjacent, subtract
@@ -384,12 +384,13 @@ class ParquetFile:
         """Refuse what no memory can hold.
 
         Raises:
-            InvalidTableError: these leaves of one of the row groups take too much.
+            InvalidTableError, OutOfMemoryError: these leaves of a row group take too much.
         """
         for group in groups:
             rows = self.metadata.row_group(group).num_rows
-            if rows > _MOST_ROWS or self._decoded_bytes(leaves, group) > _LARGEST_ROW_GROUP:
+            if rows > _MOST_ROWS:
                 raise self._too_large(group)
+            self.check_decoded(self._decoded_bytes(leaves, group), group)
 
     def check_chunks(
         self,
@@ -406,7 +407,8 @@ class ParquetFile:
         """
         at_once: list[int] = []
         for group in groups:
-            left = _LARGEST_ROW_GROUP - self._decoded_bytes(leaves, group)
+            left = most = min(_LARGEST_ROW_GROUP, memory_limit_of(self._store))
+            left -= self._decoded_bytes(leaves, group)
             for leaf in leaves:
                 chunk = (group, leaf)
                 place = self._ranges[chunk]
@@ -417,27 +419,27 @@ class ParquetFile:
                 )
                 left -= found.text_bytes
                 if left < 0:
-                    raise self._too_large(group)
+                    self.check_decoded(most - left, group)
                 if found.rows_at_once is not None:
                     at_once.append(found.rows_at_once)
         return min(at_once, default=None)
 
     def check_decoded(self, size: int, row_group: int) -> None:
-        """Refuse a row group of which so many bytes have been decoded.
+        """Refuse a row group of which so many bytes have been, or are to be, decoded.
 
         Raises:
-            InvalidTableError: they are more than memory holds.
+            InvalidTableError, OutOfMemoryError: they are too many for any memory, or for ours.
         """
         if size > _LARGEST_ROW_GROUP:
             raise self._too_large(row_group)
+        check_memory(size, memory_limit_of(self._store), f"{self.path}: its row group {row_group}")
 
     def _too_large(self, group: int) -> InvalidTableError:
         rows = self.metadata.row_group(group).num_rows
         return InvalidTableError(
             f"{self.path}: its row group {group} of {rows:,} rows needs more than "
             f"{_LARGEST_ROW_GROUP >> 30} GiB of memory at once. Read fewer of its columns, or "
-            "rewrite the file with smaller row groups; if nobody meant it to be so large, remove "
-            "it from the table."
+            "rewrite it in smaller row groups; if nobody meant it, remove it from the table."
         )
 
     def statistics(self, row_group: int, column: ColumnName) -> ChunkStatistics | None:
@@ -540,9 +542,7 @@ class ParquetFile:
                     f"at {start:,}, {len(answer):,} came. Data files are never overwritten in a "
                     "Delta table: find out what wrote this one again."
                 )
-        return [
-            (start, memoryview(answer)) for (start, _), answer in zip(ranges, answers, strict=True)
-        ]
+        return [(start, memoryview(a)) for (start, _), a in zip(ranges, answers, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,12 @@ _UNIT_WORDS = {
     "minute": "m", "minutes": "m", "hr": "h", "hrs": "h", "hour": "h", "hours": "h",
     "day": "d", "days": "d", "millis": "ms", "msec": "ms",
 }  # fmt: skip
+_SIZE = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)\s*([a-z]*)")
+_SIZE_UNITS = {"": 1} | {
+    name: base**power
+    for power, letter in enumerate("kmgt", 1)
+    for name, base in ((letter, 1000), (f"{letter}i", 1024))
+}
 _VARIABLES = ("AWS_", "DELTA_DYNAMO_", "ADELTA_")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 
@@ -79,6 +85,21 @@ class GivenOptions:
                 f"storage option {keys[0]} is a whole number of at least {least}, not {value!r}"
             )
         return int(value)
+
+    def size(self, *keys: str) -> int | None:
+        """A number of bytes, None where none is given. Raises: InvalidOptionError."""
+        value = self.text(*keys)
+        if value is None:
+            return None
+        match = _SIZE.fullmatch(value.lower())
+        unit = None if match is None else _SIZE_UNITS.get(match[2].removesuffix("b"))
+        size = 0 if match is None or unit is None else int(float(match[1]) * unit)
+        if size < 1:
+            raise InvalidOptionError(
+                f"storage option {keys[0]} is a number of bytes such as '512MiB' or '4GB', not "
+                f"{value!r}"
+            )
+        return size
 
     def factor(self, key: str, default: float) -> float:
         """A factor of growth. Raises: InvalidOptionError."""

@@ -64,6 +64,9 @@ class LocalStore:
         InvalidOptionError: no directory can have that name, or the system is not a POSIX one.
     """
 
+    memory_limit: int | None = None
+    """What one thing read from it is decoded in, in bytes; None for the machine's own."""
+
     def __init__(self, root: str | os.PathLike[str], linked: Sequence[str] = ()) -> None:
         self._below = LocalRoot(root)
         self._root = self._below.path

@@ -54,6 +54,9 @@ class MemoryStore:
     `name` and `root` are the parts of ``memory://name/root``.
     """
 
+    memory_limit: int | None = None
+    """What one thing read from it is decoded in, in bytes; None for the machine's own."""
+
     def __init__(
         self, name: str | None = None, root: str = "", *, clock: Clock = SYSTEM_CLOCK
     ) -> None:

@@ -76,6 +76,9 @@ READ = frozenset(
         "init_backoff",
         "max_backoff",
         "base",
+        # memory
+        "memory_limit",
+        "adelta_memory_limit",
         # who keeps writers apart
         "aws_conditional_put",
         "aws_s3_locking_provider",

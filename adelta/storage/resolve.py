@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from adelta.errors import InvalidOptionError
 from adelta.storage.addresses import Place, split_scheme
 from adelta.storage.allowed_roots import local_roots
+from adelta.storage.given_options import GivenOptions
 from adelta.storage.local import LocalStore
 from adelta.storage.memory import MemoryStore
 from adelta.storage.option_names import check_names_known
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.storage.object_store import ObjectStore
+    from adelta.storage.s3 import S3Store
 
 __all__ = ["open_store"]
 
@@ -22,7 +24,9 @@ __all__ = ["open_store"]
 def open_store(uri: str, storage_options: Mapping[str, str] | None = None) -> ObjectStore:
     """The store whose root is at `uri`. It does no I/O before its first request.
 
-    Options that are for stores of another scheme are ignored.
+    Options that are for stores of another scheme are ignored. `memory_limit`, such as ``4GiB``, is
+    what one thing of the table's log or files is decoded in at most: half of the memory of the
+    machine or its container by default.
 
     Raises:
         InvalidOptionError: the scheme or a storage option is unknown, or an option has a wrong
@@ -32,6 +36,13 @@ def open_store(uri: str, storage_options: Mapping[str, str] | None = None) -> Ob
     check_names_known(options)
     if not uri:
         raise InvalidOptionError("the address is empty: give a path or a URI")
+    limit = GivenOptions(options).size("memory_limit", "adelta_memory_limit")
+    store = _store_at(uri, options)
+    store.memory_limit = limit
+    return store
+
+
+def _store_at(uri: str, options: Mapping[str, str]) -> LocalStore | MemoryStore | S3Store:
     place, linked = Place.of(uri), local_roots(options)
     if place.scheme == "file":
         return LocalStore(f"/{place.path}", linked)

@@ -19,6 +19,7 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import map_concurrent
+from adelta._memory import memory_limit_of
 from adelta.errors import (
     CommitOutcomeUnknownError,
     InvalidOptionError,
@@ -59,6 +60,9 @@ _MUCH_MEMORY = 4 << 20  # bytes that take a while to be had
 
 class S3Store:
     """An `ObjectStore` over the keys of `bucket` below `root`."""
+
+    memory_limit: int | None = None
+    """What one thing read from it is decoded in, in bytes; None for the machine's own."""
 
     def __init__(self, bucket: str, root: str, options: S3Options, *, scheme: str = "s3") -> None:
         root = root.strip("/")
@@ -124,6 +128,7 @@ class S3Store:
             most=most,
             optional=MODE if verify and span is None else {},
             verify=verify,
+            memory=memory_limit_of(self) if span is None else None,
         )
 
     async def _put(self, path: str, data: bytes, headers: Mapping[str, str]) -> S3Request:

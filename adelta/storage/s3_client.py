@@ -22,6 +22,7 @@ import anyio
 from yarl import URL
 
 from adelta._concurrency import in_thread
+from adelta._memory import check_memory
 from adelta.errors import InvalidOptionError
 from adelta.storage.bucket_names import check_bucket, fits_certificates
 from adelta.storage.credentials import Access, AccessProvider
@@ -62,9 +63,9 @@ class S3Request:
 
     The bytes that come of a range are put at the beginning of the memory that `into` is called for
     once they come. `most` is how many bytes the answer may have, unless the store looks past the
-    range that was asked for. Headers that are `optional` are those of checksums: a store that
-    refuses them gets the request again without, and later ones too. With `verify` the body of an
-    object is held to what the store says of it.
+    range that was asked for; `memory` is how many bytes a whole object may have. Headers that are
+    `optional` are those of checksums: a store that refuses them gets the request again without, and
+    later ones too. With `verify` the body of an object is held to what the store says of it.
     """
 
     method: str
@@ -74,6 +75,7 @@ class S3Request:
     body: bytes = b""
     into: Into | None = None
     most: int | None = None
+    memory: int | None = None
     optional: Mapping[str, str] = field(default_factory=dict)
     verify: bool = False
 
@@ -343,11 +345,10 @@ async def _exchange(
         length = waiting_body(response)
         partial = response.status == 206
         most = request.most if partial or "range" not in request.headers else None
-        if most is not None:
-            _check_length(response.content_length or 0, most)
+        _check_length(request, response.content_length or 0, most)
         into = await request.into() if request.into and partial else None
         if length is None:
-            received = await _read(response, most)
+            received = await _read(response, request, most)
         elif into is not None:
             await place_body(response, into[:length])
             return Answer(response.status, response.headers, b"", placed=length)
@@ -364,12 +365,14 @@ async def _exchange(
     return Answer(response.status, response.headers, b"", placed=len(received))
 
 
-def _check_length(length: int, most: int) -> None:
-    if length > most:
+def _check_length(request: S3Request, length: int, most: int | None) -> None:
+    if request.memory is not None:
+        check_memory(length, request.memory, f"the object {request.key!r}")
+    if most is not None and length > most:
         raise _TooLongError(f"the answer has {length:,} bytes, of {most:,} that it may have")
 
 
-async def _read(response: aiohttp.ClientResponse, most: int | None) -> bytes:
+async def _read(response: aiohttp.ClientResponse, request: S3Request, most: int | None) -> bytes:
     """The body aiohttp's way: a short one, or one whose length nobody told."""
     if response.content_length is not None:
         return await response.read()
@@ -379,8 +382,7 @@ async def _read(response: aiohttp.ClientResponse, most: int | None) -> bytes:
     chunks, received = [], 0
     async for chunk in response.content.iter_any():
         received += len(chunk)
-        if most is not None:
-            _check_length(received, most)
+        _check_length(request, received, most)
         chunks.append(chunk)
     return await in_thread(b"".join, chunks)
 
