@@ -19,7 +19,7 @@ from adelta.storage.s3 import S3Store
 from adelta.storage.s3_options import parse_options
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 STATED = 4 << 30
 PAGE = (
@@ -320,3 +320,74 @@ async def test_a_request_whose_bytes_come_one_by_one_ends() -> None:
 
 def test_every_request_has_an_end_of_time() -> None:
     assert 0 < parse_options({}, {}).http.timeout < 1e4
+
+
+STATUSES = (
+    *("200 OK", "206 P", "204 N", "301 M", "304 N", "307 T", "400 B", "403 F", "404 N", "409 C"),
+    *("412 P", "416 R", "429 T", "500 I", "503 S", "100 C", "101 S", "999 X", "0 X", "abc", "200"),
+)
+HEADERS = (
+    *("content-length: 5", "content-length: -1", "content-length: " + "9" * 20, "x: " + "y" * 9000),
+    *("transfer-encoding: chunked", "transfer-encoding: gzip, chunked", "content-encoding: gzip"),
+    *("content-range: bytes 0-9/10", "content-range: bytes */0", "content-range: x", "etag: \xff"),
+    *("last-modified: x", f"last-modified: {TIME}", "date: x", "location: http://127.0.0.1:1/"),
+    *("retry-after: 0", "retry-after: x", "x-amz-bucket-region: \xff\x00", "a b: c", "\x00: 1"),
+    *("x-amz-bucket-region: eu-west-1", "connection: close", "connection: upgrade"),
+)
+BODIES = (
+    *("", "x", "{}", '{"version":0}', "\x1f\x8b\x08xxxx", "a" * 200_000, "5\r\nhello\r\n0\r\n\r\n"),
+    *("zz\r\n", "f" * 18 + "\r\n", page(), page(token="a"), page("table/_delta_log/0.json")),
+    "<Error><Code>NoSuchKey</Code></Error>",
+    "<Error><Code>PermanentRedirect</Code><Region>x\ny</Region></Error>",
+    "<Error><Code>AuthorizationHeaderMalformed</Code><Region>\xff</Region></Error>",
+    "<InitiateMultipartUploadResult><UploadId>x</UploadId></InitiateMultipartUploadResult>",
+)
+
+
+async def every_page(store: S3Store) -> None:
+    async for _ in store.list("_delta_log/", start_after="a"):
+        pass
+
+
+async def large(store: S3Store) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield bytes(5 << 20)
+
+    await store.put_stream("x", chunks())
+
+
+VERBS: tuple[Callable[[S3Store], Awaitable[object]], ...] = (
+    lambda store: store.get("x"),
+    lambda store: store.get_with_meta("x"),
+    lambda store: store.get_range("x", 3, 9),
+    lambda store: store.get_ranges("x", [(0, 10), (5 << 20, (5 << 20) + 200_000)]),
+    lambda store: store.get_suffix("x", 7),
+    lambda store: store.head("x"),
+    lambda store: store.put("x", b"1"),
+    lambda store: store.put_if_absent("x", b"1"),
+    lambda store: store.delete(["a", "b"]),
+    every_page,
+    large,
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_whatever_the_answer_is_it_ends_in_one_error_or_is_taken(seed: int) -> None:
+    chance = random.Random(seed)
+
+    def answer(number: int, head: str) -> Iterator[bytes]:
+        body = chance.choice(BODIES).encode("latin-1")
+        headers = chance.sample(HEADERS, chance.randint(0, 3))
+        if chance.random() < 0.6:
+            headers.append(f"content-length: {len(body) + chance.choice((0, 0, 0, 1, -1))}")
+        lines = (f"HTTP/1.1 {chance.choice(STATUSES)}", *headers, "", "")
+        yield "\r\n".join(lines).encode("latin-1") + body
+
+    options = {"max_retries": "1", "init_backoff": "1ms", "max_backoff": "2ms"}
+    async with Server(answer) as server:
+        store = server.store(read_timeout="50ms", **options)
+        for verb in VERBS:
+            with contextlib.suppress(AdeltaError):
+                await asyncio.wait_for(verb(store), 60)
+        await store.aclose()
