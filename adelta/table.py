@@ -146,7 +146,8 @@ class Table:
     ) -> Snapshot:
         """The latest snapshot, or the one at `version`, or the latest one at `timestamp`.
 
-        The latest snapshot is made from the one before it by reading only what is new.
+        The latest snapshot is made from the one before it by reading only what is new, by a look at
+        the log that begins after this was called. Calls at one moment share one look.
         `timestamp` is a datetime or an ISO 8601 text; without a zone it is taken as UTC.
 
         Raises:
@@ -233,6 +234,7 @@ class Table:
             self._closed = True
             for _ in range(2):  # A stream that was left in the middle begins to close by then: a
                 await asyncio.sleep(0)  # loop that ends before that would break its closing off.
+            await self._source.aclose()
             await self._roots.aclose()
 
     async def __aenter__(self) -> Table:

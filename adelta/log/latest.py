@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import TYPE_CHECKING
 
 import anyio
 
 from adelta._clock import SYSTEM_CLOCK, Clock
-from adelta.errors import TableNotFoundError
+from adelta._shared_work import SharedWork
+from adelta.errors import InvalidUseError, TableNotFoundError
 from adelta.log.load import load_state
 from adelta.log.refresh import refresh_state
 
@@ -32,10 +34,12 @@ class LatestState:
         self.store = store
         self._clock = clock
         self._seen_ms: int | None = None
+        self._doubted_at = -math.inf
         self._state: LogState | None = None
         self._gone: frozenset[str] = frozenset()  # ids of tables that were here before
         self._longest_tail = _LONG_TAIL
-        self._lock = anyio.Lock()
+        self._turn = anyio.Lock()
+        self._look: SharedWork[LogState] = SharedWork(self._turn)
 
     async def known_state(self) -> LogState:
         """A recent state: without I/O where one is known that was the latest in the last minutes.
@@ -55,7 +59,7 @@ class LatestState:
         return self._state
 
     async def _begin_anew(self) -> None:
-        async with self._lock:
+        async with self._turn:
             before = self._state
             if before is not None and before.tail_length < self._longest_tail:
                 return
@@ -69,26 +73,40 @@ class LatestState:
         return seen is not None and self._clock.now_ms() - seen <= _FRESH_MS
 
     async def latest_state(self) -> LogState:
-        """The latest state. Of concurrent callers each reads what is new, one after the other.
+        """The latest state, by a look at the log that begins after this was called.
+
+        Any number of callers at one moment share one look, and wait for the one that is under way.
 
         Raises:
             TableNotFoundError: there is no table.
             InvalidTableError: the log is damaged.
+            InvalidUseError: the handle is closed meanwhile.
         """
-        async with self._lock:
-            before, asked_at = self._state, time.monotonic()
-            try:
-                if before is None:
-                    state = await load_state(self.store)
-                else:
-                    state = await refresh_state(before, recent=self._is_recent())
-            except TableNotFoundError:
-                if before is not None:
-                    self._gone |= {before.metadata.id}
-                self._state = None
-                raise
-            self._settle(before, state, asked_at)
-            return state
+        return await self._look.result(self._read_latest)
+
+    async def aclose(self) -> None:
+        """End the looks that are under way."""
+        await self._look.stop(
+            InvalidUseError(
+                f"{self.store.uri}: the handle was closed while it was looking at the log; await "
+                "what is under way before you close it"
+            )
+        )
+
+    async def _read_latest(self) -> LogState:
+        before, asked_at = self._state, time.monotonic()
+        try:
+            if before is None:
+                state = await load_state(self.store)
+            else:
+                state = await refresh_state(before, recent=self._is_recent())
+        except TableNotFoundError:
+            if before is not None:
+                self._gone |= {before.metadata.id}
+            self._state = None
+            raise
+        self._settle(before, state, asked_at)
+        return state
 
     def _settle(self, before: LogState | None, state: LogState, asked_at: float) -> None:
         """Take what the log says when it was asked, where `before` was known of it."""
@@ -99,6 +117,8 @@ class LatestState:
                 self._take(state)
         else:
             self.replace_state(state)
+        if asked_at < self._doubted_at:
+            self._seen_ms = None
 
     async def state_at(self, version: int) -> LogState:
         """The state of `version`.
@@ -130,6 +150,7 @@ class LatestState:
     def doubt_state(self) -> None:
         """Have the log looked at before what is known of it is given out again."""
         self._seen_ms = None
+        self._doubted_at = time.monotonic()  # a look that has begun does not settle that
 
     def replace_state(self, state: LogState) -> None:
         """Go on with a state that the log has been found to make now, whatever its version."""

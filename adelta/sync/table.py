@@ -52,7 +52,8 @@ class Table(Handle[_AsyncTable]):
     ) -> Snapshot:
         """The latest snapshot, or the one at `version`, or the latest one at `timestamp`.
 
-        The latest snapshot is made from the one before it by reading only what is new.
+        The latest snapshot is made from the one before it by reading only what is new, by a look at
+        the log that begins after this was called. Calls at one moment share one look.
         `timestamp` is a datetime or an ISO 8601 text; without a zone it is taken as UTC.
 
         Raises:
