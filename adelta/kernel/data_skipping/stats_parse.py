@@ -63,11 +63,26 @@ def parse_stats(
 
 
 def _chunks(texts: pa.Array[Any] | pa.ChunkedArray[Any]) -> Iterator[pa.Array[Any]]:
-    for chunk in texts.chunks if isinstance(texts, pa.ChunkedArray) else [texts]:
+    for chunk in _joined(texts.chunks) if isinstance(texts, pa.ChunkedArray) else [texts]:
         average = chunk.nbytes // len(chunk) + 1 if len(chunk) else 1
         rows = max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // average))
         for start in range(0, len(chunk), rows):
             yield chunk.slice(start, rows)
+
+
+def _joined(chunks: Sequence[pa.Array[Any]]) -> Iterator[pa.Array[Any]]:
+    """The chunks, small ones together: every commit leaves one, and each parse costs something."""
+    waiting: list[pa.Array[Any]] = []
+    held = rows = 0
+    for chunk in chunks:
+        if waiting and (held + chunk.nbytes > _CHUNK_BYTES or rows + len(chunk) > _CHUNK_ROWS):
+            yield pa.concat_arrays(waiting)
+            waiting, held, rows = [], 0, 0
+        waiting.append(chunk)
+        held += chunk.nbytes
+        rows += len(chunk)
+    if waiting:
+        yield waiting[0] if len(waiting) == 1 else pa.concat_arrays(waiting)
 
 
 def _parse_chunk(

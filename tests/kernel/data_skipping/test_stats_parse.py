@@ -180,3 +180,17 @@ def test_sound_statistics_are_not_read_one_by_one(monkeypatch):
         '{"minValues":{}}',
     ]
     assert minima(texts, t.TIMESTAMP)[1:] == [None] * 4
+
+
+def test_what_single_commits_added_is_parsed_together(monkeypatch):
+    sizes = []
+    parse = stats_parse._parse_quickly
+    monkeypatch.setattr(
+        stats_parse, "_parse_quickly", lambda t, s: sizes.append(len(t)) or parse(t, s)
+    )
+    monkeypatch.setattr(stats_parse, "_CHUNK_ROWS", 100)
+    chunks = [[stat(str(number))] for number in range(150)]
+    texts = pa.chunked_array([[stat("7")] * 90, *chunks, [stat("8")] * 120, []], pa.string())
+    found = parse_stats(texts, [bound(t.LONG, "c")])[("minValues", "c")].to_pylist()
+    assert found == [7] * 90 + list(range(150)) + [8] * 120
+    assert sizes == [100, 100, 40, 100, 20]
