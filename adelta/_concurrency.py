@@ -9,6 +9,7 @@
 * `ItemsInThread` asks an iterator for each item in a worker thread, up to its end.
 * `in_io_thread` runs blocking file-system calls, which wait rather than compute.
 * `to_the_end` runs what must not be torn by a cancellation.
+* `ahead_of_others` lets work for which others wait go before the rest, where there is a queue.
 * `arrow_ready` keeps Arrow's first import of pandas off the loop.
 
 The first failure cancels the rest and is raised as itself, never inside an exception group.
@@ -30,8 +31,8 @@ from collections.abc import (
     Iterable,
     Iterator,
 )
-from contextlib import suppress
-from contextvars import copy_context
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
 from functools import cache, partial
 from importlib.util import find_spec
 from typing import Generic, ParamSpec, TypeAlias, TypeVar, cast
@@ -47,8 +48,10 @@ __all__ = [
     "CPU_THREADS",
     "ItemsInThread",
     "ReadAhead",
+    "ahead_of_others",
     "arrow_is_ready",
     "arrow_ready",
+    "goes_ahead",
     "in_io_thread",
     "in_thread",
     "map_concurrent",
@@ -71,8 +74,27 @@ _NO_MEMORY = (
 _IO_THREADS = 16
 _END = object()  # of an iterator, which must not raise StopIteration in a thread
 _ByLoop: TypeAlias = "WeakKeyDictionary[asyncio.AbstractEventLoop, Workers]"
+_ahead: ContextVar[bool] = ContextVar("adelta: ahead of others", default=False)
 _cpu_workers: _ByLoop = WeakKeyDictionary()
 _io_workers: _ByLoop = WeakKeyDictionary()
+
+
+@contextmanager
+def ahead_of_others() -> Iterator[None]:
+    """What is begun inside goes before what else waits for a thread, or for a request's turn.
+
+    It is for short work that others wait for, one after the other: a commit, a look at the log.
+    """
+    before = _ahead.set(True)
+    try:
+        yield
+    finally:
+        _ahead.reset(before)
+
+
+def goes_ahead() -> bool:
+    """Whether the caller is inside `ahead_of_others`, or was begun there."""
+    return _ahead.get()
 
 
 async def in_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -165,7 +187,7 @@ class _Job(Generic[R]):
             workers = by_loop[self._loop] = Workers(self._loop, threads)
         future: asyncio.Future[R] = self._loop.create_future()
         self._future = future
-        workers.submit(self._run)
+        workers.submit(self._run, ahead=goes_ahead())
         try:
             return await future
         except asyncio.CancelledError:

@@ -6,16 +6,20 @@ one moment cost two runs at most, one after the other.
 
 A run is a task of its own, which belongs to those who wait for it together: that one of them is
 cancelled does not concern the others, and where all of them are, the last one cancels the run and
-waits for its end. It runs in the context of the one who asked for it first.
+waits for its end. It runs in the context of the one who asked for it first, and ahead of others.
+
+Those who have waited go on a few in each turn of the event loop: what hundreds of them do next, all
+in one turn, would hold up everything else.
 """
 
 from __future__ import annotations
 
 import asyncio
 import copy
+from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from adelta._concurrency import to_the_end
+from adelta._concurrency import ahead_of_others, to_the_end
 from adelta.errors import AdeltaError
 
 if TYPE_CHECKING:
@@ -28,18 +32,28 @@ __all__ = ["SharedWork"]
 
 R = TypeVar("R")
 
+_GO_ON = 8  # in one turn of the loop
+
 
 class _Run(Generic[R]):
-    """One run of the work, and how many wait for its result."""
+    """One run of the work, and those who wait for its result."""
 
-    __slots__ = ("begun", "num_waiting", "stopped_by", "task", "traceback")
+    __slots__ = ("begun", "stopped_by", "task", "traceback", "waiting")
 
     def __init__(self) -> None:
         self.begun = False
-        self.num_waiting = 0
+        self.waiting: dict[asyncio.Future[None], None] = {}
         self.stopped_by: Exception | None = None
         self.task: asyncio.Task[R]
         self.traceback: TracebackType | None = None
+
+    def let_go_on(self, *_: object) -> None:
+        """Wake the next few of those who wait, and the rest after them."""
+        asleep = (each for each in self.waiting if not each.done())
+        for each in islice(asleep, _GO_ON):
+            each.set_result(None)
+        if next(asleep, None) is not None:
+            self.task.get_loop().call_soon(self.let_go_on)
 
     def failure(self, error: BaseException) -> BaseException:
         """What is raised in one of those who wait: the others leave no trace on it."""
@@ -67,16 +81,17 @@ class SharedWork(Generic[R]):
             As the work does, in each of those who share the run.
         """
         run = self._next_run(work)
-        run.num_waiting += 1
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        run.waiting[over] = None
         try:
-            await asyncio.wait((run.task,))
+            await over
         except asyncio.CancelledError:
-            if run.num_waiting == 1:
+            if len(run.waiting) == 1:
                 await self._end(run)
             raise
         finally:
-            run.num_waiting -= 1
-            if not run.num_waiting:
+            del run.waiting[over]
+            if not run.waiting:
                 self._runs.discard(run)
         try:
             return _outcome(run)
@@ -99,6 +114,7 @@ class SharedWork(Generic[R]):
                 return run
         run = _Run()
         run.task = asyncio.get_running_loop().create_task(self._begin(run, work))
+        run.task.add_done_callback(run.let_go_on)
         self._runs.add(run)
         return run
 
@@ -106,7 +122,8 @@ class SharedWork(Generic[R]):
         async with self._turn:
             run.begun = True
             del run  # which holds this task, and that the error
-            return await work()
+            with ahead_of_others():
+                return await work()
 
     async def _end(self, run: _Run[R]) -> None:
         """Leave nothing of a run that nobody waits for any more."""

@@ -1,9 +1,9 @@
 """The worker threads of one event loop.
 
 What waits for a thread lies in a queue of the threads' own, so that a thread that has done its work
-goes on with the next at once, not when the loop gets round to it. There are as many threads as work
-has needed at once, and they do most of it in turn: a library that keeps memory for every thread
-keeps little.
+goes on with the next at once, not when the loop gets round to it. Work that others wait for goes
+before the rest. There are as many threads as work has needed at once, and they do most of it in
+turn: a library that keeps memory for every thread keeps little.
 
 The threads end with their loop. Where it outlives the program they end when the program does, after
 what they are doing: none of them is in the middle of native code when the interpreter goes.
@@ -16,6 +16,7 @@ import os
 import queue
 import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakSet, finalize
 
@@ -26,11 +27,35 @@ if TYPE_CHECKING:
 __all__ = ["Workers"]
 
 _Job: TypeAlias = "Callable[[], Callable[[], object] | None]"
-_Jobs: TypeAlias = "queue.SimpleQueue[_Job | None]"
 
 _EXIT_SECONDS = 30.0  # to wait for threads at exit
 
 _all: WeakSet[Workers] = WeakSet()
+
+
+class _Jobs:
+    """Jobs in the order in which they are to be done; None ends a thread."""
+
+    __slots__ = ("_ahead", "_others", "_tickets")
+
+    def __init__(self) -> None:
+        self._ahead: deque[_Job] = deque()
+        self._others: deque[_Job | None] = deque()
+        self._tickets: queue.SimpleQueue[None] = queue.SimpleQueue()  # one for each job
+
+    def put(self, job: _Job | None, *, ahead: bool = False) -> None:
+        if ahead and job is not None:
+            self._ahead.append(job)
+        else:
+            self._others.append(job)
+        self._tickets.put(None)
+
+    def get(self) -> _Job | None:
+        self._tickets.get()
+        try:
+            return self._ahead.popleft()
+        except IndexError:
+            return self._others.popleft()
 
 
 class Workers:
@@ -41,18 +66,20 @@ class Workers:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
         self._most = most
-        self._jobs: _Jobs = queue.SimpleQueue()
+        self._jobs = _Jobs()
         self._idle = threading.Semaphore(0)
         self._threads: list[threading.Thread] = []
         _all.add(self)
         finalize(loop, _end, self._jobs, self._threads).atexit = False
 
-    def submit(self, job: _Job) -> None:
+    def submit(self, job: _Job, *, ahead: bool = False) -> None:
         """Run `job`, and what it returns as soon as its thread is free for another job.
+
+        With `ahead` it goes before those that were submitted without.
 
         Neither raises anything. To be called by one thread alone.
         """
-        self._jobs.put(job)
+        self._jobs.put(job, ahead=ahead)
         if len(self._threads) < self._most and not self._idle.acquire(blocking=False):
             thread = threading.Thread(
                 target=_work, args=(self._jobs, self._idle), name="adelta-worker", daemon=True

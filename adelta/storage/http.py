@@ -20,6 +20,7 @@ from yarl import URL
 
 from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.storage.long_body import BodyConnection, LoopTurn
+from adelta.storage.slots import Slots
 
 __all__ = ["BoundPool", "HttpOptions", "HttpPool", "check_proxy"]
 
@@ -51,7 +52,7 @@ class BoundPool:
     loop: asyncio.AbstractEventLoop
     process: int
     session: aiohttp.ClientSession
-    slots: asyncio.Semaphore
+    slots: Slots
 
 
 class HttpPool:
@@ -74,7 +75,7 @@ class HttpPool:
         if bound is not None:
             self._leave(bound, loop)
         self._bound = bound = BoundPool(
-            loop, os.getpid(), self._session(origin), asyncio.Semaphore(self.concurrency)
+            loop, os.getpid(), self._session(origin), Slots(self.concurrency)
         )
         return bound
 

@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import anyio
 
-from adelta._concurrency import to_the_end
+from adelta._concurrency import ahead_of_others, to_the_end
 from adelta.errors import AdeltaError, CommitConflictError
 from adelta.write.commit_loop import commit_step
 from adelta.write.group_commit import can_join, is_groupable
@@ -114,7 +114,8 @@ class CommitQueue:
             while not place.settled:
                 await self._turn(place)
                 if place.phase is _Phase.LEADING:
-                    await to_the_end(self._make_attempt())
+                    with ahead_of_others():  # the queue waits for it
+                        await to_the_end(self._make_attempt())
         except Exception:
             if not place.settled:
                 raise

@@ -88,6 +88,18 @@ async def test_all_who_ask_at_one_moment_share_two_runs_at_most(gate: Gate) -> N
     assert gate.begun <= 2
 
 
+async def test_those_who_have_waited_go_on_a_few_in_each_turn_of_the_loop(gate: Gate) -> None:
+    asked = gate.asked(200)
+    gate.open.set()
+    turns = []
+    while not all(task.done() for task in asked):
+        before = sum(task.done() for task in asked)
+        await asyncio.sleep(0)
+        turns.append(sum(task.done() for task in asked) - before)
+    assert max(turns) <= 16
+    assert len(turns) < 100
+
+
 async def test_who_asks_while_a_run_is_under_way_shares_the_next_one(gate: Gate) -> None:
     first = gate.asked(3)
     await settle()

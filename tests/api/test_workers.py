@@ -12,7 +12,14 @@ from contextvars import ContextVar
 
 import pytest
 
-from adelta._concurrency import in_io_thread, in_thread, map_concurrent
+from adelta._concurrency import (
+    CPU_THREADS,
+    ahead_of_others,
+    in_io_thread,
+    in_thread,
+    map_concurrent,
+    run_all,
+)
 
 _WORKER = "adelta-worker"
 _asked: ContextVar[str] = ContextVar("asked")
@@ -54,6 +61,32 @@ def test_threads_end_with_their_loop() -> None:
 async def test_a_call_has_the_context_of_its_caller() -> None:
     _asked.set("here")
     assert await in_thread(_asked.get) == "here"
+
+
+async def test_what_others_wait_for_goes_before_the_rest() -> None:
+    held, done = threading.Event(), []
+
+    def note(name: str) -> None:
+        held.wait()
+        done.append(name)
+
+    async def run(name: str) -> None:
+        if name.startswith("ahead"):
+            with ahead_of_others():
+                await run_all(lambda: in_thread(note, name))
+        else:
+            await in_thread(note, name)
+
+    first = [asyncio.ensure_future(run("first")) for _ in range(CPU_THREADS)]
+    await asyncio.sleep(0.01)
+    names = [*(f"other {n}" for n in range(20)), *(f"ahead {n}" for n in range(5))]
+    rest = [asyncio.ensure_future(run(name)) for name in names]
+    await asyncio.sleep(0.01)
+    held.set()
+    await asyncio.gather(*first, *rest)
+    assert len(done) == len(first) + len(rest)
+    last_ahead = max(at for at, name in enumerate(done) if name.startswith("ahead"))
+    assert last_ahead < 5 + 3 * CPU_THREADS
 
 
 async def test_errors_arrive_as_they_are() -> None:
