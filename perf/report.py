@@ -140,6 +140,19 @@ ROWS: tuple[Row, ...] = (
         "appends of 24 writers at once that fail, of 96 on local disk and 96 on S3",
         (Asked("failed", most=0, unit=" failed"),),
     ),
+    Row(
+        "service reads",
+        "point reads of 500 readers of a service, beside 50 writers, S3 at 2 x 20 ms",
+        (Asked("p99", most=1000, unit=" ms p99"),),
+    ),
+    Row(
+        "service appends",
+        "appends of its 50 writers",
+        (
+            Asked("p99", most=3000, unit=" ms p99"),
+            Asked("pause", most=50, unit=" ms pause"),
+        ),
+    ),
 )
 
 RUNS: tuple[tuple[str, ...], ...] = (
@@ -157,6 +170,7 @@ RUNS: tuple[tuple[str, ...], ...] = (
     ("bench_scan.py", "local", "far", "many"),
     ("bench_checkpoint.py", "--shapes", "1m-json"),
     ("bench_commit.py",),
+    ("bench_service.py",),
 )
 
 
