@@ -309,8 +309,17 @@ class S3Store:
         return _meta(path, size, headers)
 
     async def delete(self, paths: Iterable[str]) -> None:
-        """Delete every object, up to a thousand a request."""
+        """Delete every object, up to a thousand a request.
+
+        What is still to come of puts that were cancelled is deleted too, when it has come.
+        """
         keys = [self._root + check_path(path) for path in paths]
+        late = await self._client.abandoned.over(keys)
+        if late:
+            self._client.abandoned.delete_after(late, partial(self._delete, late))
+        await self._delete(keys)
+
+    async def _delete(self, keys: Sequence[str]) -> None:
         plain = [key for key in keys if fits_xml(key)]
         await map_concurrent(
             self._delete_many,

@@ -24,6 +24,7 @@ from yarl import URL
 from adelta._concurrency import in_thread
 from adelta._memory import check_memory
 from adelta.errors import InvalidOptionError
+from adelta.storage.abandoned_writes import AbandonedWrites
 from adelta.storage.bucket_names import check_bucket, fits_certificates
 from adelta.storage.credentials import Access, AccessProvider
 from adelta.storage.http import HttpPool
@@ -51,6 +52,7 @@ LONGEST_ERROR = 4096
 """Bytes that are kept of what a store says of an error."""
 _REGION = re.compile(r"[A-Za-z0-9_-]{1,63}")
 _HASHED_INLINE = 128 << 10  # bytes that take less than a hop to a thread
+_WRITES = ("PUT", "POST")
 
 
 Into: TypeAlias = "Callable[[], Awaitable[memoryview]]"
@@ -99,6 +101,7 @@ class S3Client:
 
     Attributes:
         request_count: requests sent so far, every attempt counted.
+        abandoned: requests that write an object, and whose callers were cancelled.
         on_request: called with the method, the key and the query of every attempt.
     """
 
@@ -112,6 +115,7 @@ class S3Client:
         self._options = options
         self._provider = AccessProvider(options)
         self._pool = HttpPool(options.http, options.concurrency)
+        self.abandoned = AbandonedWrites()
         self._target: _Target | None = None
         self._region: str | None = None
         self._told: tuple[str, float] | None = None  # a time, and when it was told
@@ -155,8 +159,11 @@ class S3Client:
         return failure.error(what, credentials=source, attempts=attempts)
 
     async def aclose(self) -> None:
-        """Close the connections."""
-        await self._pool.aclose()
+        """Close the connections, when requests that were given up are over."""
+        try:
+            await self.abandoned.aclose()
+        finally:
+            await self._pool.aclose()
 
     # ------------------------------------------------------------------------------ one request
 
@@ -234,8 +241,11 @@ class S3Client:
             address = f"{target.origin}{path}"
             if request.query:
                 address += f"?{request.query}"
+            exchange = _exchange(bound, request, URL(address, encoded=True), headers)
+            if request.key and request.method in _WRITES:
+                exchange = self.abandoned.run(request.key, exchange)
             try:
-                answer = await _exchange(bound, request, URL(address, encoded=True), headers)
+                answer = await exchange
             except aiohttp.ClientConnectorCertificateError as error:
                 return Failure(Kind.REFUSED, "", f"the certificate is not trusted: {error}", {})
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:

@@ -69,6 +69,7 @@ async def upload(
         return await _send_parts(client, key, upload, every, part_headers, checksums)
     except BaseException:
         with anyio.CancelScope(shield=True), anyio.move_on_after(30):  # parts left cost money
+            await client.abandoned.over([key])  # a part that comes later would stay
             await client.try_send(S3Request("DELETE", key, encode_query({"uploadId": upload})))
         raise
 
