@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from adelta.errors import StorageError
-    from adelta.storage.http import BoundPool
     from adelta.storage.s3_checksums import Fault
     from adelta.storage.s3_options import S3Options
 
@@ -223,8 +222,7 @@ class S3Client:
 
     async def _attempt(self, target: _Target, request: S3Request, payload: str) -> Answer | Failure:
         path = target.prefix + encode_path(request.key)
-        bound = self._pool.bind(target.origin)
-        async with bound.slots:
+        async with self._pool.bind(target.origin).slots:
             self.request_count += 1
             if self.on_request is not None:
                 self.on_request(request.method, request.key, request.query)
@@ -241,7 +239,7 @@ class S3Client:
             address = f"{target.origin}{path}"
             if request.query:
                 address += f"?{request.query}"
-            exchange = _exchange(bound, request, URL(address, encoded=True), headers)
+            exchange = self._exchange(target.origin, request, URL(address, encoded=True), headers)
             if request.key and request.method in _WRITES:
                 exchange = self.abandoned.run(request.key, exchange)
             try:
@@ -291,6 +289,19 @@ class S3Client:
             return None
         return Failure(Kind.DAMAGED, "", fault.reason, answer.headers)
 
+    async def _exchange(
+        self, origin: str, request: S3Request, url: URL, headers: Mapping[str, str]
+    ) -> Answer:
+        session = self._pool.bind(origin).session  # which may be another one than when it queued
+        response = await session.request(
+            request.method,
+            url,
+            headers=headers,
+            data=_body(request.body),
+            allow_redirects=False,
+        )
+        return await _answer(request, response)
+
     async def _payload_hash(self, body: bytes) -> str:
         if not body:
             return EMPTY_SHA256
@@ -339,16 +350,7 @@ class S3Client:
         return True
 
 
-async def _exchange(
-    bound: BoundPool, request: S3Request, url: URL, headers: Mapping[str, str]
-) -> Answer:
-    response = await bound.session.request(
-        request.method,
-        url,
-        headers=headers,
-        data=_body(request.body),
-        allow_redirects=False,
-    )
+async def _answer(request: S3Request, response: aiohttp.ClientResponse) -> Answer:
     try:
         if response.status >= 300 and request.method != "HEAD":
             return Answer(response.status, response.headers, await _beginning(response))

@@ -101,6 +101,22 @@ async def test_no_more_requests_are_under_way_than_the_budget_allows(
     assert proxy.most_at_once == 3
 
 
+async def test_requests_that_queue_when_the_store_is_closed_get_connections_of_their_own(
+    s3_location: S3Location,
+) -> None:
+    store = store_at(s3_location, concurrency_limit="1")
+    await asyncio.gather(*(store.put(f"{number}", b"x") for number in range(3)))
+    gets = [asyncio.ensure_future(store.get(f"{number}")) for number in range(3)]
+    await asyncio.sleep(0)
+    await store.aclose()
+    assert await asyncio.gather(*gets) == [b"x"] * 3
+    puts = [asyncio.ensure_future(store.put(f"{number}", b"y")) for number in range(3)]
+    await asyncio.sleep(0)
+    await store.aclose()
+    await asyncio.gather(*puts)
+    await store.aclose()
+
+
 # --------------------------------------------------------------------------- faults and retries
 
 
