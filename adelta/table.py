@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import anyio
 import orjson
 
 from adelta._arguments import (
@@ -232,10 +233,11 @@ class Table:
         """Give back connections. Calling it again does nothing."""
         if not self._closed:
             self._closed = True
-            for _ in range(2):  # A stream that was left in the middle begins to close by then: a
-                await asyncio.sleep(0)  # loop that ends before that would break its closing off.
-            await self._source.aclose()
-            await self._roots.aclose()
+            with anyio.CancelScope(shield=True):  # else a cancelled task would leave connections
+                for _ in range(2):  # A stream that was left in the middle begins to close by then:
+                    await asyncio.sleep(0)  # a loop that ends before would break its closing off.
+                await self._source.aclose()
+                await self._roots.aclose()
 
     async def __aenter__(self) -> Table:
         """The handle itself."""

@@ -116,3 +116,20 @@ async def test_a_transaction_that_is_cancelled_before_its_commit_leaves_nothing(
     assert await (await table.snapshot()).scan().count() == 0
     pages = [page async for page in store.list("")]
     assert not [m.path for page in pages for m in page if m.path.endswith(".parquet")]
+
+
+async def test_connections_are_given_back_where_the_scope_of_a_block_is_cancelled() -> None:
+    class Connections(WrappedStore):
+        given_back = False
+
+        async def aclose(self) -> None:
+            await asyncio.sleep(0)
+            self.given_back = True
+
+    store = Connections(MemoryStore())
+    with anyio.CancelScope() as scope:
+        async with Table("memory://cancelled", store=store):
+            scope.cancel()
+            await asyncio.sleep(0)
+    assert scope.cancelled_caught
+    assert store.given_back
