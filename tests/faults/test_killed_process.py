@@ -14,10 +14,18 @@ import pytest
 
 from adelta.errors import VersionNotFoundError
 from adelta.operations import fsck, write_table
-from adelta.storage.memory import MemoryStore
 from adelta.table import Table
-from tests.support.builders import TableBuilder
-from tests.support.victim import SCHEMA, Death, Victims, rows, victims
+from tests.support.victim import (
+    AFTER,
+    Death,
+    Victims,
+    base_of,
+    before,
+    ids,
+    put_objects,
+    rows,
+    victims,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,15 +33,8 @@ if TYPE_CHECKING:
 
     from tests.support.s3_server import S3Location
 
-WRITES = {"clean-up": 5}  # of the table before the operation, each of two rows; else 2
-AFTER = {
-    "append": [1, 2, 3, 4, 5, 6],
-    "overwrite": [7],
-    "delete": [2, 3, 4],
-    "checkpoint": [1, 2, 3, 4],
-    "clean-up": [*range(1, 11)],
-}
 pytestmark = pytest.mark.timeout(300)
+OPERATIONS = ["append", "overwrite", "delete", "checkpoint", "clean-up"]
 MOST = 300  # requests or calls of an operation
 
 
@@ -41,34 +42,6 @@ MOST = 300  # requests or calls of an operation
 def killed() -> Iterator[Victims]:
     with victims() as process:
         yield process
-
-
-def before(operation: str) -> list[int]:
-    return [*range(1, 2 * WRITES.get(operation, 2) + 1)]
-
-
-async def base_of(operation: str) -> Mapping[str, bytes]:
-    """The objects of a table of which each third commit gets a checkpoint."""
-    store = MemoryStore()
-    await TableBuilder.create(
-        SCHEMA, store=store, partition_by=["p"], properties={"delta.checkpointInterval": "3"}
-    )
-    table = Table(store.uri, store=store)
-    for number in before(operation)[::2]:
-        await write_table(table, rows(number, number + 1))
-    paths = [meta.path async for page in store.list("") for meta in page]
-    return {path: await store.get(path) for path in paths}
-
-
-async def copy(objects: Mapping[str, bytes], uri: str, options: Mapping[str, str]) -> None:
-    async with Table(uri, options) as table:
-        for path, data in objects.items():
-            await table.store.put(path, data)
-
-
-async def ids(table: Table) -> list[int]:
-    scan = (await table.snapshot()).scan(columns=["id"])
-    return sorted((await scan.to_arrow()).column("id").to_pylist())
 
 
 async def check_survives(death: Death, *, ended: bool) -> list[int]:
@@ -96,7 +69,7 @@ async def kill_at_each(
     for number in count():
         assert number < MOST
         death = Death(f"{root}/{moment}-{number}", operation, number, moment, dict(options))
-        await copy(base, death.uri, options)
+        await put_objects(base, death.uri, options)
         ended = not killed.meet(death)
         seen.append(await check_survives(death, ended=ended))
         if ended:
@@ -105,7 +78,7 @@ async def kill_at_each(
     assert seen[0] == before(operation)
 
 
-@pytest.mark.parametrize("operation", list(AFTER))
+@pytest.mark.parametrize("operation", OPERATIONS)
 async def test_a_killed_process_leaves_a_whole_table_on_local_disk(
     killed: Victims, tmp_path: Path, operation: str
 ) -> None:

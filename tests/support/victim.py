@@ -10,23 +10,35 @@ ended before its death, -9 where it did not.
 from __future__ import annotations
 
 import asyncio
+import gc
+import importlib
 import json
 import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
-from adelta.operations import checkpoint, cleanup_log, delete, write_table
+from adelta.operations import (
+    checkpoint,
+    cleanup_log,
+    create_table,
+    delete,
+    update,
+    write_table,
+)
+from adelta.storage.memory import MemoryStore
 from adelta.storage.resolve import open_store
 from adelta.table import Table
+from tests.support.builders import TableBuilder
 from tests.support.catalogs import CATALOG_OPTION, SqliteCatalog
 from tests.support.clock import ManualClock
 from tests.support.stores import Request, WrappedStore
@@ -37,11 +49,38 @@ if TYPE_CHECKING:
     from adelta.commit.catalog import CommitResponse, ProposedCommit, RatifiedCommits
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["SCHEMA", "Death", "Victims", "rows", "victims"]
+__all__ = [
+    "AFTER",
+    "INTERVAL",
+    "OPERATIONS",
+    "SCHEMA",
+    "Death",
+    "Victims",
+    "base_of",
+    "before",
+    "ids",
+    "import_ahead",
+    "put_objects",
+    "rows",
+    "victims",
+]
 
 R = TypeVar("R")
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
+INTERVAL = {"delta.checkpointInterval": "3"}
+WRITES = {"create": 0, "clean-up": 5}  # before the operation, each of two rows; else 2
+AFTER = {
+    "create": [],
+    "append": [1, 2, 3, 4, 5, 6],
+    "overwrite": [7],
+    "delete": [2, 3, 4],
+    "update": [1, 3, 4, 12],
+    "checkpoint": [1, 2, 3, 4],
+    "clean-up": [*range(1, 11)],
+}
+"""The ids that there are after an operation, by its name."""
+
 _YEAR_MS = 366 * 24 * 3600 * 1000
 _CALLS = ("open", "os.link", "os.rename", "os.remove", "os.mkdir", "os.listdir", "os.scandir")
 
@@ -65,6 +104,10 @@ def rows(*ids: int) -> pa.Table:
     return pa.table({"id": list(ids), "p": ["x" if i % 2 else "y" for i in ids]}, schema=SCHEMA)
 
 
+async def _create(table: Table) -> None:
+    await (await create_table(table.uri, SCHEMA, partition_by=["p"], properties=INTERVAL)).aclose()
+
+
 async def _append(table: Table) -> None:
     await write_table(table, rows(5, 6))
 
@@ -77,6 +120,10 @@ async def _delete(table: Table) -> None:
     await delete(table, "id = 1")
 
 
+async def _update(table: Table) -> None:
+    await update(table, {"id": "id + 10"}, "id = 2")
+
+
 async def _checkpoint(table: Table) -> None:
     await checkpoint(table)
 
@@ -87,14 +134,50 @@ async def _clean_up(table: Table) -> None:
         await cleanup_log(in_a_year)
 
 
-_OPERATIONS: Mapping[str, Callable[[Table], Awaitable[None]]] = {
+OPERATIONS: Mapping[str, Callable[[Table], Awaitable[None]]] = {
+    "create": _create,
     "append": _append,
     "append inline": _append,
     "overwrite": _overwrite,
     "delete": _delete,
+    "update": _update,
     "checkpoint": _checkpoint,
     "clean-up": _clean_up,
 }
+
+
+def before(operation: str) -> list[int]:
+    """The ids that there are before an operation."""
+    return [*range(1, 2 * WRITES.get(operation, 2) + 1)]
+
+
+async def base_of(
+    operation: str, properties: Mapping[str, str] | None = None
+) -> Mapping[str, bytes]:
+    """The objects of a table of which each third commit gets a checkpoint; none to create one."""
+    store = MemoryStore()
+    if operation != "create":
+        await TableBuilder.create(
+            SCHEMA, store=store, partition_by=["p"], properties={**INTERVAL, **(properties or {})}
+        )
+    table = Table(store.uri, store=store)
+    for number in before(operation)[::2]:
+        await write_table(table, rows(number, number + 1))
+    paths = [meta.path async for page in store.list("") for meta in page]
+    return {path: await store.get(path) for path in paths}
+
+
+async def put_objects(objects: Mapping[str, bytes], uri: str, options: Mapping[str, str]) -> None:
+    """Put the objects of a table under another address."""
+    async with Table(uri, options) as table:
+        for path, data in objects.items():
+            await table.store.put(path, data)
+
+
+async def ids(table: Table) -> list[int]:
+    """The ids that there are, in order."""
+    scan = (await table.snapshot()).scan(columns=["id"])
+    return sorted((await scan.to_arrow()).column("id").to_pylist())
 
 
 def _die() -> None:
@@ -164,7 +247,7 @@ async def _meet(death: Death) -> None:
     async with Table(death.uri, options, store=store, catalog=catalog) as table:
         if death.moment == "call":
             _watch_calls(death.uri, death.number)
-        await _OPERATIONS[death.operation](table)
+        await OPERATIONS[death.operation](table)
 
 
 class Victims:
@@ -203,7 +286,36 @@ def victims() -> Iterator[Victims]:
             process.stdin.close()
 
 
+def import_ahead() -> None:
+    """Import what operations import when they need it, which a forked process would do each time.
+
+    They are run in a process of their own, for the sake of the threads that they begin.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        asyncio.run(_perform_all())
+        with os.fdopen(writer, "w") as out:
+            out.write("\n".join(sys.modules))
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as names:
+        for name in names.read().split():
+            with suppress(ImportError):
+                importlib.import_module(name)
+    os.waitpid(child, 0)
+    gc.freeze()  # what is there from now on is shared with the processes to come
+
+
+async def _perform_all() -> None:
+    with TemporaryDirectory() as folder:
+        async with Table(f"{folder}/table") as table:
+            for operation in OPERATIONS.values():
+                await operation(table)
+
+
 def main() -> None:
+    import_ahead()
     for line in sys.stdin:
         death = Death(**json.loads(line))
         child = os.fork()
