@@ -1,0 +1,28 @@
+"""What tests of faults share."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.supervised import supervised
+from tests.support.system_calls import why_not
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.support.supervised import Supervised
+
+
+@pytest.fixture(scope="session")
+def victims() -> Iterator[Supervised]:
+    """Operations whose system calls are looked at, and may be made to fail."""
+    why = why_not()
+    if why is not None:
+        if os.environ.get("CI"):
+            pytest.fail(why)
+        pytest.skip(why)
+    with supervised() as process:
+        yield process
