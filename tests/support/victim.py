@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
+from adelta.kernel.actions.protocol import Protocol
 from adelta.operations import (
     checkpoint,
     cleanup_log,
@@ -78,6 +79,7 @@ AFTER = {
     "update": [1, 3, 4, 12],
     "checkpoint": [1, 2, 3, 4],
     "clean-up": [*range(1, 11)],
+    "delete by vectors": [2, 3, 4],
 }
 """The ids that there are after an operation, by its name."""
 
@@ -140,6 +142,7 @@ OPERATIONS: Mapping[str, Callable[[Table], Awaitable[None]]] = {
     "append inline": _append,
     "overwrite": _overwrite,
     "delete": _delete,
+    "delete by vectors": _delete,
     "update": _update,
     "checkpoint": _checkpoint,
     "clean-up": _clean_up,
@@ -151,14 +154,16 @@ def before(operation: str) -> list[int]:
     return [*range(1, 2 * WRITES.get(operation, 2) + 1)]
 
 
-async def base_of(
-    operation: str, properties: Mapping[str, str] | None = None
-) -> Mapping[str, bytes]:
+async def base_of(operation: str) -> Mapping[str, bytes]:
     """The objects of a table of which each third commit gets a checkpoint; none to create one."""
     store = MemoryStore()
+    properties, protocol = INTERVAL, None
+    if operation == "delete by vectors":
+        properties = {**INTERVAL, "delta.enableDeletionVectors": "true"}
+        protocol = Protocol(3, 7, ("deletionVectors",), ("deletionVectors",))
     if operation != "create":
         await TableBuilder.create(
-            SCHEMA, store=store, partition_by=["p"], properties={**INTERVAL, **(properties or {})}
+            SCHEMA, store=store, partition_by=["p"], properties=properties, protocol=protocol
         )
     table = Table(store.uri, store=store)
     for number in before(operation)[::2]:
