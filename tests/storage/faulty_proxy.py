@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
-__all__ = ["Fate", "FaultyProxy"]
+__all__ = ["Act", "Exchange", "Fate", "FaultyProxy"]
+
+Act: TypeAlias = "Callable[[Exchange], Awaitable[bool]]"
+"""What becomes of a request, and whether its connection goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,57 @@ class Fate:
         where = "inside" if self.inside else "after" if self.applied else "before"
         return f"{self.status or 'cut'}-{self.code or 'plain'}-{where}"
 
+    async def __call__(self, exchange: Exchange) -> bool:
+        answer = await exchange.forward() if self.applied else b""
+        if self.inside:
+            exchange.send(answer[: max(20, len(answer) - 5)])
+        elif self.status:
+            region = f"<Region>{self.region}</Region>" if self.region else ""
+            error = f"<Error><Code>{self.code}</Code>{region}</Error>" if self.code else ""
+            exchange.send_answer(self.status, error.encode())
+        return self.status != 0
+
+
+@dataclass
+class Exchange:
+    """One request on its way through the proxy, and the connection that its answer goes to."""
+
+    proxy: FaultyProxy
+    head: bytes
+    body: bytes
+    writer: asyncio.StreamWriter
+
+    @property
+    def method(self) -> str:
+        return self.head.partition(b" ")[0].decode()
+
+    @property
+    def target(self) -> str:
+        return self.head.split(b" ", 2)[1].decode()
+
+    async def forward(self, body: bytes | None = None) -> bytes:
+        """Let the server carry out the request, with another body if one is given; its answer."""
+        return await self.proxy.forward(self.head, self.body if body is None else body, self.method)
+
+    def send(self, data: bytes) -> None:
+        """Pass bytes to the client as they are."""
+        self.writer.write(data)
+
+    def send_answer(self, status: int, body: bytes = b"", *headers: str) -> None:
+        """Pass an answer to the client."""
+        body = b"" if self.method == "HEAD" else body
+        lines = [f"HTTP/1.1 {status} Fate", f"content-length: {len(body)}", *headers]
+        self.send("\r\n".join([*lines, "", ""]).encode() + body)
+
+    def later(self, work: Callable[[], Awaitable[object]], seconds: float) -> None:
+        """Do something after a while, whatever has become of the client by then."""
+
+        async def run() -> None:
+            await asyncio.sleep(seconds)
+            await work()
+
+        self.proxy.keep(asyncio.ensure_future(run()))
+
 
 class FaultyProxy:
     """Forwards requests one by one; `fates` are met in order, then `choose` is asked.
@@ -59,19 +113,20 @@ class FaultyProxy:
 
     def __init__(self, upstream: str) -> None:
         self._upstream = upstream.removeprefix("http://").partition(":")
-        self.fates: list[Fate] = []
-        self.choose: Callable[[str, str], Fate | None] = lambda _method, _target: None
+        self.fates: list[Act] = []
+        self.choose: Callable[[str, str], Act | None] = lambda _method, _target: None
         self.seen: list[tuple[str, str]] = []
         self.most_at_once = 0
         self._now = 0
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Future[Any]] = set()
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return f"http://127.0.0.1:{self._port}"
 
     async def __aenter__(self) -> FaultyProxy:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -83,8 +138,7 @@ class FaultyProxy:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.keep(task)
         try:
             while request := await _message(reader):
                 if not await self._meet(*request, writer):
@@ -96,29 +150,41 @@ class FaultyProxy:
 
     async def _meet(self, head: bytes, body: bytes, writer: asyncio.StreamWriter) -> bool:
         """Carry out one request, and say whether the connection goes on."""
-        method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ", 2)
+        exchange = Exchange(self, head, body, writer)
+        method, target = exchange.method, exchange.target
         self.seen.append((method, target))
         fate = self.fates.pop(0) if self.fates else self.choose(method, target)
+        if fate is not None:
+            goes_on = await fate(exchange)
+        else:
+            exchange.send(await exchange.forward())
+            goes_on = True
+        await writer.drain()
+        return goes_on
+
+    async def refuse(self, seconds: float) -> None:
+        """Let no connection be made for a while."""
+        if not self._server.is_serving():
+            return
+        self._server.close()
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+
+    def keep(self, task: asyncio.Future[Any]) -> None:
+        """End the task with the proxy."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def forward(self, head: bytes, body: bytes, method: str) -> bytes:
+        """What the server answers to a request."""
         self._now += 1
         self.most_at_once = max(self.most_at_once, self._now)
         try:
-            answer = b""
-            if fate is None or fate.applied:
-                answer = await self._forward(head, body, method)
+            return await self._forward(head, body, method)
         finally:
             self._now -= 1
-        if fate is None:
-            writer.write(answer)
-        elif fate.inside:
-            writer.write(answer[: max(20, len(answer) - 5)])
-        elif fate.status:
-            region = f"<Region>{fate.region}</Region>" if fate.region else ""
-            error = f"<Error><Code>{fate.code}</Code>{region}</Error>" if fate.code else ""
-            error = "" if method == "HEAD" else error
-            start = f"HTTP/1.1 {fate.status} Fate\r\ncontent-length: {len(error)}\r\n\r\n"
-            writer.write(f"{start}{error}".encode())
-        await writer.drain()
-        return fate is None or fate.status != 0
 
     async def _forward(self, head: bytes, body: bytes, method: str) -> bytes:
         host, _, port = self._upstream

@@ -17,7 +17,7 @@ import random
 import sys
 import time
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -29,12 +29,22 @@ from tests.support.catalogs import open_managed
 from tests.support.stores import WrappedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from adelta.storage.object_store import ObjectMeta
     from adelta.transaction import Transaction
 
-__all__ = ["NOTE", "SCHEMA", "Model", "Operation", "OverwritingStore", "Row", "digest", "perform"]
+__all__ = [
+    "NOTE",
+    "SCHEMA",
+    "Model",
+    "Operation",
+    "OverwritingStore",
+    "Row",
+    "Worker",
+    "digest",
+    "perform",
+]
 
 SCHEMA = pa.schema([("p", pa.string()), ("id", pa.int64()), ("value", pa.int64())])
 NOTE = "owner.note"
@@ -186,15 +196,26 @@ def _table(rows: list[Row]) -> pa.Table:
     )
 
 
-class _Worker:
-    def __init__(self, table: Table, name: str, seed: int, commits: int) -> None:
+class Worker:
+    """Makes so many commits in operations drawn by chance, and says what becomes of each."""
+
+    def __init__(
+        self,
+        table: Table,
+        name: str,
+        seed: int,
+        commits: int,
+        say: Callable[[dict[str, Any]], None],
+    ) -> None:
         self.table = table
         self.name = name
         self.random = random.Random(seed)
         self.number = seed * 1_000_000
         self.left = commits
+        self._say = say
 
     async def work(self) -> None:
+        """Run operations until the commits are made; also by several tasks."""
         while self.left > 0:
             self.number += 10
             operation = Operation.drawn(self.random, f"{self.name}-{self.number}", self.number)
@@ -206,7 +227,7 @@ class _Worker:
                 outcome = "refused"
             except CommitOutcomeUnknownError:
                 outcome = "unknown"
-            except (AdeltaError, OSError) as error:
+            except AdeltaError as error:
                 outcome = "failed"
                 print(repr(error), file=sys.stderr)
             self.left -= outcome == "committed"
@@ -215,26 +236,30 @@ class _Worker:
                 await self.read()
 
     async def read(self) -> None:
+        """Say what is there."""
         begun = time.monotonic()
         try:
             snapshot = await self.table.snapshot()
             rows = rows_of(await snapshot.scan().to_arrow())
-        except (AdeltaError, OSError) as error:
+        except AdeltaError as error:
             print(repr(error), file=sys.stderr)
             return
         found = digest(rows, snapshot.properties.get(NOTE))
         self.say(read=found, version=snapshot.version, begun=begun)
 
-    @staticmethod
-    def say(**what: object) -> None:
-        print(json.dumps({**what, "ended": time.monotonic()}), flush=True)
+    def say(self, **what: object) -> None:
+        self._say({**what, "ended": time.monotonic()})
+
+
+def _print(what: dict[str, Any]) -> None:
+    print(json.dumps(what), flush=True)
 
 
 async def main(uri: str, name: str, seed: int, commits: int, given: list[str]) -> None:
     options = dict(pair.split("=", 1) for pair in given if "=" in pair)
     store = OverwritingStore(open_store(uri, options)) if "--overwriting" in given else None
     async with open_managed(uri, options) if store is None else Table(uri, store=store) as table:
-        worker = _Worker(table, name, seed, commits)
+        worker = Worker(table, name, seed, commits, _print)
         await asyncio.gather(worker.work(), worker.work())
 
 
