@@ -24,7 +24,6 @@ from adelta.errors import (
     CommitOutcomeUnknownError,
     ObjectExistsError,
     ObjectNotFoundError,
-    PermissionDeniedError,
     StorageError,
 )
 from adelta.kernel.actions.value_stream import json_values
@@ -118,19 +117,14 @@ class FilesystemCoordinator:
                 if doubt is None:
                     return Lost(version)
                 return await self.whose(version, transaction_id) or Unknown(version, error)
-            except PermissionDeniedError as error:
-                if doubt is None:
-                    raise
-                return Unknown(version, error)  # this put failed; an earlier one may not have
             except CommitNotDurableError as error:
                 return Unknown(version, error)  # it would be read back, and may be gone tomorrow
             except CommitOutcomeUnknownError as error:
                 doubt = error
-            except StorageError as error:
-                outcome = await self.whose(version, transaction_id)
-                if outcome is None and doubt is None:
+            except StorageError as error:  # this put failed; an earlier one may not have
+                if doubt is None:
                     raise
-                return outcome or Unknown(version, error)
+                return await self.whose(version, transaction_id) or Unknown(version, error)
             outcome = await self.whose(version, transaction_id)
             if outcome is not None:
                 return outcome

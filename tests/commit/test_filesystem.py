@@ -156,7 +156,7 @@ async def test_another_commit_that_mentions_the_transaction_is_not_taken_for_it(
     assert await FilesystemCoordinator(store).commit(0, body("a"), "a") == Lost(0)
 
 
-async def test_a_store_that_fails_after_the_file_is_in_place_has_committed() -> None:
+async def test_a_lost_answer_of_a_put_that_took_place_is_committed() -> None:
     store = FailingStore(MemoryStore(), {0: Fault(after=True)})
     assert isinstance(await FilesystemCoordinator(store).commit(0, body("a"), "a"), Committed)
 
@@ -167,6 +167,13 @@ async def test_a_failure_that_left_no_file_is_raised_as_it_is() -> None:
         await FilesystemCoordinator(store).commit(0, body("a"), "a")
 
 
-async def test_a_failure_that_cannot_be_looked_into_is_unknown() -> None:
+async def test_a_failure_that_is_certain_is_not_looked_into() -> None:
+    store = FailingStore(MemoryStore(), {number: Fault() for number in range(9)})
+    with pytest.raises(StorageError, match="an injected fault"):
+        await FilesystemCoordinator(store).commit(0, body("a"), "a")
+    assert store.made == 1
+
+
+async def test_a_lost_answer_that_cannot_be_looked_into_is_unknown() -> None:
     store = FailingStore(MemoryStore(), {0: Fault(after=True), 1: Fault()})
     assert isinstance(await FilesystemCoordinator(store).commit(0, body("a"), "a"), Unknown)

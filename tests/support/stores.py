@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 
 from adelta._concurrency import map_concurrent
-from adelta.errors import StorageError
+from adelta.errors import CommitOutcomeUnknownError, StorageError
 from adelta.kernel.log_path import commit_path
 from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
 from adelta.storage.memory import MemoryStore
@@ -208,6 +208,15 @@ class FailingStore(WrappedStore):
         if fault.after:
             await run()
         raise fault.error
+
+    async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
+        fault = self.faults.get(self.made)
+        try:
+            return await super().put_if_absent(path, data)
+        except StorageError as error:
+            if fault is None or not fault.after:
+                raise
+            raise CommitOutcomeUnknownError("no answer came") from error
 
 
 class SlowStore(WrappedStore):
