@@ -98,10 +98,7 @@ async def live_through(location: S3Location, faults: list[NetworkFault]) -> Weat
     return weather
 
 
-CASES = [name for name in NETWORK_FAULTS]
-
-
-@pytest.mark.parametrize("fault", CASES)
+@pytest.mark.parametrize("fault", NETWORK_FAULTS)
 async def test_commits_are_neither_lost_nor_doubled_nor_misreported(
     s3_location: S3Location, fault: str
 ) -> None:
