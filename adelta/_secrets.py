@@ -7,8 +7,12 @@ import re
 __all__ = ["without_secrets"]
 
 _SHOWN = "***"
-# Of whatever stands between the scheme and an @: a password may have been given unencoded.
-_USER = re.compile(r"(://)(?:[^\s/'\"@:]{0,512}@|[^\s/'\"@:]{0,512}:(?!\d{1,5}/)[^\s'\"]{0,512}@)")
+# A password may have been given unencoded: whatever stands between the user and an @ is one. What
+# stands alone before an @ may be a token, but for Azure, where it is a container.
+_USER = re.compile(
+    r"://[^\s/'\"@:]{0,512}:(?!\d{1,5}/)[^\s'\"]{0,512}@"
+    r"|(?<!abfs)(?<!abfss)(?<!wasb)(?<!wasbs)://[^\s/'\"@:]{0,512}@"
+)
 _PARAMETER = re.compile(
     r"([?&;][^\s=&'\"]{0,64}?(?:sig|secret|token|passw|credential|key)[^\s=&'\"]{0,64}=)[^\s&'\"]+",
     re.IGNORECASE,
@@ -25,4 +29,4 @@ def without_secrets(text: str) -> str:
     """
     if "://" not in text:
         return text
-    return _PARAMETER.sub(rf"\1{_SHOWN}", _USER.sub(rf"\1{_SHOWN}@", text))
+    return _PARAMETER.sub(rf"\1{_SHOWN}", _USER.sub(f"://{_SHOWN}@", text))

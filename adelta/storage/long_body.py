@@ -99,6 +99,7 @@ class BodyConnection(ResponseHandler):
         self._left = 0  # bytes of the claimed body that no memory is there for yet
         self._rest: memoryview | None = None
         self._filled: asyncio.Future[None] | None = None
+        self._more_to_come = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is there."""
@@ -122,6 +123,8 @@ class BodyConnection(ResponseHandler):
         """So many bytes were written there."""
         if self._rest is None:
             self.data_received(bytes(self._head[:count]))
+            if self._more_to_come:  # for which aiohttp would wait as long as the request may take
+                self._reschedule_timeout()
             return
         self._reschedule_timeout()
         rest = self._rest[count:]
@@ -155,6 +158,7 @@ class BodyConnection(ResponseHandler):
     def feed_data(self, data: tuple[RawResponseMessage, StreamReader], *size: Any) -> None:
         """The head of an answer is there."""
         message, payload = data
+        self._more_to_come = 100 <= message.code < 200 and message.code != 101
         length = message.headers.get("content-length", "")
         if length.isdecimal() and int(length) >= LONG_BODY and not payload.is_eof():
             self._unclaimed = payload

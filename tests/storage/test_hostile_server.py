@@ -318,6 +318,25 @@ async def test_a_request_whose_bytes_come_one_by_one_ends() -> None:
         await store.aclose()
 
 
+async def test_an_answer_that_says_to_wait_and_never_comes_ends() -> None:
+    async with Server(lambda *_: iter([b"HTTP/1.1 100 Continue\r\n\r\n"])) as server:
+        store = server.store()
+        with pytest.raises(StorageError, match="Timeout"):
+            await asyncio.wait_for(store.get("x"), 20)
+        await store.aclose()
+
+
+async def test_an_answer_that_says_to_wait_is_waited_for() -> None:
+    def answer(number: int, head: str) -> Iterator[bytes]:
+        yield b"HTTP/1.1 100 Continue\r\n\r\n"
+        yield from told("0123456789")
+
+    async with Server(answer) as server:
+        store = server.store()
+        assert await store.get("x") == await store.get("x") == b"0123456789"
+        await store.aclose()
+
+
 def test_every_request_has_an_end_of_time() -> None:
     assert 0 < parse_options({}, {}).http.timeout < 1e4
 

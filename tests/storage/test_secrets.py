@@ -64,6 +64,8 @@ def assert_hidden(*texts: str) -> None:
         ("'https://user:p/w?#@host'", "'https://***@host'"),
         ("postgresql://me:a@b@host/db and s3://b/k", "postgresql://***@host/db and s3://b/k"),
         ("s3://token@bucket/x", "s3://***@bucket/x"),
+        ("abfss://container@host/x", "abfss://container@host/x"),
+        ("abfss://user:pw@host/x", "abfss://***@host/x"),
         ("s3://bucket/a@b:c", "s3://bucket/a@b:c"),
         ("http://host:9000/bucket/a@b", "http://host:9000/bucket/a@b"),
         ("https://h/x?sv=2&sig=a%3D&se=1", "https://h/x?sv=2&sig=***&se=1"),

@@ -31,7 +31,7 @@ from adelta.kernel.expressions.nodes import (
     conjunction,
     disjunction,
 )
-from adelta.kernel.expressions.parse import parse_expression
+from adelta.kernel.expressions.parse import check_depth, parse_expression
 
 __all__ = ["Filter", "Where", "from_tuples", "is_long", "to_predicate"]
 
@@ -80,7 +80,7 @@ def to_predicate(where: Where | None, *, zone: str = "UTC") -> Node | None:
     if isinstance(where, str):
         return parse_expression(where, zone=zone)
     if isinstance(where, _NODES):
-        return where
+        return check_depth(where)
     if isinstance(where, pc.Expression):
         raise InvalidExpressionError(
             "a pyarrow expression cannot be looked into; write the predicate as SQL text, for "

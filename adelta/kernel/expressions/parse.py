@@ -41,7 +41,7 @@ from adelta.kernel.schema import types as t
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["MAX_DEPTH", "parse_expression"]
+__all__ = ["MAX_DEPTH", "check_depth", "parse_expression"]
 
 MAX_DEPTH = 100
 """How deep an expression may nest."""
@@ -116,17 +116,22 @@ def parse_expression(text: str, *, zone: str = "UTC") -> Node:
     parser = _Parser(text, zone)
     node = parser.expression(0)
     parser.finish()
-    _check_depth(node)
-    return node
+    return check_depth(node)
 
 
-def _check_depth(node: Node) -> None:
+def check_depth(node: Node) -> Node:
+    """The node itself, which does not nest too deeply.
+
+    Raises:
+        InvalidExpressionError: it does.
+    """
     level, depth = [node], 0
     while level:
         depth += 1
         if depth > MAX_DEPTH:
             raise InvalidExpressionError(_TOO_DEEP)
         level = [child for parent in level for child in children_of(parent)]
+    return node
 
 
 _TOO_DEEP = (

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions import strings
 from adelta.kernel.expressions.compute import evaluate
-from adelta.kernel.expressions.parse import parse_expression
+from adelta.kernel.expressions.dnf import to_predicate
+from adelta.kernel.expressions.nodes import Not
+from adelta.kernel.expressions.parse import MAX_DEPTH, parse_expression
 from adelta.kernel.expressions.resolve import bind
 from adelta.kernel.schema.arrow import from_arrow_schema
 
@@ -111,3 +113,14 @@ def test_texts_that_are_replaced_by_those_of_a_column_have_the_same_bound(
     with pytest.raises(InvalidExpressionError, match="makes texts of"):
         values("replace(s, 'a', t)", rows)
     assert values("replace(s, 'aa', t)", rows.slice(0, 0)) == []
+
+
+def test_a_node_that_nests_too_deeply_is_refused_as_its_text_is() -> None:
+    node = parse_expression("s = 'x'")
+    for _ in range(MAX_DEPTH - 2):
+        node = Not(node)
+    assert to_predicate(node) is node
+    for _ in range(5000):
+        node = Not(node)
+    with pytest.raises(InvalidExpressionError, match="nests deeper than 100 levels"):
+        to_predicate(node)
