@@ -419,7 +419,7 @@ def _meta(path: str, size: int, headers: Mapping[str, str]) -> ObjectMeta:
 def _milliseconds(moment: str) -> int:
     try:
         return http_time_ms(moment)
-    except (ValueError, OverflowError) as error:
+    except ValueError as error:
         raise StorageError(f"the store gave {moment!r} as the time of an object") from error
 
 

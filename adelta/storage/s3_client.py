@@ -433,7 +433,10 @@ def http_time_ms(date: str) -> int:
     Raises:
         ValueError: it is none.
     """
-    return round(parsedate_to_datetime(date).timestamp() * 1000)
+    try:
+        return round(parsedate_to_datetime(date).timestamp() * 1000)
+    except OverflowError as error:  # of a year that the system does not count
+        raise ValueError(str(error)) from error
 
 
 def _host_header(scheme: str, host: str) -> str:
