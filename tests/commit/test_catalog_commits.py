@@ -31,7 +31,7 @@ from adelta.table import Table
 from tests.support.catalogs import MANAGED, SqliteCatalog
 from tests.support.clock import ManualClock
 from tests.support.managed_tables import SCHEMA, NeverPublishing, created, handle, ids, log_of, rows
-from tests.support.stores import CountingStore, FailingStore, Fault
+from tests.support.stores import CountingStore, FailingStore, Fault, LaterStore
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -310,8 +310,9 @@ async def test_what_is_cleaned_up_later_is_nothing_that_the_table_needs(
     lazy = handle(NeverPublishing(store), catalog)
     for number in range(4, 6):
         await adelta.write_table(lazy, rows(number))
-    clock = ManualClock(SYSTEM_CLOCK.now_ms() + 400 * 24 * 3600 * 1000)
-    later = Table(store.uri, store=store, catalog=catalog, clock=clock)
+    passed_ms = 400 * 24 * 3600 * 1000
+    clock = ManualClock(SYSTEM_CLOCK.now_ms() + passed_ms)
+    later = Table(store.uri, store=LaterStore(store, passed_ms), catalog=catalog, clock=clock)
     cleaned = await adelta.cleanup_log(later)
     assert cleaned.first_version == 3
     assert f"{LOG_DIR}{2:020d}.json" in cleaned.paths

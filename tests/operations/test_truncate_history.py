@@ -20,6 +20,7 @@ from adelta.operations import (
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.clock import ManualClock
+from tests.support.stores import LaterStore
 
 ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int32())})
 DAY_MS = 86_400_000
@@ -33,7 +34,8 @@ class Aging:
 
     def after(self, days: float) -> Table:
         clock = ManualClock(ms=int(time.time() * 1000 + days * DAY_MS))
-        return Table("memory://t", store=self.store, clock=clock)
+        later = LaterStore(self.store, round(days * DAY_MS))
+        return Table("memory://t", store=later, clock=clock)
 
     async def versions(self) -> list[int]:
         return [entry.version for entry in await history(self.after(0))]

@@ -24,6 +24,7 @@ __all__ = [
     "CountingStore",
     "FailingStore",
     "Fault",
+    "LaterStore",
     "OverlookingStore",
     "Request",
     "SlowStore",
@@ -217,6 +218,18 @@ class FailingStore(WrappedStore):
             if fault is None or not fault.after:
                 raise
             raise CommitOutcomeUnknownError("no answer came") from error
+
+
+class LaterStore(WrappedStore):
+    """A store on whose clock it is so many milliseconds later."""
+
+    def __init__(self, inner: ObjectStore, ms: int) -> None:
+        super().__init__(inner)
+        self.ms = ms
+
+    async def now_ms(self) -> int | None:
+        told = await self.inner.now_ms()
+        return None if told is None else told + self.ms
 
 
 class SlowStore(WrappedStore):
