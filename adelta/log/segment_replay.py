@@ -19,6 +19,7 @@ import pyarrow as pa
 from adelta._concurrency import ReadAhead, in_thread
 from adelta._memory import check_memory
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
+from adelta.kernel.data_skipping.known_statistics import KnownStatistics
 from adelta.kernel.data_skipping.prune import skip_files
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.replay import ReconciledTail, reconcile, standing
@@ -117,7 +118,9 @@ class VersionReplay:
         self._lock = anyio.Lock()
         self._tail: ReconciledTail | None = None
         self._files: FileSet | None = None
-        self._carried: tuple[FileSet, int] | None = None  # live files after so many newer batches
+        self._known: KnownStatistics | None = None  # of `_files`
+        # Live files after so many newer batches.
+        self._carried: tuple[FileSet, KnownStatistics, int] | None = None
 
     @property
     def files_loaded(self) -> bool:
@@ -128,8 +131,8 @@ class VersionReplay:
         """The replay of a later version, whose `newer` batches begin with those of this one."""
         later = VersionReplay(self.segment, newer)
         later._carried = self._carried
-        if self._files is not None:
-            later._carried = (self._files, len(self._newer))
+        if self._files is not None and self._known is not None:
+            later._carried = (self._files, self._known, len(self._newer))
         return later
 
     def logged(self) -> tuple[Protocol, Metadata]:
@@ -170,23 +173,27 @@ class VersionReplay:
         """
         async with self._lock:
             if self._files is None:
-                self._files = await self._load_files()
+                self._files, self._known = await self._load_files()
             return self._files
 
-    async def _load_files(self) -> FileSet:
+    async def _load_files(self) -> tuple[FileSet, KnownStatistics]:
         root = self.segment.root
         if self._carried is not None:
-            files, applied = self._carried
+            files, known, applied = self._carried
             tail = await reconciled(self._newer[applied:], root)
             if len(tail.keys) == 0:
-                return files
+                return files, known
             kept = await in_thread(standing, files.table, tail, root)
             table = FileSet(kept).union(FileSet(tail.adds)).table
             if table.num_rows and table.column(0).num_chunks > _MOST_CHUNKS:
                 # One more with every commit: in the end each list would take longer than the last.
                 table = await in_thread(table.combine_chunks)
-            return FileSet(table)
-        return FileSet(await self._gather(None, ADD_SCHEMA.names))
+            texts = table.column("stats")
+            return FileSet(table), (
+                known.continued(texts) if kept is files.table else KnownStatistics(texts)
+            )
+        table = await self._gather(None, ADD_SCHEMA.names)
+        return FileSet(table), KnownStatistics(table.column("stats"))
 
     async def _gather(self, skipping: Skipping | None, columns: Sequence[str]) -> pa.Table:
         arena = ColumnArena() if skipping is None else None
@@ -221,7 +228,7 @@ class VersionReplay:
             return FileSet(await self._gather(skipping, names))
         table = (await self.files()).table
         if skipping is not None and table.num_rows:
-            table = await in_thread(skip_files, table, skipping)
+            table = await in_thread(skip_files, table, skipping, self._known)
         return FileSet(table.select(names))
 
     def _checkpoint_bytes(self) -> int:

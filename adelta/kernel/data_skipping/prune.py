@@ -46,6 +46,8 @@ from adelta.kernel.schema.names import physical_name
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from adelta.kernel.data_skipping.known_statistics import KnownStatistics
+
 __all__ = ["Columns", "Skipping", "exact_row_counts", "prune_files", "skip_files", "widen"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
@@ -143,11 +145,11 @@ class Skipping:
             predicate, plan.schema, plan.partition_columns, mode=plan.mapping_mode, zone=zone
         )
 
-    def may_match(self, files: pa.Table) -> pa.BooleanArray:
+    def may_match(self, files: pa.Table, known: KnownStatistics | None = None) -> pa.BooleanArray:
         """For each of `files`, which has the columns of `ADD_SCHEMA`, whether it may match.
 
         Statistics are read only for files that partition values keep, out of the column
-        `stats_parsed` where `files` has one.
+        `stats_parsed` where `files` has one. Where they are needed of all, `known` may have them.
 
         Raises:
             InvalidTableError: a partition value is not of its column's type.
@@ -162,7 +164,10 @@ class Skipping:
             files = files.filter(coarse)
             values = {path: column.filter(coarse) for path, column in values.items()}
         parsed = files.column(_STATS_PARSED) if _STATS_PARSED in files.column_names else None
-        statistics = self.read_statistics(files.column("stats"), parsed)
+        if known is not None and not coarse.false_count:
+            statistics = self._widened(known.columns(self.statistics))
+        else:
+            statistics = self.read_statistics(files.column("stats"), parsed)
         fine = self.statistics_mask(statistics, values, files.num_rows)
         return cast("pa.BooleanArray", pc.replace_with_mask(coarse, coarse, fine))
 
@@ -209,6 +214,9 @@ class Skipping:
             columns = parse_stats(stats, self.statistics) if stats is not None else {}
         else:
             columns = self._parsed(stats_parsed, stats)
+        return self._widened(columns)
+
+    def _widened(self, columns: Columns) -> Columns:
         kinds = {s.path: s for s in self.statistics}
         return {path: widen(values, kinds[path]) for path, values in columns.items()}
 
@@ -333,13 +341,17 @@ def prune_files(files: pa.Table, where: Node, plan: _Plan, *, zone: str = "UTC")
     return skip_files(files, Skipping.for_plan(where, plan, zone=zone))
 
 
-def skip_files(files: pa.Table, skipping: Skipping) -> pa.Table:
+def skip_files(
+    files: pa.Table, skipping: Skipping, known: KnownStatistics | None = None
+) -> pa.Table:
     """The rows of `files`, which has the columns of `ADD_SCHEMA`, that `skipping` keeps.
+
+    `known` is what is known of their statistics in JSON.
 
     Raises:
         InvalidTableError: a partition value is not of its column's type.
     """
-    return files.filter(skipping.may_match(files))
+    return files.filter(skipping.may_match(files, known))
 
 
 def exact_row_counts(
