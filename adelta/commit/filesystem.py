@@ -93,10 +93,10 @@ class FilesystemCoordinator:
             if await is_there(self._store, commit_path(version + 1)):
                 found = StorageError(f"another commit stands behind {self._store.uri}/{path}")
                 return Unknown(version, found)
-            if is_by(await self._store.get(path), transaction_id):
-                await self._store.delete([path])
-        except ObjectNotFoundError:
-            pass
+            if not is_by(await self._store.get(path), transaction_id):
+                found = StorageError(f"{self._store.uri}/{path} does not hold what was put there")
+                return Unknown(version, found)
+            await self._store.delete([path])
         except StorageError as error:
             return Unknown(version, error)
         return WithoutBase(version)

@@ -89,7 +89,7 @@ async def is_in_log(state: LogState) -> bool:
     try:
         files = await list_log(state.store, state.version)
         if any(f.version == state.version and f.kind is LogFileKind.COMMIT for f in files):
-            return False  # it is another one
+            return await state.mark.stands_among(files, state.store)  # it is read once more
         again = await load_state(state.store, version=state.version)
     except (InvalidTableError, TableNotFoundError, VersionNotFoundError):
         return False

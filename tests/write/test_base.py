@@ -30,6 +30,8 @@ from tests.support.stores import CountingStore, WrappedStore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from adelta.storage.object_store import ObjectStore
+    from adelta.storage.pin import Pin
     from adelta.transaction import Transaction
     from tests.support.stores import Request
 
@@ -255,6 +257,49 @@ async def test_the_base_is_asked_for_again_where_the_put_took_long(
     with pytest.raises(CommitConflictError, match="no longer has version 2"):
         await write_table(table, rows(3))
     assert await versions(store) == [0, 1]
+
+
+class Garbles(WrappedStore):
+    """Where the first answers to requests for some commits have no body."""
+
+    def __init__(self, inner: ObjectStore) -> None:
+        super().__init__(inner)
+        self.empty: dict[str, int] = {}
+
+    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
+        found = await super().get_range(path, start, end, pin=pin)
+        return self._garbled(path, found)
+
+    async def get(self, path: str) -> bytes:
+        return self._garbled(path, await super().get(path))
+
+    def _garbled(self, path: str, found: bytes) -> bytes:
+        self.empty[path] = left = self.empty.get(path, 0) - 1
+        return b"" if left >= 0 else found
+
+
+async def test_one_answer_without_a_body_takes_no_commit_back() -> None:
+    inner = space()
+    store = Garbles(inner)
+    table = Table(inner.uri, store=store)
+    for number in range(3):
+        await write_table(table, rows(number))
+    store.empty[commit_path(2)] = 1
+    assert (await write_table(table, rows(3))).version == 3
+
+
+async def test_a_commit_that_cannot_be_told_to_be_ours_is_not_taken_back() -> None:
+    """Its data files stay: it may well be ours."""
+    inner = space()
+    store = Garbles(inner)
+    table = Table(inner.uri, store=store)
+    for number in range(3):
+        await write_table(table, rows(number))
+    store.empty |= {commit_path(2): 99, commit_path(3): 99}
+    with pytest.raises(CommitOutcomeUnknownError, match="does not hold what was put"):
+        await write_table(table, rows(3))
+    found = await (await Table(inner.uri, store=inner).snapshot()).scan().to_arrow()
+    assert sorted(found.column("id").to_pylist()) == [0, 1, 2, 3]
 
 
 async def test_a_commit_on_which_another_stands_is_not_taken_back() -> None:
