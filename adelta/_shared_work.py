@@ -73,13 +73,16 @@ class SharedWork(Generic[R]):
     def __init__(self, turn: anyio.Lock) -> None:
         self._turn = turn
         self._runs: set[_Run[R]] = set()
+        self._stopped_by: Exception | None = None
 
     async def result(self, work: Callable[[], Awaitable[R]]) -> R:
         """The result of a run of `work`, the same for all callers, that begins after the call.
 
         Raises:
-            As the work does, in each of those who share the run.
+            As the work does, in each of those who share the run; and what it was stopped by.
         """
+        if self._stopped_by is not None:
+            raise _copy(self._stopped_by, None)
         run = self._next_run(work)
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         run.waiting[over] = None
@@ -99,7 +102,8 @@ class SharedWork(Generic[R]):
             del run  # else the traceback of an error holds the error
 
     async def stop(self, reason: Exception) -> None:
-        """End what is under way, and raise `reason` in all who wait for it."""
+        """End what is under way, and raise `reason` in all who wait for it, or ask later."""
+        self._stopped_by = reason
         left = [run for run in self._runs if not run.task.done()]
         for run in left:
             run.stopped_by = reason
@@ -110,7 +114,7 @@ class SharedWork(Generic[R]):
     def _next_run(self, work: Callable[[], Awaitable[R]]) -> _Run[R]:
         """The run that has not begun: who asks now may still share it."""
         for run in self._runs:
-            if not run.begun:
+            if not run.begun and not run.task.done():
                 return run
         run = _Run()
         run.task = asyncio.get_running_loop().create_task(self._begin(run, work))

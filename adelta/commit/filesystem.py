@@ -22,6 +22,7 @@ from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown, W
 from adelta.errors import (
     CommitNotDurableError,
     CommitOutcomeUnknownError,
+    InvalidOptionError,
     ObjectExistsError,
     ObjectNotFoundError,
     StorageError,
@@ -65,7 +66,7 @@ class FilesystemCoordinator:
             return await self._claim(version, data, transaction_id)
         began = time.monotonic()
         outcome: CommitOutcome | None = None
-        base: bool | StorageError = False
+        base: bool | Exception = False
 
         async def claim() -> None:
             nonlocal outcome
@@ -80,9 +81,9 @@ class FilesystemCoordinator:
         if not isinstance(outcome, Committed):
             return outcome
         late = time.monotonic() - began > _LOOK_HOLDS
-        if isinstance(base, StorageError) or (base and late):
+        if isinstance(base, Exception) or (base and late):
             base = await _asked(has_base)
-        if isinstance(base, StorageError):  # others may stand on it already, with good reason
+        if isinstance(base, Exception):  # others may stand on it already, with good reason
             return Unknown(version, base)
         return outcome if base else await self._take_back(version, transaction_id)
 
@@ -97,7 +98,7 @@ class FilesystemCoordinator:
                 found = StorageError(f"{self._store.uri}/{path} does not hold what was put there")
                 return Unknown(version, found)
             await self._store.delete([path])
-        except StorageError as error:
+        except Exception as error:
             return Unknown(version, error)
         return WithoutBase(version)
 
@@ -125,6 +126,10 @@ class FilesystemCoordinator:
                 if doubt is None:
                     raise
                 return await self.whose(version, transaction_id) or Unknown(version, error)
+            except InvalidOptionError:  # nothing was sent off
+                raise
+            except Exception as error:  # lack of memory, say, at whatever moment
+                return await self.whose(version, transaction_id) or Unknown(version, error)
             outcome = await self.whose(version, transaction_id)
             if outcome is not None:
                 return outcome
@@ -140,7 +145,7 @@ class FilesystemCoordinator:
             return Committed(version, (await self._store.head(path)).last_modified_ms)
         except ObjectNotFoundError:
             return None
-        except StorageError as error:
+        except Exception as error:
             return Unknown(version, error)
 
     async def recover(self) -> bool:
@@ -151,10 +156,11 @@ class FilesystemCoordinator:
         """There is nothing to give back."""
 
 
-async def _asked(has_base: HasBase) -> bool | StorageError:
+async def _asked(has_base: HasBase) -> bool | Exception:
+    """The answer, or why there is none: a look that fails says nothing of the put beside it."""
     try:
         return await has_base()
-    except StorageError as error:
+    except Exception as error:
         return error
 
 

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import CPU_THREADS, in_thread, map_concurrent
-from adelta.errors import InvalidTableError, ObjectNotFoundError, UnsupportedFeatureError
+from adelta.errors import (
+    InvalidTableError,
+    ObjectNotFoundError,
+    OutOfMemoryError,
+    RootNotAllowedError,
+    UnsupportedFeatureError,
+)
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.log_path import LogFileKind, sidecar_path
 from adelta.kernel.statistics import num_records
@@ -33,10 +39,18 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import ObjectStore
     from adelta.storage.roots import StoreRoots
 
-__all__ = ["DeepCheck", "check_all"]
+__all__ = ["NOT_TO_BE_READ", "DeepCheck", "check_all"]
 
 _FILES_AT_ONCE = CPU_THREADS + 1
 _SHARE = 16 << 20  # bytes of a row group that are read and decoded at once, a column at least
+NOT_TO_BE_READ = (
+    InvalidTableError,
+    OutOfMemoryError,
+    RootNotAllowedError,
+    UnsupportedFeatureError,
+)
+"""What a check reports of one file, and goes on."""
+
 _ROWS = 65_536  # decoded at once
 
 
@@ -67,7 +81,7 @@ async def check_all(
             await read()
         except ObjectNotFoundError:
             return
-        except (InvalidTableError, UnsupportedFeatureError) as error:
+        except NOT_TO_BE_READ as error:
             check.problems.append((kind, path, str(error)))
 
     async def look_at_data(file: AddFile) -> None:

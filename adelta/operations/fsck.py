@@ -20,7 +20,6 @@ from adelta.errors import (
     InvalidTableError,
     ObjectNotFoundError,
     RootNotAllowedError,
-    UnsupportedFeatureError,
 )
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.log_path import LOG_DIR, LogFileKind, checksum_path, commit_path
@@ -29,7 +28,7 @@ from adelta.log.checksum_io import verify_checksum
 from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.log.listing import list_whole_log
 from adelta.log.verify import checkpoint_faults, replay
-from adelta.operations.deep_check import check_all
+from adelta.operations.deep_check import NOT_TO_BE_READ, check_all
 from adelta.table import latest_state, opened
 
 if TYPE_CHECKING:
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["FsckProblem", "FsckReport", "fsck"]
 
 MISSING_FILE = "missing file"
-_NOT_TO_BE_READ = (InvalidTableError, RootNotAllowedError, UnsupportedFeatureError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +183,7 @@ async def _file_problems(roots: StoreRoots, files: Sequence[AddFile]) -> list[Fs
     for file in files:
         try:
             store, path = roots.locate(file.path, decode_path(file.path))
-        except _NOT_TO_BE_READ as error:
+        except NOT_TO_BE_READ as error:
             problems.append(FsckProblem("file", file.path, str(error)))
             continue
         if store is roots.store:
@@ -234,7 +232,7 @@ async def _vector_problems(roots: StoreRoots, files: Sequence[AddFile]) -> list[
         stated = file.deletion_vector.cardinality
         try:
             rows = await read_deletion_vector(roots, file.deletion_vector, file.path)
-        except _NOT_TO_BE_READ as error:
+        except NOT_TO_BE_READ as error:
             return FsckProblem("deletion vector", file.path, str(error))
         if len(rows) == stated:
             return None

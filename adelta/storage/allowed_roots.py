@@ -108,9 +108,11 @@ def _given(text: str) -> list[tuple[object, object]]:
 
 def _root(address: object, options: object) -> AllowedRoot:
     if not isinstance(address, str) or not (address.startswith("/") or is_absolute_uri(address)):
+        shown = repr(address)[:300] if isinstance(address, str) else "something else"
         raise InvalidOptionError(
-            f"storage option {ALLOWED_ROOTS} has {address!r:.300} where the address of a root "
-            "belongs: give absolute paths or URIs, separated by commas, or a JSON list of them"
+            f"storage option {ALLOWED_ROOTS} has {shown} where the address of a root "
+            "belongs: give absolute paths or URIs, separated by commas, or a JSON list of them; "
+            'options of a root are given as {"address": {"option": "value"}}'
         )
     place = Place.of(address)
     if options is None:

@@ -19,7 +19,17 @@ from adelta.errors import InvalidOptionError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["READ", "check_names_known", "is_known", "plain_name", "refuse_without_meaning"]
+__all__ = [
+    "MEMORY_LIMIT",
+    "READ",
+    "check_names_known",
+    "is_known",
+    "plain_name",
+    "refuse_without_meaning",
+]
+
+MEMORY_LIMIT = ("memory_limit", "adelta_memory_limit")
+"""The names of the option that bounds what is decoded."""
 
 READ = frozenset(
     {
@@ -77,8 +87,7 @@ READ = frozenset(
         "max_backoff",
         "base",
         # memory
-        "memory_limit",
-        "adelta_memory_limit",
+        *MEMORY_LIMIT,
         # who keeps writers apart
         "aws_conditional_put",
         "aws_s3_locking_provider",

@@ -10,7 +10,7 @@ from adelta.storage.allowed_roots import local_roots
 from adelta.storage.given_options import GivenOptions
 from adelta.storage.local import LocalStore
 from adelta.storage.memory import MemoryStore
-from adelta.storage.option_names import check_names_known
+from adelta.storage.option_names import MEMORY_LIMIT, check_names_known
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,7 +36,7 @@ def open_store(uri: str, storage_options: Mapping[str, str] | None = None) -> Ob
     check_names_known(options)
     if not uri:
         raise InvalidOptionError("the address is empty: give a path or a URI")
-    limit = GivenOptions(options).size("memory_limit", "adelta_memory_limit")
+    limit = GivenOptions(options).size(*MEMORY_LIMIT)
     store = _store_at(uri, options)
     store.memory_limit = limit
     return store

@@ -25,6 +25,7 @@ from adelta.errors import (
 from adelta.storage.addresses import Place, is_absolute_uri, split_uri
 from adelta.storage.allowed_roots import ALLOWED_ROOTS, AllowedRoot, allowed_roots, option_text
 from adelta.storage.object_path import check_path
+from adelta.storage.option_names import MEMORY_LIMIT, plain_name
 from adelta.storage.resolve import open_store
 
 if TYPE_CHECKING:
@@ -100,9 +101,10 @@ class StoreRoots:
     def _options_of(self, root: AllowedRoot) -> Mapping[str, str]:
         if root.place.scheme == "file":
             return self._options  # no keys; links may lead to every root that is allowed
-        if root.options is not None:
-            return root.options
-        return self._options if root.place.shares_store_with(Place.of(self.store.uri)) else {}
+        if root.options is None and root.place.shares_store_with(Place.of(self.store.uri)):
+            return self._options
+        limits = {n: value for n, value in self._options.items() if plain_name(n) in MEMORY_LIMIT}
+        return {**limits, **(root.options or {})}
 
     def _not_allowed(self, path: str, place: Place) -> RootNotAllowedError:
         folders = place.path.split("/")[:-1]

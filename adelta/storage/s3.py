@@ -24,6 +24,7 @@ from adelta.errors import (
     CommitOutcomeUnknownError,
     InvalidOptionError,
     ObjectExistsError,
+    OutOfMemoryError,
     StorageError,
 )
 from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
@@ -286,15 +287,21 @@ class S3Store:
         if not outcome.maybe_applied:
             raise error
         # In doubt: what is there now decides.
-        found = await self._client.try_send(self._get(path))
+        try:
+            found = await self._client.try_send(self._get(path))
+        except OutOfMemoryError as lack:
+            raise self._in_doubt(path, error, str(lack)) from error
         if isinstance(found, Answer):
             if found.body == data:
                 return _meta(path, len(data), found.headers)
             raise ObjectExistsError(f"there is another object {self._uri}/{path}") from error
-        raise CommitOutcomeUnknownError(
+        raise self._in_doubt(path, error, found.reason) from error
+
+    def _in_doubt(self, path: str, error: StorageError, why: str) -> CommitOutcomeUnknownError:
+        return CommitOutcomeUnknownError(
             f"{self._uri}/{path} may or may not have been created: {error}; reading it back"
-            f" failed too ({found.reason}). Look whether it is there before trying again"
-        ) from error
+            f" failed too ({why}). Look whether it is there before trying again"
+        )
 
     async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
         """Create or replace an object of any size, by a multi-part upload if it is large."""

@@ -174,7 +174,7 @@ class S3Client:
         attempts = retries = 0
         repeated = renewed = moved = False
         knows = self._knows_checksums
-        doubted: list[bytes] = []
+        doubted: list[str] = []
         while True:
             access = self._provider.peek() or await self._provider.current()
             target = self._target
@@ -264,11 +264,11 @@ class S3Client:
         return failure_of(answer.status, answer.headers, answer.body)
 
     async def _verified(
-        self, request: S3Request, answer: Answer, doubted: list[bytes]
+        self, request: S3Request, answer: Answer, doubted: list[str]
     ) -> Answer | Failure | None:
         """The answer, if its body is what was asked for; None where to ask again tells more.
 
-        Bytes that come twice are those that are stored: `doubted` has the ones that came before.
+        Bytes that come twice are those that are stored: `doubted` has digests of what came before.
         """
         fault: Fault | None = None
         if asked := request.headers.get("range"):
@@ -279,12 +279,13 @@ class S3Client:
             fault, self._tags_are_digests = found
         if fault is None:
             return answer
-        again = answer.body in doubted
+        digest = await in_thread(_sha256, answer.body)
+        again = digest in doubted
         if again and not fault.certain:
             return answer
         if again:
             return Failure(Kind.REFUSED, "", f"{fault.reason}: it is damaged", answer.headers)
-        doubted.append(answer.body)
+        doubted.append(digest)
         if len(doubted) == 1 and not fault.certain:
             return None
         return Failure(Kind.DAMAGED, "", fault.reason, answer.headers)

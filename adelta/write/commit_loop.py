@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from adelta.commit.coordinator import Committed, Lost, Unknown, WithoutBase
-from adelta.errors import AdeltaError
+from adelta.errors import InvalidOptionError, InvalidTableError, StorageError
 from adelta.kernel.log_path import commit_path
 from adelta.write.attempt import prepare_attempt
 from adelta.write.group_commit import combined
@@ -57,7 +57,7 @@ async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> Non
         outcome = await leader.coordinator.commit(
             version, data, staged.transaction_id, None if version == 0 else leader.has_base
         )
-    except AdeltaError:  # a coordinator that raises has not committed
+    except (StorageError, InvalidTableError, InvalidOptionError):  # certainly not committed
         for each in group:
             each.end_attempt()
         raise

@@ -17,6 +17,7 @@ from adelta.commit.choose import coordinator_of
 from adelta.errors import (
     AdeltaError,
     CommitConflictError,
+    CommitNotDurableError,
     CommitOutcomeUnknownError,
     ObjectNotFoundError,
     TableAlreadyExistsError,
@@ -313,6 +314,16 @@ def _unknown_outcome(
     uri: str, version: int, transaction_id: str, cause: Exception | None = None
 ) -> CommitOutcomeUnknownError:
     """The error that says that nobody knows what became of an attempt."""
+    if isinstance(cause, CommitNotDurableError):
+        durable = CommitNotDurableError(
+            f"{uri}: version {version} is in the log, and the store failed to make it outlive a "
+            f"crash ({cause}); see to the disk, and look for txnId {transaction_id} in its "
+            "commitInfo before you write the same again",
+            version=version,
+            transaction_id=transaction_id,
+        )
+        durable.__cause__ = cause
+        return durable
     why = f" ({cause})" if cause is not None else ""
     error = CommitOutcomeUnknownError(
         f"{uri}: nobody can say whether version {version} was committed{why}; look in its "

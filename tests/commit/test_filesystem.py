@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
+import adelta.errors
 from adelta._concurrency import map_concurrent
 from adelta.commit.coordinator import Committed, Lost, Unknown
 from adelta.commit.filesystem import FilesystemCoordinator
@@ -172,6 +173,40 @@ async def test_a_failure_that_is_certain_is_not_looked_into() -> None:
     with pytest.raises(StorageError, match="an injected fault"):
         await FilesystemCoordinator(store).commit(0, body("a"), "a")
     assert store.made == 1
+
+
+EVERY_ERROR = [
+    error("whatever it is")
+    for name in adelta.errors.__all__
+    if isinstance(error := getattr(adelta.errors, name), type) and issubclass(error, Exception)
+] + [MemoryError(), ValueError("a bug")]
+
+
+@pytest.mark.parametrize("error", EVERY_ERROR, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("where", ["the base", "reading back", "taking back"])
+async def test_whatever_fails_once_a_put_was_sent_off_never_says_that_it_was_not(
+    error: Exception, where: str
+) -> None:
+    """Else its data files would be deleted, and the commit may stand."""
+    inner = MemoryStore()
+    await inner.put(commit_path(0), body("base"))
+
+    class Failing(LossyStore):
+        async def get(self, path: str) -> bytes:
+            if path == commit_path(1):
+                raise error
+            return await super().get(path)
+
+    async def has_base() -> bool:
+        if where == "the base":
+            raise error
+        return where == "reading back"
+
+    puts = 1 if where == "reading back" else 0
+    coordinator = FilesystemCoordinator(Failing(inner, lost="answer", puts=puts))
+    outcome = await coordinator.commit(1, body("a"), "a", has_base)
+    assert isinstance(outcome, Unknown)
+    assert await inner.get(commit_path(1)) == body("a")
 
 
 async def test_a_lost_answer_that_cannot_be_looked_into_is_unknown() -> None:
