@@ -291,4 +291,7 @@ class PermissionDeniedError(StorageError, PermissionError):
 
 
 class OutsideRootError(PermissionDeniedError):
-    """Raised when what is to be written or deleted lies behind a link below the store's root."""
+    """Raised when what is to be written or deleted is a link, lies behind one, or is no file.
+
+    It does not matter where the link leads. Of the links above the store's root none counts.
+    """

@@ -146,8 +146,8 @@ async def clean_log(
     unfinished: tuple[UnfinishedObject, ...] = ()
     if sweep or any(file.is_checkpoint for file in gone):
         sidecars = await _unreferenced(store, frozenset(file.path for file in gone), now_ms)
-        if sidecars and not dry_run and not await _delete_sidecars(store, sidecars):
-            sidecars = ()
+        if sidecars and not dry_run:
+            sidecars = await _delete_sidecars(store, sidecars)
         unfinished = await _broken_off(store, now_ms)
         if unfinished and not dry_run:
             await delete_objects(store, unfinished)
@@ -297,14 +297,17 @@ async def _unreferenced(
     return tuple(sidecar for sidecar in old if sidecar.path not in referenced)
 
 
-async def _delete_sidecars(store: ObjectStore, sidecars: Sequence[SidecarPath]) -> bool:
-    """Whether they are the table's own, so that they have been deleted."""
+async def _delete_sidecars(
+    store: ObjectStore, sidecars: tuple[SidecarPath, ...]
+) -> tuple[SidecarPath, ...]:
+    """Delete them: those that have gone, which links have not."""
     try:
         await delete_objects(store, sidecars)
     except OutsideRootError as error:
-        _log.warning("%s/%s: its sidecars stay: %s", store.uri, LOG_DIR, error)
-        return False
-    return True
+        _log.warning("%s/%s: some of its sidecars stay: %s", store.uri, LOG_DIR, error)
+        left = await _sidecars(store)
+        return tuple(sidecar for sidecar in sidecars if left and sidecar.path not in left)
+    return sidecars
 
 
 async def _broken_off(store: ObjectStore, now_ms: int) -> tuple[UnfinishedObject, ...]:

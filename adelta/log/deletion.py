@@ -1,4 +1,4 @@
-"""The one road on which objects of a table are deleted.
+"""The one road on which clean-up and given-up transactions delete objects of a table.
 
 It takes `Deletable` values alone, which only names of the protocol make; and the store deletes
 regular objects below its root alone, following no link.

@@ -30,7 +30,7 @@ from adelta.errors import InvalidOptionError, ObjectNotFoundError
 from adelta.storage.links import LinkBounds
 from adelta.storage.local_errors import ABSENT, regular, translate, translated
 from adelta.storage.local_root import LocalRoot
-from adelta.storage.local_writing import NewFile, is_hidden, meta_of, tag_of
+from adelta.storage.local_writing import HIDDEN_PREFIX, NewFile, is_hidden, meta_of, tag_of
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import SuffixRead, UnfinishedObject
 from adelta.storage.pin import Pin
@@ -96,7 +96,7 @@ class LocalStore:
 
         def ask() -> int | None:
             try:
-                with tempfile.TemporaryFile(dir=self._root) as probe:
+                with tempfile.TemporaryFile(dir=self._root, prefix=HIDDEN_PREFIX) as probe:
                     return os.fstat(probe.fileno()).st_mtime_ns // 1_000_000
             except OSError:  # what cannot be written to cannot be cleaned up either
                 return None

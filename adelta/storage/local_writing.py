@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
     from adelta.storage.local_root import LocalRoot
 
-__all__ = ["NewFile", "is_hidden", "meta_of", "tag_of"]
+__all__ = ["HIDDEN_PREFIX", "NewFile", "is_hidden", "meta_of", "tag_of"]
 
-_HIDDEN = ".adelta-tmp-"
-_HIDDEN_NAME = re.compile(r"\.adelta-tmp-[0-9a-f]{16}")
+HIDDEN_PREFIX = ".adelta-tmp-"
+"""How the names of files begin that `list` leaves out."""
+
+_HIDDEN_NAME = re.compile(r"\.adelta-tmp-[0-9a-z_]{8,16}")
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -55,7 +57,7 @@ class NewFile:
         self._path = path
         self._parent, _, self._name = path.rpartition("/")
         self._file = root.file(path)
-        self._hidden = _HIDDEN + secrets.token_hex(8)
+        self._hidden = HIDDEN_PREFIX + secrets.token_hex(8)
         self._directory = -1
         self._descriptor = -1
         self._is_hidden_there = False

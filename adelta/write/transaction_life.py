@@ -293,7 +293,7 @@ class TransactionLife:
 
     @property
     def has_looked(self) -> bool:
-        """Whether the log has been seen to have the base since code of the caller's ran last."""
+        """Whether the log has been seen to have the base since this operation began."""
         base = self._base
         return base is not None and not self._request.by_hand and base.seen_since(self._began_at)
 

@@ -147,7 +147,7 @@ class _Rows:
         """`value` for every row."""
         if isinstance(value, pa.Scalar):
             if isinstance(text := value.as_py(), str | bytes):
-                strings.check_size(len(text) * self.count)
+                strings.check_size(strings.num_bytes(text) * self.count)
             return cast("pa.Array[Any]", arrow.repeat(value, self.count))
         return cast("pa.Array[Any]", value)
 

@@ -43,9 +43,8 @@ _PYTHON_TESTS: dict[str, Callable[[str, str], bool]] = {
 }
 
 
-_LARGEST = (
-    1 << 30
-)  # bytes of the texts that one function makes of a batch: Arrow's end at twice that
+# Bytes of the texts that one function makes of a batch: Arrow's end at twice that.
+_LARGEST = 1 << 30
 _LONGEST_PATTERN = 1000  # characters of a LIKE pattern with a _ that is wild
 _FEW_WILD = 16  # parts of a LIKE pattern for which a regular expression is the fastest
 
@@ -63,10 +62,15 @@ def check_size(size: int) -> None:
         )
 
 
+def num_bytes(text: str | bytes) -> int:
+    """The bytes that a text has in Arrow's memory."""
+    return len(text.encode() if isinstance(text, str) else text)
+
+
 def _bytes_of(values: Any, rows: int) -> int:
     """Bytes of the texts, a scalar's being those of every one of the rows."""
     if isinstance(values, pa.Scalar):
-        return len(values.as_py() or "") * rows
+        return num_bytes(values.as_py() or "") * rows
     return int(pc.sum(pc.binary_length(values)).as_py() or 0)
 
 
