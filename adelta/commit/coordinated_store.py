@@ -107,7 +107,9 @@ class CoordinatedStore:
 
     async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
-        return await self.inner.get_range(path, start, end, pin=pin)
+        return await self._or_recovered(
+            lambda: self.inner.get_range(path, start, end, pin=pin), (path,)
+        )
 
     async def get_ranges(
         self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None

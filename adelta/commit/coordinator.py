@@ -24,10 +24,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The version is ours. `timestamp_ms` is the time that the log's store gives it."""
+    """The version is ours. `timestamp_ms` is the time that the log's store gives it.
+
+    `repeated` says that an earlier request got no answer, which may still be carried out.
+    """
 
     version: int
     timestamp_ms: int
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,7 +243,7 @@ class DynamoDbCoordinator:
             if isinstance(outcome, Lost):  # perhaps another process has put our bytes there
                 found = await self._in_log.whose(version, transaction_id)
                 outcome = found or Unknown(version, StorageError("it was there, and is no more"))
-        except StorageError as error:
+        except Exception as error:  # of whatever kind: the entry is the commit
             outcome = Unknown(version, error)
         if isinstance(outcome, Unknown):
             _log.info("%s is for others to put in the log: %s", entry.target, outcome.cause)

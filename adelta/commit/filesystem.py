@@ -14,6 +14,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import anyio
 import orjson
 
 from adelta._concurrency import run_all
@@ -85,19 +86,33 @@ class FilesystemCoordinator:
             base = await _asked(has_base)
         if isinstance(base, Exception):  # others may stand on it already, with good reason
             return Unknown(version, base)
-        return outcome if base else await self._take_back(version, transaction_id)
+        if base:
+            return outcome
+        taken_back = await self._take_back(version, data, transaction_id)
+        if outcome.repeated and isinstance(taken_back, WithoutBase):
+            error = StorageError("a request whose answer was lost may still put it there")
+            return Unknown(version, error)
+        return taken_back
 
-    async def _take_back(self, version: int, transaction_id: str) -> CommitOutcome:
-        """Delete our own commit file, of which nobody has been told, and on which none stands."""
-        path = commit_path(version)
+    async def _take_back(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
+        """Delete our own commit file, of which nobody has been told, and on which none stands.
+
+        Who reads it all the same, and goes behind it, looks for it again once that takes longer
+        than `_LOOK_HOLDS`. So it is put back where another stands behind it by then.
+        """
+        path, behind = commit_path(version), commit_path(version + 1)
+        stands = StorageError(f"another commit stands behind {self._store.uri}/{path}")
         try:
-            if await is_there(self._store, commit_path(version + 1)):
-                found = StorageError(f"another commit stands behind {self._store.uri}/{path}")
-                return Unknown(version, found)
+            if await is_there(self._store, behind):
+                return Unknown(version, stands)
             if not is_by(await self._store.get(path), transaction_id):
                 found = StorageError(f"{self._store.uri}/{path} does not hold what was put there")
                 return Unknown(version, found)
             await self._store.delete([path])
+            await anyio.sleep(_LOOK_HOLDS)
+            if await is_there(self._store, behind):
+                await self._create(path, data)
+                return Unknown(version, stands)
         except Exception as error:
             return Unknown(version, error)
         return WithoutBase(version)
@@ -113,7 +128,8 @@ class FilesystemCoordinator:
         for _ in range(_PUTS):
             try:
                 made = await self._create(path, data)
-                return Committed(version, made.last_modified_ms)
+                repeated = doubt is not None or made.repeated
+                return Committed(version, made.last_modified_ms, repeated=repeated)
             except ObjectExistsError as error:
                 if doubt is None:
                     return Lost(version)

@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread, run_all
+from adelta._memory import check_memory, memory_limit_of
 from adelta.errors import (
     InvalidTableError,
     ObjectNotFoundError,
@@ -64,6 +65,8 @@ __all__ = [
 
 _STEPS_BACK = (99, 999)  # versions; checkpoints are mostly some ten or a hundred of them apart
 _OPENED_AHEAD = 64
+_ENTRY_SIZE = 400  # bytes of memory of one file of a listing
+_MOST_KEYS = 20_000_000
 _DECODED_INLINE = 16 * 1024  # bytes of a hint; those of a longer one would hold up the loop
 _LISTED_AGAIN = 20  # times, while it is another commit each time that is missing
 
@@ -101,12 +104,12 @@ async def list_log(
     show a newer one. So a listing in which a commit is missing is made again, until it is whole or
     the same commit is missing twice.
     """
-    files = await _collect(_pages(store, start), end)
+    files = await _collect(store, _pages(store, start), end)
     missing = _missing_commit(files)
     for _ in range(_LISTED_AGAIN):
         if missing is None:
             break
-        files = await _collect(_pages(store, start), end)
+        files = await _collect(store, _pages(store, start), end)
         before, missing = missing, _missing_commit(files)
         if missing is not None and missing <= before:
             break
@@ -216,7 +219,7 @@ async def list_log_from_hint(store: ObjectStore) -> LogListing:
     await run_all(fetch_hint, fetch_page)
     found, page = hint[0], first[0]
     if found is None or not page or page[-1].path >= version_prefix(found.version):
-        listed = await _collect(pages, None, page)
+        listed = await _collect(store, pages, None, page)
         if _missing_commit(listed) is not None:
             listed = await list_log(store)
         return LogListing(listed, 0, found)
@@ -278,8 +281,12 @@ def _pages(store: ObjectStore, start: int) -> AsyncIterator[list[ObjectMeta]]:
 
 
 async def _collect(
-    pages: AsyncIterator[list[ObjectMeta]], end: int | None, first: list[ObjectMeta] | None = None
+    store: ObjectStore,
+    pages: AsyncIterator[list[ObjectMeta]],
+    end: int | None,
+    first: list[ObjectMeta] | None = None,
 ) -> tuple[LogPath, ...]:
+    limit, seen = memory_limit_of(store), 0
     beyond = None if end is None else version_prefix(end + 1)
     files: list[LogPath] = []
     page = first
@@ -290,6 +297,10 @@ async def _collect(
             parsed = parse_log_path(meta.path, meta.size, meta.last_modified_ms)
             if parsed is not None:
                 files.append(parsed)
+        seen += len(page or ())
+        check_memory(_ENTRY_SIZE * len(files), limit, f"{store.uri}: the listing of its log")
+        if seen > _MOST_KEYS:
+            raise StorageError(f"{store.uri}: its log has more than {_MOST_KEYS:,} objects")
         page = await anext(pages, None)
         if page is None:
             return tuple(files)

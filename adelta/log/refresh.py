@@ -88,8 +88,9 @@ async def is_in_log(state: LogState) -> bool:
     asked_at = time.monotonic()
     try:
         files = await list_log(state.store, state.version)
-        if any(f.version == state.version and f.kind is LogFileKind.COMMIT for f in files):
-            return await state.mark.stands_among(files, state.store)  # it is read once more
+        kinds = ((f.version, f.kind) for f in files)
+        if (state.version, LogFileKind.COMMIT) in kinds:
+            return await state.mark.may_stand_among(files, state.store)  # it is read once more
         again = await load_state(state.store, version=state.version)
     except (InvalidTableError, TableNotFoundError, VersionNotFoundError):
         return False

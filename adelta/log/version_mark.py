@@ -97,6 +97,20 @@ class VersionMark:
             return await self.stands(store)
         return self._describes(file.size, file.last_modified_ms)
 
+    async def may_stand_among(self, files: Iterable[LogPath], store: ObjectStore) -> bool:
+        """Whether a commit of the version that is there may be the marked one: nothing denies it.
+
+        Of one that bears no provenance its size alone can deny that, and not the time, which a
+        copy changes.
+
+        Raises:
+            StorageError: the store refused or failed.
+        """
+        if self.info is not None:
+            return await self.stands(store)
+        file = next((file for file in files if file.path == commit_path(self.version)), None)
+        return file is not None and self.size in (None, file.size)
+
     def _describes(self, size: int, modified_ms: int) -> bool:
         """Whether a file is the one that is marked, by what a store says of it.
 

@@ -27,9 +27,9 @@ def check_bucket(name: str, *, in_host: bool) -> str:
         InvalidOptionError: no bucket can have it.
     """
     if not _SEGMENT.fullmatch(name):
+        shown = "what stands before a @" if "@" in name else f"{name!r:.300}"
         raise InvalidOptionError(
-            f"{name!r:.300} is no name of a bucket: it is made of letters, digits, '.', '-', '_' "
-            "and ':'"
+            f"{shown} is no name of a bucket: it is made of letters, digits, '.', '-', '_' and ':'"
         )
     if in_host and (not _HOST.fullmatch(name) or _NUMBERS.fullmatch(name)):
         raise InvalidOptionError(

@@ -31,13 +31,15 @@ class ObjectMeta:
     """What a store says of an object without its bytes.
 
     `path` is relative to the store's root, `size` in bytes, `last_modified_ms` in milliseconds
-    since the Unix epoch, `etag` the store's own tag of the content where it has one.
+    since the Unix epoch, `etag` the store's own tag of the content where it has one. Of an object
+    that was put, `repeated` says that an earlier request of the same put got no answer.
     """
 
     path: str
     size: int
     last_modified_ms: int
     etag: str | None = None
+    repeated: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -278,7 +279,7 @@ class S3Store:
         request = await self._put(path, data, {**self._put_headers, "if-none-match": "*"})
         outcome = await self._client.try_send(request)
         if isinstance(outcome, Answer):
-            return _meta(path, len(data), outcome.headers)
+            return replace(_meta(path, len(data), outcome.headers), repeated=outcome.repeated)
         error = self._client.error(request, outcome)
         if outcome.kind is Kind.UNSUPPORTED:
             raise StorageError(
@@ -293,7 +294,7 @@ class S3Store:
             raise self._in_doubt(path, error, str(lack)) from error
         if isinstance(found, Answer):
             if found.body == data:
-                return _meta(path, len(data), found.headers)
+                return replace(_meta(path, len(data), found.headers), repeated=True)
             raise ObjectExistsError(f"there is another object {self._uri}/{path}") from error
         raise self._in_doubt(path, error, found.reason) from error
 

@@ -181,8 +181,9 @@ def check_endpoint(endpoint: str, *, allow_http: bool) -> str:
     scheme, separator, host = endpoint.partition("://")
     scheme = scheme.lower()
     if not separator or not host.strip("/") or scheme not in ("http", "https") or "@" in host:
+        shown = "one with a user or a password" if "@" in endpoint else repr(endpoint)
         raise InvalidOptionError(
-            f"storage option aws_endpoint_url is a URL such as https://host:9000, not {endpoint!r}"
+            f"storage option aws_endpoint_url is a URL such as https://host:9000, not {shown}"
         )
     if scheme == "http" and not allow_http:
         raise InvalidOptionError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -28,9 +29,9 @@ from tests.support.races import OvertakenStore
 from tests.support.stores import CountingStore, WrappedStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
-    from adelta.storage.object_store import ObjectStore
+    from adelta.storage.object_store import ObjectMeta, ObjectStore
     from adelta.storage.pin import Pin
     from adelta.transaction import Transaction
     from tests.support.stores import Request
@@ -319,6 +320,72 @@ async def test_a_commit_on_which_another_stands_is_not_taken_back() -> None:
     with pytest.raises(CommitOutcomeUnknownError, match="another commit stands behind"):
         await write_table(table, rows(3))
     assert await versions(store) == [0, 1, 2, 3, 4]
+
+
+async def test_a_commit_behind_which_another_comes_while_it_is_taken_back_is_put_back() -> None:
+    """Who read it, and looked for it in time, has been told of a commit: no gap comes of that."""
+    store = space()
+
+    class SlowDelete(OnPut):
+        async def delete(self, paths: Iterable[str]) -> None:
+            taken_back = commit_path(3) in (names := list(paths))
+            if taken_back:
+                await store.put(commit_path(4), await store.get(commit_path(1)))
+            await super().delete(names)
+
+    on_put = SlowDelete(store)
+    table = Table(store.uri, store=on_put)
+    for number in range(3):
+        await write_table(table, rows(number))
+    base = await store.get(commit_path(2))
+
+    async def other_history() -> None:
+        await store.put(commit_path(2), base.replace(b'"txnId":"', b'"txnId":"x'))
+
+    on_put.happens = other_history
+    with pytest.raises(CommitOutcomeUnknownError, match="another commit stands behind"):
+        await write_table(table, rows(3))
+    assert await versions(store) == [0, 1, 2, 3, 4]
+
+
+async def test_a_commit_that_may_come_late_leaves_an_unknown_outcome() -> None:
+    """A request without an answer may be carried out after the commit was taken back."""
+    store = space()
+
+    class Repeats(OnPut):
+        async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
+            return replace(await super().put_if_absent(path, data), repeated=True)
+
+    on_put = Repeats(store)
+    table = Table(store.uri, store=on_put)
+    for number in range(3):
+        await write_table(table, rows(number))
+
+    async def drop_base() -> None:
+        await store.delete([commit_path(2)])
+
+    on_put.happens = drop_base
+    with pytest.raises(CommitOutcomeUnknownError, match="may still put it there"):
+        await write_table(table, rows(3))
+    assert await versions(store) == [0, 1]
+    paths = [m.path async for page in store.list() for m in page]
+    assert sum(path.endswith(".parquet") for path in paths) == 4, "its data file stays"
+
+
+async def test_a_base_with_two_provenances_or_with_none_is_the_base() -> None:
+    store = space()
+    for number in range(2):
+        await write_table(Table(store.uri, store=store), rows(number))
+    commit = await store.get(commit_path(1))
+    other = b'{"commitInfo":{"operation":"OTHER","txnId":"other"}}\n'
+    without = b"".join(line for line in commit.splitlines(True) if b"commitInfo" not in line)
+    for at, base in enumerate((commit + other, other + commit, without)):
+        await store.put(commit_path(1), base)
+        await store.delete([commit_path(2)])
+        table = Table(store.uri, store=store)
+        await table.snapshot()
+        await store.put(commit_path(1), base)  # at another time
+        assert (await write_table(table, rows(10 + at))).version == 2
 
 
 async def test_a_table_restored_from_a_backup_gets_no_commits_of_before() -> None:

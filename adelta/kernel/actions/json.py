@@ -372,7 +372,7 @@ class _Collector:
                 raise TypeError("path is not text")
             rows.add(body, version)
         elif kind == "commitInfo":
-            self.infos[version] = CommitInfo.from_json(body)
+            self.infos.setdefault(version, CommitInfo.from_json(body))
         elif kind == "protocol":
             self.protocols.append((version, Protocol.from_json(body)))
         elif kind == "metaData":
