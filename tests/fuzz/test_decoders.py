@@ -19,6 +19,7 @@ from adelta.errors import (
     InvalidExpressionError,
     InvalidPropertyError,
     InvalidTableError,
+    RootNotAllowedError,
     UnsupportedFeatureError,
 )
 from adelta.kernel import last_checkpoint
@@ -111,21 +112,23 @@ def test_partition_values(count: Count, text: str, kind: t.DataType) -> None:
 
 
 @fuzzing
-@given(text=damaged_text("path"), local=st.booleans())
-def test_paths(count: Count, text: str, local: bool) -> None:
-    """A relative path stays below the root, and only a local table leads to local files."""
+@given(text=damaged_text("path"), local=st.booleans(), allowed=st.sampled_from(["", "/lake", "/"]))
+def test_paths(count: Count, text: str, local: bool, allowed: str) -> None:
+    """A path stays below the root of the table, or below one that is allowed."""
     count("paths")
     canonical_path(text, "memory://of/tests")
     store = LocalStore("/lake/table") if local else MemoryStore("of", "tests")
-    with suppress(InvalidTableError, UnsupportedFeatureError):
-        found, below = StoreRoots(store, {"aws_region": "x"}).locate(text, decode_path(text))
+    roots = StoreRoots(store, {"aws_region": "x", "allowed_roots": allowed})
+    with suppress(InvalidTableError, RootNotAllowedError, UnsupportedFeatureError):
+        found, below = roots.locate(text, decode_path(text))
         assert "\0" not in below
+        if found is not store:
+            assert isinstance(found, LocalStore)
+            assert found.root == allowed
+            assert decode_path(text).startswith("/") or text.lower().startswith("file:/")
         if isinstance(found, LocalStore):
-            assert local
             place = os.path.normpath(f"{found.root}/{below}")
             assert place.startswith(found.root.rstrip("/") + "/")
-            absolute = decode_path(text).startswith("/") or text.lower().startswith("file:/")
-            assert absolute == (found is not store)
 
 
 @fuzzing

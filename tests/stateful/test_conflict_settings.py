@@ -44,7 +44,7 @@ from tests.support.races import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from adelta.storage.object_store import ObjectStore
     from tests.support.conflict_settings import Setting
@@ -102,13 +102,14 @@ async def test_a_lost_race_is_the_right_conflict_or_one_of_the_serial_orders(
             if setting.shared:
                 await beside(setting, inner, winners, loser, way)
             else:
-                await behind(inner, place.named(commits, inner), act, setting.level)
+                won = place.named(commits, inner)
+                await behind(inner, won, act, setting.level, place.options)
         except CommitConflictError as error:
             found = CONFLICTS[type(error)]
             if not VERSION < error.winning_version <= VERSION + 2 + len(winners):
                 found += f" with version {error.winning_version}"
         else:
-            seen = await outcome_of(inner)
+            seen = await outcome_of(inner, place.options)
             allowed = await histories.allowed(winners, loser, setting.level)
             found = "ok" if seen in allowed else f"{seen} of no serial order {allowed}"
         return None if found == expected else f"{loser} ({way}): {found} instead of {expected}"
@@ -122,7 +123,9 @@ async def test_a_lost_race_is_the_right_conflict_or_one_of_the_serial_orders(
     assert not wrong, "\n".join(wrong)
 
 
-async def behind(inner: ObjectStore, winners: Objects, act: Act, level: str) -> None:
+async def behind(
+    inner: ObjectStore, winners: Objects, act: Act, level: str, options: Mapping[str, str]
+) -> None:
     """The winners commit right before the loser does, whose conflict leaves nothing behind."""
 
     async def win() -> None:
@@ -132,7 +135,7 @@ async def behind(inner: ObjectStore, winners: Objects, act: Act, level: str) -> 
     store = OvertakenStore(inner, win)
     before = await _paths(inner)
     try:
-        await act(Table(inner.uri, store=store), level)
+        await act(Table(inner.uri, options, store=store), level)
     except CommitConflictError:
         assert {path for path in await _paths(inner) if is_data(path) or is_commit(path)} == {
             path for path in {*before, *winners} if is_data(path) or is_commit(path)

@@ -325,6 +325,12 @@ class Place:
     setting: Setting
     folder: Path
 
+    @property
+    def options(self) -> dict[str, str]:
+        """What the table is opened with: a clone leads to its origin."""
+        origin = str(self.folder / "origin") if self.setting.local else _ORIGIN
+        return {"allowed_roots": origin} if self.setting.cloned else {}
+
     async def put(self, base: Objects) -> ObjectStore:
         """A store with the table, which is like no other one."""
         kind = self.setting

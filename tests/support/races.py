@@ -367,9 +367,9 @@ class Outcome:
     domains: tuple[str, ...]
 
 
-async def outcome_of(store: ObjectStore) -> Outcome:
+async def outcome_of(store: ObjectStore, options: Mapping[str, str] | None = None) -> Outcome:
     """What a reader without any knowledge of the table sees; its checksum has to be right."""
-    snapshot = await Table(store.uri, store=store).snapshot()
+    snapshot = await Table(store.uri, options, store=store).snapshot()
     await snapshot.verify()
     found = await snapshot.scan().to_arrow()
     columns = tuple(sorted(found.column_names))
