@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import random
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 
 from adelta.commit.coordinator import Committed, Lost, Unknown, WithoutBase
-from adelta.errors import InvalidOptionError, InvalidTableError, StorageError
-from adelta.kernel.log_path import commit_path
+from adelta.errors import AdeltaError, OutOfMemoryError, RootNotAllowedError, StorageError
+from adelta.kernel.log_path import LOG_DIR, commit_path
 from adelta.write.attempt import prepare_attempt
 from adelta.write.group_commit import combined
 from adelta.write.winners import read_winners
@@ -57,7 +58,9 @@ async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> Non
         outcome = await leader.coordinator.commit(
             version, data, staged.transaction_id, None if version == 0 else leader.has_base
         )
-    except (StorageError, InvalidTableError, InvalidOptionError):  # certainly not committed
+    except (OutOfMemoryError, RootNotAllowedError):  # at whatever moment: it stays in doubt
+        raise
+    except AdeltaError:  # a coordinator that raises has not committed
         for each in group:
             each.end_attempt()
         raise
@@ -65,9 +68,10 @@ async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> Non
         for each in group:
             each.settle_doubt(outcome.cause)
     elif isinstance(outcome, WithoutBase):
+        gone = await _is_gone(leader)
         for each in group:
             each.end_attempt()
-            each.settle_without_base()
+            each.settle_without_base(table_is_gone=gone)
     elif isinstance(outcome, Lost):
         await _meet_winners(group, staged.transaction_id, recent)
     elif isinstance(outcome, Committed):
@@ -75,6 +79,16 @@ async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> Non
         for each in group:
             each.settle_by(mine, len(data), leads=each is leader, asked_at=asked_at)
         recent.note(leader.result().state.metadata.id, [mine], asked_at=asked_at)
+
+
+async def _is_gone(leader: Submission) -> bool:
+    """Whether there is no table any more."""
+    with suppress(StorageError):
+        async for page in leader.store.list(LOG_DIR):
+            if page:
+                return False
+        return True
+    return False
 
 
 async def _bears(leader: Submission, transaction_id: str) -> bool:

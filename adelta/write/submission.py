@@ -210,9 +210,17 @@ class Submission:
         """
         return self.state is None or await is_in_log(self.state)
 
-    def settle_without_base(self) -> None:
+    def settle_without_base(self, *, table_is_gone: bool = False) -> None:
         """Settle: the log does not have the version that the changes are based on."""
         self.lost_base = True
+        if table_is_gone:
+            self.settle(
+                TableNotFoundError(
+                    f"{self.root}: there is no table any more: it was dropped since this "
+                    "transaction began; nothing was committed"
+                )
+            )
+            return
         self.settle(
             CommitConflictError(
                 f"{self.root}: the log no longer has version {self.next_version - 1}, on which "

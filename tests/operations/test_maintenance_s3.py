@@ -10,10 +10,12 @@ import pytest
 
 import adelta
 from adelta._clock import SYSTEM_CLOCK
+from adelta.commit.choose import open_log_store
 from adelta.errors import VersionNotFoundError
 from adelta.table import Table
 from tests.support.clock import ManualClock
 from tests.support.minimal_reader import MinimalLog, log_objects
+from tests.support.stores import LaterStore
 
 if TYPE_CHECKING:
     from tests.support.s3_server import S3Location
@@ -46,8 +48,10 @@ async def test_a_log_on_s3_is_kept_in_order(kind: str, s3_location: S3Location) 
         found = log.read(compacted=True)
         assert found is not None
         assert len(found["add"]) == 10
-    later = ManualClock(SYSTEM_CLOCK.now_ms() + 3 * 86_400_000)
-    async with Table(uri, options, clock=later) as table:
+    passed_ms = 3 * 86_400_000
+    later = ManualClock(SYSTEM_CLOCK.now_ms() + passed_ms)
+    store = LaterStore(open_log_store(uri, options), passed_ms)
+    async with Table(uri, store=store, clock=later) as table:
         cleaned = await adelta.cleanup_log(table, retention=timedelta(0))
         assert cleaned.first_version == 8
         assert (cleaned.num_commits, cleaned.num_compactions) == (8, 3)

@@ -86,7 +86,11 @@ class RangeServer:
         asked = re.search(r"(?im)^range: bytes=(\d+)-(\d+)", head)
         start, end = (int(asked[1]), int(asked[2]) + 1) if asked else (0, len(DATA))
         body = DATA[start:end]
-        writer.write(b"HTTP/1.1 206 P\r\n" if asked else b"HTTP/1.1 200 OK\r\n")
+        if asked:
+            which = f"content-range: bytes {start}-{start + len(body) - 1}/{len(DATA)}"
+            writer.write(f"HTTP/1.1 206 P\r\n{which}\r\n".encode())
+        else:
+            writer.write(b"HTTP/1.1 200 OK\r\n")
         if self.chunked:
             half = len(body) // 2
             writer.write(b"transfer-encoding: chunked\r\n\r\n")

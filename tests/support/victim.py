@@ -42,7 +42,7 @@ from adelta.table import Table
 from tests.support.builders import TableBuilder
 from tests.support.catalogs import CATALOG_OPTION, SqliteCatalog
 from tests.support.clock import ManualClock
-from tests.support.stores import Request, WrappedStore
+from tests.support.stores import LaterStore, Request, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -132,7 +132,8 @@ async def _checkpoint(table: Table) -> None:
 
 async def _clean_up(table: Table) -> None:
     later = ManualClock(SYSTEM_CLOCK.now_ms() + _YEAR_MS)  # when all of the history has expired
-    async with Table(table.uri, store=table.store, clock=later) as in_a_year:
+    store = LaterStore(table.store, _YEAR_MS)
+    async with Table(table.uri, store=store, clock=later) as in_a_year:
         await cleanup_log(in_a_year)
 
 
