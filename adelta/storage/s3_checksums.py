@@ -43,7 +43,7 @@ MULTIPART = {"x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "FULL_O
 
 _HEADER = "x-amz-checksum-crc32"
 _LARGE = 1 << 20
-_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
+_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 _MD5 = re.compile(r'"?([0-9a-f]{32})"?')
 _OF_OTHER_KEYS = "x-amz-server-side-encryption-customer-algorithm"
 

@@ -137,7 +137,7 @@ async def test_a_stream_that_is_left_gives_back_all_memory(uri: str) -> None:
                 break
         del batch, batches
     gc.collect()
-    assert pool.bytes_allocated() == before
+    assert pool.bytes_allocated() <= before  # what others have left may go meanwhile
 
 
 async def test_a_file_that_is_damaged_in_the_middle_is_named(uri: str, tmp_path: Path) -> None:
