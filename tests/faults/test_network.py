@@ -108,4 +108,4 @@ async def test_commits_are_neither_lost_nor_doubled_nor_misreported(
 
 async def test_nor_are_they_where_everything_goes_wrong(s3_location: S3Location) -> None:
     weather = await live_through(s3_location, list(NETWORK_FAULTS.values()))
-    assert weather.met > 20
+    assert weather.met > 8  # about 25; with one kind of weather one is enough
