@@ -12,6 +12,7 @@ from adelta.errors import InvalidTableError
 from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts, skip_files
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.partition import with_known_values
+from adelta.read.admission import admitted
 from adelta.read.data_files import Piece, read_files, read_pieces
 from adelta.read.opener import open_data_file
 
@@ -28,6 +29,7 @@ __all__ = ["Scan", "prune", "prune_batches", "read_files", "shown"]
 
 _BATCH_ROWS = 64 * 1024
 _FILES = 1_000
+_VERY_FEW_FILES = 4  # become Python's sooner than a thread is told to
 _MANY_FILES = 100_000
 
 
@@ -53,7 +55,9 @@ class Scan:
         self._plan = plan
         self._limit = limit
         self._complete = complete
+        self._is_short = complete is None
         self._given = files
+        self._made: Skipping | None = None
 
     @property
     def plan(self) -> ScanPlan:
@@ -83,14 +87,23 @@ class Scan:
         """
         return await shown((await self._files()).table)
 
-    async def _files(self) -> FileSet:
+    async def _skipping(self) -> Skipping | None:
+        """The plan's predicate in terms of statistics, made once."""
         plan = await self._planned()
+        if plan.where is not None and self._made is None:
+            if self._is_short:
+                self._made = Skipping.for_plan(plan.where, plan)
+            else:
+                self._made = await in_thread(Skipping.for_plan, plan.where, plan)
+        return self._made
+
+    async def _files(self) -> FileSet:
+        skipping = await self._skipping()
         if self._given is None:
-            return await prune(self._state, plan.where, plan)
+            return await self._state.files_matching(skipping)
         given = await in_thread(FileSet.of, self._given)
-        if plan.where is None:
+        if skipping is None:
             return given
-        skipping = await in_thread(Skipping.for_plan, plan.where, plan)
         return FileSet(await in_thread(skip_files, given.table, skipping))
 
     async def to_arrow(self) -> pa.Table:
@@ -104,6 +117,8 @@ class Scan:
             tables = [table async for table in found]
         if not self.schema.names:  # Arrow forgets the number of rows when it joins no columns
             return pa.table({"": pa.nulls(sum(t.num_rows for t in tables))}).select([])
+        if len(tables) == 1:
+            return tables[0]
         return pa.concat_tables(tables) if tables else self.schema.empty_table()
 
     async def batches(self) -> AsyncIterator[pa.RecordBatch]:
@@ -124,24 +139,31 @@ class Scan:
         left = self._limit
         if left == 0:
             return
-        plan = await self._planned()
-        async with aclosing(read_pieces(self._roots, plan, self._pieces())) as pieces:
-            async for _, table in pieces:
-                if left is None:
-                    yield table
-                    del table
-                    continue
-                yield table.slice(0, left)
-                left -= min(left, table.num_rows)
-                if left == 0:
-                    return
+        async with admitted() as leave:
+            plan, skipping = await self._planned(), await self._skipping()
+            read = read_pieces(self._roots, plan, self._pieces(), skipping=skipping)
+            async with aclosing(read) as pieces:
+                async for _, table in pieces:
+                    leave()
+                    if left is None:
+                        yield table
+                        del table
+                        continue
+                    yield table.slice(0, left)
+                    left -= min(left, table.num_rows)
+                    if left == 0:
+                        return
 
     async def _pieces(self) -> AsyncGenerator[Piece, None]:
         """The files of the scan; a few at a time become Python's, for there may be millions."""
         table = (await self._files()).table
         for start in range(0, table.num_rows, _FILES):
             files = FileSet(table.slice(start, _FILES))
-            for file in await in_thread(lambda few: list(few.rows()), files):
+            if files.num_files <= _VERY_FEW_FILES:
+                few = list(files.rows())
+            else:
+                few = await in_thread(lambda these: list(these.rows()), files)
+            for file in few:
                 yield Piece(file)
 
     async def count(self) -> int:

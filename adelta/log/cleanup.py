@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import (
@@ -65,6 +66,9 @@ _log = logging.getLogger("adelta.log")
 
 _LEAST_AGE_MS = 3_600_000
 
+_oldest_ms: WeakKeyDictionary[ObjectStore, int] = WeakKeyDictionary()
+"""When the oldest file of a log was last changed, as its last listing had it."""
+
 
 @dataclass(frozen=True, slots=True)
 class CleanedLog:
@@ -92,14 +96,22 @@ class CleanedLog:
 
 
 async def clean_expired(state: LogState, now_ms: int) -> CleanedLog | None:
-    """Clean up after a checkpoint, where the table wants that; None where it does not.
+    """Clean up after a checkpoint, where the table wants that; None where nothing has been done.
+
+    The log is not listed again before the oldest of its files, as it was last seen, can expire.
 
     Raises:
         InvalidTableError: the log is damaged.
         StorageError: the store refused or failed.
     """
-    if not TableProperties.parse(state.metadata.configuration).enable_expired_log_cleanup:
+    properties = TableProperties.parse(state.metadata.configuration)
+    if not properties.enable_expired_log_cleanup:
         return None
+    oldest_ms = _oldest_ms.get(state.store)
+    if oldest_ms is not None:
+        expired_ms = await expiry_time_ms(state.store, now_ms) - properties.log_retention_ms
+        if day_of(expired_ms) < oldest_ms:
+            return None
     return await clean_log(state, now_ms, sweep=False)
 
 
@@ -130,6 +142,8 @@ async def clean_log(
     expired_ms = now_ms - retention_ms
     cutoff_ms = min(day_of(expired_ms) if whole_days else expired_ms, now_ms - _LEAST_AGE_MS)
     files = await list_log_until(store, cutoff_ms)
+    if files:
+        _oldest_ms[store] = min(file.last_modified_ms for file in files)
     found = await _plan(state, configuration, files, cutoff_ms)
     gone: tuple[LogPath, ...] = ()
     first_version = None

@@ -229,7 +229,7 @@ class VersionReplay:
         table = (await self.files()).table
         if skipping is not None and table.num_rows:
             table = await in_thread(skip_files, table, skipping, self._known)
-        return FileSet(table.select(names))
+        return FileSet(table if names == table.column_names else table.select(names))
 
     def _checkpoint_bytes(self) -> int:
         opened = self.segment.opened

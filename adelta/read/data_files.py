@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import ReadAhead, in_thread
+from adelta._concurrency import ReadAhead
 from adelta.parquet.reader import FetchedColumns
 from adelta.read.opener import Opener
 from adelta.read.unit_decoder import UNITS_AHEAD, UnitDecoder
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.data_skipping.prune import Skipping
     from adelta.kernel.scan_plan import ScanPlan
     from adelta.storage.roots import StoreRoots
 
@@ -61,8 +62,11 @@ async def read_pieces(
     pieces: Iterable[Piece] | AsyncIterator[Piece],
     *,
     read_ahead_bytes: int = READ_AHEAD_BYTES,
+    skipping: Skipping | None = None,
 ) -> AsyncGenerator[tuple[Piece, pa.Table], None]:
     """The rows that `plan` makes of every piece, table by table, in order.
+
+    `skipping` is that of the plan's predicate, where the caller has made it.
 
     Raises:
         MissingDataFileError: a file is not there.
@@ -71,7 +75,7 @@ async def read_pieces(
     """
     limit = roots.store.concurrency
     near = roots.store.uri.startswith(_NEAR)
-    opener = await in_thread(Opener, roots, plan)
+    opener = Opener(roots, plan, skipping)
 
     async def units() -> AsyncIterator[Unit]:
         ahead = ReadAhead(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from adelta._concurrency import map_concurrent
@@ -19,16 +20,18 @@ from adelta.read.unit_decoding import Opened, Piece, SliceDecoding, Unit, UnitDe
 from adelta.storage.object_store import LocalFiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyroaring import BitMap64
 
+    from adelta.kernel.data_skipping.prune import Skipping
     from adelta.storage.roots import StoreRoots
 
 __all__ = ["Opener", "open_data_file"]
 
 _SMALL = 16 * 1024 * 1024  # adjacent row groups are read at once up to this size, decoded
 _HEAD = 24 * 1024 * 1024  # bytes of the first file, asked for before its footer is there
+_NOT_WORTH_A_LOOK = 1024 * 1024  # bytes of a file's rows that decode sooner than skipping decides
 _DECODED_AT_ONCE = 32 * 1024 * 1024  # bytes of the units that are decoded where they are opened
 
 _Chosen: TypeAlias = tuple[SelectedColumns, SelectedColumns | None, dict[int, tuple[int, int]]]
@@ -76,36 +79,50 @@ class Opener:
 
     Small row groups of a file of this machine are decoded by the thread that opens the file, where
     nothing is to be left out of them: another thread would have to be told, and to wait its turn.
-    Of a store afar the first bytes of the first file are asked for with its footer, where all
-    columns are wanted: that spares the first rows an answer's way.
+    So are files of one small row group that came along with its footer, predicate or not: to look
+    whether it may be skipped takes longer. Of a store afar the first bytes of the first file are
+    asked for with its footer, where all columns are wanted: that spares the first rows an answer's
+    way.
     """
 
-    def __init__(self, roots: StoreRoots, plan: ScanPlan) -> None:
+    def __init__(self, roots: StoreRoots, plan: ScanPlan, skipping: Skipping | None = None) -> None:
         self._roots = roots
         self._plan = plan
-        self._skipping = RowGroupSkipping(plan)
-        self._indexes = IndexSkipping(plan, self._skipping)
+        self._made = skipping
         nearby = isinstance(roots.store, LocalFiles)
         self._decodes = plan.where is None and nearby
         self._head = _HEAD if plan.where is None and plan.reads_all_columns and not nearby else 0
+
+    @cached_property
+    def _skipping(self) -> RowGroupSkipping:
+        return RowGroupSkipping(self._plan, self._made)
+
+    @cached_property
+    def _indexes(self) -> IndexSkipping:
+        return IndexSkipping(self._plan, self._skipping)
 
     async def open(self, piece: Piece) -> list[Unit]:
         """The row groups to read of the piece, in units, once it is open."""
         parquet: ParquetFile | None = None
         deleted: BitMap64 | None = None
         vector = piece.file.deletion_vector
-        decodes = self._decodes and vector is None and piece.only is None
+        whole = vector is None and piece.only is None
+        decodes = whole and self._decodes
+        is_small = whole and 0 < (piece.file.size or 0) <= _NOT_WORTH_A_LOOK
         head, self._head = (self._head if piece.only is None else 0), 0
         chosen: list[_Chosen] = []
-        units: list[Unit] = []
+        units: list[Unit] | None = None
 
         def choose(file: ParquetFile) -> None:
-            chosen.append(self._choose(piece, file))
-            if decodes:
-                columns, deciding, groups = chosen[0]
+            nonlocal units
+            columns = self._columns(self._plan, file)
+            at_once = decodes or (whole and _is_small(file, columns))
+            chosen.append(self._choose(piece, file, columns, skips=not at_once))
+            if at_once:
+                _, deciding, groups = chosen[0]
                 legacy = legacy_calendar(file.metadata.metadata)
                 opened = Opened(piece, file, columns, deciding, None, legacy, groups)
-                units.extend(self._first_decoded(list(_units(opened))))
+                units = self._first_decoded(list(_units(opened)))
 
         async def open_file() -> None:
             nonlocal parquet
@@ -113,7 +130,7 @@ class Opener:
                 self._roots,
                 piece.file,
                 choose,
-                then_decodes=decodes,
+                then_decodes=decodes or is_small,
                 head=head,
                 verify=self._plan.verifies,
             )
@@ -127,7 +144,7 @@ class Opener:
         else:
             await map_concurrent(lambda work: work(), (open_file, open_vector), limit=2)
         assert parquet is not None
-        if decodes:
+        if units is not None:
             return units
         if deleted is not None and vector is not None:
             source = f"{self._roots.store.uri}: {piece.file.path}"
@@ -156,14 +173,18 @@ class Opener:
             decoding.close()
         return [replace(first, table=table), *units[1:]]
 
-    def _choose(self, piece: Piece, parquet: ParquetFile) -> _Chosen:
+    def _choose(
+        self, piece: Piece, parquet: ParquetFile, columns: SelectedColumns, *, skips: bool
+    ) -> _Chosen:
         """The columns to read, those that decide, and the row groups worth it with their bytes."""
-        columns, deciding = self._columns(self._plan, parquet), None
-        if self._plan.where is not None:
+        deciding = None
+        kept: Sequence[int] = range(parquet.num_row_groups)
+        if skips and self._plan.where is not None:
             deciding = self._columns(self._plan.deciding, parquet)
             if len(deciding.leaves) == len(columns.leaves):
                 deciding = None
-        kept = self._skipping.kept(piece.file, parquet)
+            kept = self._skipping.kept(piece.file, parquet)
+            _ = self._indexes  # made here, in a worker thread: a predicate may be long
         parquet.places(columns.leaves, kept)
         groups = {
             group: (
@@ -187,6 +208,14 @@ class Opener:
             return None
         source = f"{self._roots.store.uri}: {piece.file.path}"
         return await read_deletion_vector(self._roots, vector, source)
+
+
+def _is_small(parquet: ParquetFile, columns: SelectedColumns) -> bool:
+    """Whether the file is one small row group, of which these columns are at hand."""
+    if parquet.num_row_groups != 1 or parquet.uncompressed_bytes(columns, 0) > _NOT_WORTH_A_LOOK:
+        return False
+    fetched, missing = parquet.at_hand(columns, (0,))
+    return fetched.in_file or not missing
 
 
 def _units(opened: Opened) -> Iterator[Unit]:

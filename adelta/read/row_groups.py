@@ -27,16 +27,14 @@ __all__ = ["RowGroupSkipping", "bounds_mean_nothing", "locate"]
 
 
 class RowGroupSkipping:
-    """The predicate of a plan, ready to be asked of row groups."""
+    """The predicate of a plan, ready to be asked of row groups; `skipping` is of the same."""
 
-    def __init__(self, plan: ScanPlan) -> None:
+    def __init__(self, plan: ScanPlan, skipping: Skipping | None = None) -> None:
         self._plan = plan
         self.skipping: Skipping | None = None
         """The predicate in terms of statistics; None where it says nothing of them."""
         if plan.where is not None:
-            made = Skipping.of(
-                plan.where, plan.schema, plan.partition_columns, mode=plan.mapping_mode
-            )
+            made = skipping or Skipping.for_plan(plan.where, plan)
             self.skipping = made if made.by_statistics is not None else None
 
     def kept(self, file: AddFile, parquet: ParquetFile) -> list[int]:

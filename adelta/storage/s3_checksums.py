@@ -43,6 +43,8 @@ MULTIPART = {"x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "FULL_O
 
 _HEADER = "x-amz-checksum-crc32"
 _LARGE = 1 << 20
+_SMALL = 128 << 10  # bytes of a body that take less time to digest than to hand over
+_KEEPS_INTERPRETER = 2047  # bytes at a time for which hashlib does
 _RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
 _MD5 = re.compile(r'"?([0-9a-f]{32})"?')
 _OF_OTHER_KEYS = "x-amz-server-side-encryption-customer-algorithm"
@@ -106,10 +108,23 @@ def body_fault(answer: Answer, *, tags_are_digests: bool) -> tuple[Fault | None,
     found = _MD5.fullmatch(answer.headers.get("etag", ""))
     if found is None or _is_sealed(answer.headers):
         return None, tags_are_digests
-    if hashlib.md5(answer.body, usedforsecurity=False).hexdigest() == found[1]:
+    if _md5(answer.body) == found[1]:
         return None, True
     reason = f"the body's MD5 is not {found[1]}, the object's entity tag"
     return Fault(reason, tags_are_digests), tags_are_digests
+
+
+def _md5(body: bytes | memoryview) -> str:
+    """The digest in hexadecimal digits.
+
+    A small body goes in piece by piece, as hashlib keeps the interpreter for these: its other
+    threads may take longer to give it back than the whole digest takes.
+    """
+    digest = hashlib.md5(usedforsecurity=False)
+    step = _KEEPS_INTERPRETER if len(body) <= _SMALL else len(body)
+    for start in range(0, len(body), step or 1):
+        digest.update(memoryview(body)[start : start + step])
+    return digest.hexdigest()
 
 
 def range_fault(asked: str, answer: Answer) -> Fault | None:

@@ -53,7 +53,7 @@ class Signer:
         "_authorization",
         "_day",
         "_fixed",
-        "_key",
+        "_keyed",
         "_scope",
         "_second",
         "_stamp",
@@ -68,7 +68,7 @@ class Signer:
         self.region = region
         self._second = -1
         self._stamp = self._day = self._scope = self._authorization = ""
-        self._key = b""
+        self._keyed = hmac.new(b"", digestmod="sha256")
         self._fixed: dict[str, str] = {"host": host}
         if credentials.session_token is not None:
             self._fixed["x-amz-security-token"] = credentials.session_token
@@ -82,7 +82,7 @@ class Signer:
         key = b"AWS4" + self.credentials.secret_access_key.encode()
         for part in (day, self.region, "s3", "aws4_request"):
             key = hmac.digest(key, part.encode(), "sha256")
-        self._day, self._key = day, key
+        self._day, self._keyed = day, hmac.new(key, digestmod="sha256")
         self._scope = f"{day}/{self.region}/s3/aws4_request"
         self._authorization = (
             f"AWS4-HMAC-SHA256 Credential={self.credentials.access_key_id}/{self._scope},"
@@ -117,10 +117,8 @@ class Signer:
         digest = hashlib.sha256(
             f"{method}\n{path}\n{query}\n{canonical}\n\n{signed}\n{payload_sha256}".encode()
         ).hexdigest()
-        signature = hmac.digest(
-            self._key,
-            f"AWS4-HMAC-SHA256\n{self._stamp}\n{self._scope}\n{digest}".encode(),
-            "sha256",
-        ).hex()
+        keyed = self._keyed.copy()  # unlike `hmac.digest` it keeps the interpreter meanwhile
+        keyed.update(f"AWS4-HMAC-SHA256\n{self._stamp}\n{self._scope}\n{digest}".encode())
+        signature = keyed.hexdigest()
         sent["authorization"] = f"{self._authorization}SignedHeaders={signed},Signature={signature}"
         return sent

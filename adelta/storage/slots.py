@@ -25,6 +25,14 @@ class Slots:
 
     async def __aenter__(self) -> None:
         """Wait for a slot."""
+        await self.take()
+
+    async def __aexit__(self, *_: object) -> None:
+        """Give the slot to the next who waits."""
+        self.give()
+
+    async def take(self) -> None:
+        """Wait for a slot, which the caller then gives back."""
         if self._free:  # then nobody waits
             self._free -= 1
             return
@@ -34,14 +42,11 @@ class Slots:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():  # it had come
-                self._pass_on()
+                self.give()
             raise
 
-    async def __aexit__(self, *_: object) -> None:
-        """Give the slot to the next who waits."""
-        self._pass_on()
-
-    def _pass_on(self) -> None:
+    def give(self) -> None:
+        """Give a slot that was taken to the next who waits."""
         for queue in (self._ahead, self._others):
             while queue:
                 turn = queue.popleft()

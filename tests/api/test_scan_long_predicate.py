@@ -11,8 +11,8 @@ import pytest
 import adelta
 from adelta import snapshot as snapshot_module
 from adelta.errors import InvalidExpressionError
+from adelta.kernel.data_skipping.prune import Skipping
 from adelta.kernel.expressions.dnf import is_long
-from adelta.read.row_groups import RowGroupSkipping
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,20 +36,20 @@ async def test_a_long_predicate_is_looked_into_in_threads_alone(
     spelling: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     loop, seen = threading.get_ident(), []
-    parsed, prepared = snapshot_module.to_predicate, RowGroupSkipping.__init__
+    parsed, prepared = snapshot_module.to_predicate, Skipping.of
 
     def watched(where: Any) -> Any:
         seen.append(("parsed", threading.get_ident() == loop))
         return parsed(where)
 
-    def watched_too(self: RowGroupSkipping, plan: Any) -> None:
+    def watched_too(*of: Any, **settings: Any) -> Skipping:
         seen.append(("prepared", threading.get_ident() == loop))
-        prepared(self, plan)
+        return prepared(*of, **settings)
 
     async with adelta.open_table(await table_of(tmp_path)) as table:
         snapshot = await table.snapshot()
         monkeypatch.setattr(snapshot_module, "to_predicate", watched)
-        monkeypatch.setattr(RowGroupSkipping, "__init__", watched_too)
+        monkeypatch.setattr(Skipping, "of", watched_too)
         scan = snapshot.scan(["name"], where=SPELLINGS[spelling])
         assert scan.schema.names == ["name"]
         seen.clear()  # the plan without a predicate

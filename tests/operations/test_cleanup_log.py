@@ -216,6 +216,12 @@ async def test_with_nothing_expired_a_clean_up_is_one_page_of_a_listing() -> Non
 
     await clean_expired(state, clock.now_ms())
     assert store.kinds == {"list": 1}
+    clock.advance(days=20)
+    await clean_expired(state, clock.now_ms())
+    assert store.kinds == {"list": 1}, "what was seen cannot have expired yet"
+    clock.advance(days=2)
+    assert await clean_expired(state, clock.now_ms()) is not None
+    assert store.kinds["list"] >= 2
 
 
 async def test_a_damaged_checkpoint_is_no_beginning() -> None:

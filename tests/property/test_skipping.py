@@ -360,7 +360,7 @@ def _canonical(rows: list[Row]) -> list[str]:
 
 
 @settings(
-    max_examples=500,
+    max_examples=300,
     deadline=None,
     derandomize=True,
     database=None,
@@ -389,7 +389,7 @@ def test_a_scan_has_every_row_that_its_predicate_keeps_and_no_other(tables: list
 
 
 @settings(
-    max_examples=500,
+    max_examples=300,
     deadline=None,
     derandomize=True,
     database=None,

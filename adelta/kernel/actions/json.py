@@ -55,6 +55,7 @@ __all__ = [
 
 VERSION_COLUMN = "version"
 _SLICE = 2048
+_FEW = 16  # bodies that stay beside the table that was made of them
 _BLOCK = 1 << 20  # bytes of a large file that are decoded at once
 _WORTHWHILE = 64 << 10  # less is as soon decoded line by line
 _FEW_LINES = 16  # that commits have before or behind their file actions
@@ -174,12 +175,12 @@ class ActionBatch:
 
     @property
     def few_adds(self) -> list[dict[str, Any]] | None:
-        """The bodies of the `add` actions, where no table of them has been made yet."""
+        """The bodies of the `add` actions, where they are few, or no table of them was made yet."""
         return self._adds.few()
 
     @property
     def few_removes(self) -> list[dict[str, Any]] | None:
-        """The bodies of the `remove` actions, where no table of them has been made yet."""
+        """The same of the `remove` actions."""
         return self._removes.few()
 
     @property
@@ -231,8 +232,8 @@ class _Rows:
         return len(bodies) + sum(table.num_rows for table in self.slices)
 
     def few(self) -> list[dict[str, Any]] | None:
-        bodies, made = self.bodies, self.made
-        return bodies if made is None and not self.slices else None
+        bodies = self.bodies
+        return bodies if len(bodies) == len(self) else None
 
     def table(self) -> pa.Table:
         """The table. Threads may ask at the same time: rows are looked at before `made`."""
@@ -243,7 +244,8 @@ class _Rows:
                 made = pa.concat_tables([*self.slices, *([made] if bodies else [])])
                 self.slices = []
             self.made = made
-            self.bodies, self.versions = [], []
+            if len(bodies) < made.num_rows or len(bodies) > _FEW:
+                self.bodies, self.versions = [], []
         return made
 
 

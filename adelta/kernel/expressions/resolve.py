@@ -118,6 +118,11 @@ def _is_constant(node: Node) -> bool:
     return bool(parts) and all(isinstance(part, Literal) for part in parts)
 
 
+def _is_exact(value: object, data_type: t.DataType, to: t.DataType) -> bool:
+    """Whether a value is the same in the other type, without asking Arrow."""
+    return data_type in INTEGERS and to in INTEGERS[INTEGERS.index(data_type) :]
+
+
 class _Binder:
     def __init__(self, schema: t.StructType, zone: str, *, folds: bool = True) -> None:
         self._schema = schema
@@ -330,6 +335,8 @@ class _Binder:
             return node
         if isinstance(node, Literal) and node.value is None:
             return Literal(None, to)
+        if isinstance(node, Literal) and _is_exact(node.value, data_type, to):
+            return Literal(node.value, to)
         return self._fold(Cast(node, to), to)
 
     def _fold(self, node: Node, data_type: t.DataType) -> Node:

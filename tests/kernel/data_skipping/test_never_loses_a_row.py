@@ -208,13 +208,13 @@ _negated = st.booleans().flatmap(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.lists(_file, min_size=1, max_size=6), _negated)
 def test_a_condition_never_skips_a_file_with_a_row_that_it_keeps(files, where):
     check(files, where)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(_file, min_size=1, max_size=4), _predicates)
 def test_conditions_joined_never_skip_a_file_with_a_row_that_they_keep(files, where):
     check(files, where)
