@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from adelta.commit.catalog import CatalogClient, RatifiedCommit
     from adelta.commit.filesystem import Create
     from adelta.storage.object_store import ObjectStore, SuffixRead, UnfinishedObject
-    from adelta.storage.pin import Pin
 
 __all__ = ["CatalogStore", "catalog_store"]
 
@@ -78,11 +77,11 @@ class CatalogStore(CoordinatedStore):
         await run_all(fetch_published, fetch_kept)
         return [found[path] for path in paths]
 
-    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
         return await self._read(
             path,
-            lambda at: self.inner.get_range(at, start, end, pin=pin),
+            lambda at: self.inner.get_range(at, start, end),
             lambda commit: (commit.content or b"")[start:end],
         )
 
@@ -204,16 +203,16 @@ class _OnLocalDisk(CatalogStore):
     """A `CatalogStore` whose objects are files of this machine."""
 
     def file_to_read(
-        self, path: str, ranges: Sequence[tuple[int, int]] = (), *, pin: Pin | None = None
+        self, path: str, ranges: Sequence[tuple[int, int]] = ()
     ) -> AbstractContextManager[bytes]:
         """The name of the object's file, for a worker thread. Raises: ObjectNotFoundError."""
         assert isinstance(self.inner, LocalFiles)
-        return self.inner.file_to_read(path, ranges, pin=pin)
+        return self.inner.file_to_read(path, ranges)
 
-    def read_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
+    def read_suffix(self, path: str, length: int) -> SuffixRead:
         """The last `length` bytes, for a worker thread. Raises: ObjectNotFoundError."""
         assert isinstance(self.inner, LocalFiles)
-        return self.inner.read_suffix(path, length, pin=pin)
+        return self.inner.read_suffix(path, length)
 
     async def list_unfinished(self, directory: str) -> tuple[UnfinishedObject, ...]:
         """What puts have left below a directory. Raises: OutsideRootError, StorageError."""

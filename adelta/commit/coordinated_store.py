@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from adelta.commit.coordinator import CommitCoordinator
     from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
-    from adelta.storage.pin import Pin
 
 __all__ = ["CoordinatedStore"]
 
@@ -105,21 +104,19 @@ class CoordinatedStore:
         """Whole objects, in the order asked. Raises: ObjectNotFoundError."""
         return await self._or_recovered(lambda: self.inner.get_many(paths), paths)
 
-    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
-        return await self._or_recovered(
-            lambda: self.inner.get_range(path, start, end, pin=pin), (path,)
-        )
+        return await self._or_recovered(lambda: self.inner.get_range(path, start, end), (path,))
 
     async def get_ranges(
-        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+        self, path: str, ranges: Sequence[tuple[int, int]]
     ) -> Sequence[bytes | memoryview]:
         """Bytes of every range, in the order asked."""
-        return await self.inner.get_ranges(path, ranges, pin=pin)
+        return await self.inner.get_ranges(path, ranges)
 
-    async def get_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
         """The last `length` bytes. Raises: ObjectNotFoundError."""
-        return await self.inner.get_suffix(path, length, pin=pin)
+        return await self.inner.get_suffix(path, length)
 
     async def head(self, path: str) -> ObjectMeta:
         """What the store says of the object. Raises: ObjectNotFoundError."""

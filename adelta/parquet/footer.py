@@ -17,7 +17,7 @@ from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import InvalidTableError
 from adelta.parquet.arrow_reader import open_footer
 from adelta.parquet.faults import unchanged
-from adelta.storage.pin import Pin
+from adelta.storage.pin import Pin, pinned
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
@@ -84,24 +84,23 @@ async def fetch_footer(
             written again meanwhile.
         ObjectNotFoundError: there is no such object.
     """
-    pin = pin or Pin()
-    with unchanged(path):
-        return await _fetched(store, path, tail, head, pin)
+    with unchanged(path), pinned(pin or Pin()):
+        return await _fetched(store, path, tail, head)
 
 
-async def _fetched(store: ObjectStore, path: str, tail: int, head: int, pin: Pin) -> FetchedFooter:
+async def _fetched(store: ObjectStore, path: str, tail: int, head: int) -> FetchedFooter:
     if not head:
-        return await _footer(store, path, tail, pin)
+        return await _footer(store, path, tail)
     footer: FetchedFooter | None = None
     front = memoryview(b"")
 
     async def fetch_end() -> None:
         nonlocal footer
-        footer = await _footer(store, path, tail, pin)
+        footer = await _footer(store, path, tail)
 
     async def fetch_front() -> None:
         nonlocal front
-        (found,) = await store.get_ranges(path, [(0, head)], pin=pin)
+        (found,) = await store.get_ranges(path, [(0, head)])
         front = memoryview(found)
 
     await map_concurrent(lambda work: work(), (fetch_end, fetch_front), limit=2)
@@ -109,8 +108,8 @@ async def _fetched(store: ObjectStore, path: str, tail: int, head: int, pin: Pin
     return replace(footer, front=front[: footer.data_start])
 
 
-async def _footer(store: ObjectStore, path: str, tail: int, pin: Pin) -> FetchedFooter:
-    suffix = await store.get_suffix(path, max(tail, TRAILER), pin=pin)
+async def _footer(store: ObjectStore, path: str, tail: int) -> FetchedFooter:
+    suffix = await store.get_suffix(path, max(tail, TRAILER))
     found = footer_within(path, suffix)
     if found is not None:
         return found
@@ -118,7 +117,7 @@ async def _footer(store: ObjectStore, path: str, tail: int, pin: Pin) -> Fetched
     held = memoryview(suffix.data)
     held_start = size - len(held)
     footer_start = size - TRAILER - _footer_length(path, size, held)
-    front = await store.get_range(path, footer_start, held_start, pin=pin)
+    front = await store.get_range(path, footer_start, held_start)
     if len(front) != held_start - footer_start:
         raise InvalidTableError(
             f"{path}: changed while its footer was read: {held_start - footer_start:,} bytes "

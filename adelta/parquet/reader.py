@@ -45,7 +45,7 @@ from adelta.parquet.row_slices import row_slices
 from adelta.parquet.sparse_file import SparseFile
 from adelta.parquet.unfolding import unfolded
 from adelta.storage.object_store import LocalFiles
-from adelta.storage.pin import Pin
+from adelta.storage.pin import Pin, pinned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -319,7 +319,8 @@ class ParquetFile:
         ranges = join_adjacent(chunks, limit=_JOINED)
         with (
             unchanged(self.path),
-            self._store.file_to_read(self.path, ranges, pin=self._pin) as name,
+            pinned(self._pin),
+            self._store.file_to_read(self.path, ranges) as name,
             pa.OSFile(name, mode="r", memory_pool=lasting_pool()) as file,  # type: ignore[arg-type]  # bytes do as well
         ):
             yield file
@@ -533,8 +534,8 @@ class ParquetFile:
         """
         if not ranges:
             return []
-        with unchanged(self.path):
-            answers = await self._store.get_ranges(self.path, ranges, pin=self._pin)
+        with unchanged(self.path), pinned(self._pin):
+            answers = await self._store.get_ranges(self.path, ranges)
         for (start, end), answer in zip(ranges, answers, strict=True):
             if len(answer) != end - start:
                 raise InvalidTableError(
@@ -557,7 +558,8 @@ class _Opening:
 
     def here(self, store: LocalFiles, tail: int) -> ParquetFile | None:
         """A file of this machine, on one way; None where its footer does not fit into `tail`."""
-        suffix = store.read_suffix(self.path, max(tail, TRAILER), pin=self.pin)
+        with pinned(self.pin):
+            suffix = store.read_suffix(self.path, max(tail, TRAILER))
         found = footer_within(self.path, suffix)
         return None if found is None else self.fetched(found)
 

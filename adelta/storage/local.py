@@ -20,7 +20,6 @@ import errno
 import os
 import stat
 import tempfile
-from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -33,7 +32,7 @@ from adelta.storage.local_root import LocalRoot
 from adelta.storage.local_writing import HIDDEN_PREFIX, NewFile, is_hidden, meta_of, tag_of
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import SuffixRead, UnfinishedObject
-from adelta.storage.pin import Pin
+from adelta.storage.pin import Pin, current_pin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
@@ -146,10 +145,8 @@ class LocalStore:
                 found += [self._read(file, directory) for file in group]
         return found
 
-    def _read_ranges(
-        self, file: str, ranges: Sequence[tuple[int, int]], pin: Pin | None
-    ) -> list[bytes]:
-        with self._opened(file, pin=pin) as (descriptor, status):
+    def _read_ranges(self, file: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        with self._opened(file, pin=current_pin()) as (descriptor, status):
             return [_read_at(descriptor, at, min(end, status.st_size) - at) for at, end in ranges]
 
     async def get(self, path: str) -> bytes:
@@ -178,35 +175,31 @@ class LocalStore:
         found = await map_concurrent(read, batches, limit=_CONCURRENCY)
         return [data for batch in found for data in batch]
 
-    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError, ObjectChangedError."""
-        return (await self.get_ranges(path, [(start, end)], pin=pin))[0]
+        return (await self.get_ranges(path, [(start, end)]))[0]
 
-    async def get_ranges(
-        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
-    ) -> list[bytes]:
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Bytes of every range, from one open file, in the order asked."""
         file = self._file(path)
         for start, end in ranges:
             check_range(path, start, end)
-        return await in_io_thread(self._read_ranges, file, ranges, pin) if ranges else []
+        return await in_io_thread(self._read_ranges, file, ranges) if ranges else []
 
-    async def get_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
         """The last `length` bytes. Raises: ObjectNotFoundError, ObjectChangedError."""
-        return await in_io_thread(partial(self.read_suffix, path, length, pin=pin))
+        return await in_io_thread(self.read_suffix, path, length)
 
-    def read_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
+    def read_suffix(self, path: str, length: int) -> SuffixRead:
         """As `get_suffix`, for a worker thread that goes on with what it reads."""
         if length < 1:
             raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
-        with self._opened(self._file(path), pin=pin) as (descriptor, status):
+        with self._opened(self._file(path), pin=current_pin()) as (descriptor, status):
             start = max(0, status.st_size - length)
             return SuffixRead(_read_at(descriptor, start, status.st_size - start), status.st_size)
 
     @contextlib.contextmanager
-    def file_to_read(
-        self, path: str, ranges: Sequence[tuple[int, int]] = (), *, pin: Pin | None = None
-    ) -> Iterator[bytes]:
+    def file_to_read(self, path: str, ranges: Sequence[tuple[int, int]] = ()) -> Iterator[bytes]:
         """A name of the object's file, for a worker thread that reads `ranges` of it by itself.
 
         The system begins at once to read the ranges from the disk. Where the system has one, the
@@ -214,7 +207,7 @@ class LocalStore:
         ObjectNotFoundError, ObjectChangedError.
         """
         file = self._file(path)
-        pin = pin or Pin()
+        pin = current_pin() or Pin()
         with self._opened(file, pin=pin) as (descriptor, _):
             if _ADVISE:
                 for start, end in ranges:

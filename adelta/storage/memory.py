@@ -16,7 +16,7 @@ from adelta._clock import SYSTEM_CLOCK, Clock
 from adelta.errors import InvalidOptionError, ObjectExistsError, ObjectNotFoundError
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import ObjectMeta, SuffixRead
-from adelta.storage.pin import Pin
+from adelta.storage.pin import Pin, current_pin, pinned
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
@@ -90,9 +90,9 @@ class MemoryStore:
             raise ObjectNotFoundError(f"there is no object {path!r} in {self._uri}")
         return found
 
-    def _pinned(self, path: str, pin: Pin | None) -> _Object:
+    def _pinned(self, path: str) -> _Object:
         found = self._find(path)
-        if pin is not None:
+        if (pin := current_pin()) is not None:
             pin.saw(f"{self._uri}/{path}", found.etag)
         return found
 
@@ -124,23 +124,21 @@ class MemoryStore:
         """Whole objects in the order asked. Raises: ObjectNotFoundError."""
         return [self._find(path).data for path in paths]
 
-    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError, ObjectChangedError."""
         check_range(path, start, end)
-        return self._pinned(path, pin).data[start:end]
+        return self._pinned(path).data[start:end]
 
-    async def get_ranges(
-        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
-    ) -> list[bytes]:
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Bytes of every range, in the order asked. Raises: ObjectNotFoundError."""
-        pin = pin or Pin()
-        return [await self.get_range(path, start, end, pin=pin) for start, end in ranges]
+        with pinned(current_pin() or Pin()):
+            return [await self.get_range(path, start, end) for start, end in ranges]
 
-    async def get_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
         """The last `length` bytes. Raises: ObjectNotFoundError."""
         if length < 1:
             raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
-        data = self._pinned(path, pin).data
+        data = self._pinned(path).data
         return SuffixRead(data[-length:], len(data))
 
     async def head(self, path: str) -> ObjectMeta:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    from adelta.storage.pin import Pin
 
 __all__ = ["LocalFiles", "ObjectMeta", "ObjectStore", "SuffixRead", "UnfinishedObject"]
 
@@ -98,21 +97,21 @@ class ObjectStore(Protocol):
         """Whole objects, fetched concurrently, in the order asked. Raises: ObjectNotFoundError."""
         ...
 
-    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
         """Bytes ``[start, end)``, fewer where the object ends.
 
         Raises:
             ObjectNotFoundError: there is no such object.
-            ObjectChangedError: it is not the version that an earlier read with `pin` saw.
+            ObjectChangedError: it is not the version that an earlier read of the same `Pin` saw.
         """
         ...
 
     async def get_ranges(
-        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+        self, path: str, ranges: Sequence[tuple[int, int]]
     ) -> Sequence[bytes | memoryview]:
         """Bytes of every ``[start, end)``, near ranges fetched as one, in the order asked.
 
-        All are of one version of the object, with `pin` of that which an earlier read saw.
+        All are of one version of the object: inside `pinned`, of that which an earlier read saw.
 
         Raises:
             ObjectNotFoundError: there is no such object.
@@ -120,12 +119,12 @@ class ObjectStore(Protocol):
         """
         ...
 
-    async def get_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
         """The last `length` bytes (all of them where the object is shorter), in one request.
 
         Raises:
             ObjectNotFoundError: there is no such object.
-            ObjectChangedError: it is not the version that an earlier read with `pin` saw.
+            ObjectChangedError: it is not the version that an earlier read of the same `Pin` saw.
         """
         ...
 
@@ -184,23 +183,23 @@ class LocalFiles(Protocol):
     """What a store offers beside the port where its objects are files of this machine."""
 
     def file_to_read(
-        self, path: str, ranges: Sequence[tuple[int, int]] = (), *, pin: Pin | None = None
+        self, path: str, ranges: Sequence[tuple[int, int]] = ()
     ) -> AbstractContextManager[bytes]:
         """A name of the object's file, for a worker thread that reads `ranges` of it by itself.
 
         Raises:
             ObjectNotFoundError: there is no such object.
-            ObjectChangedError: it is not the version that an earlier read with `pin` saw, or has
-                changed at the end of the block.
+            ObjectChangedError: it is not the version that an earlier read of the same `Pin` saw,
+                or has changed at the end of the block.
         """
         ...
 
-    def read_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
+    def read_suffix(self, path: str, length: int) -> SuffixRead:
         """The last `length` bytes, for a worker thread that goes on with them.
 
         Raises:
             ObjectNotFoundError: there is no such object.
-            ObjectChangedError: it is not the version that an earlier read with `pin` saw.
+            ObjectChangedError: it is not the version that an earlier read of the same `Pin` saw.
         """
         ...
 

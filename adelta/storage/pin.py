@@ -1,14 +1,30 @@
-"""Several reads of one object as reads of one version of it."""
+"""Several reads of one object as reads of one version of it.
+
+    pin = Pin()
+    with pinned(pin):
+        end = await store.get_suffix(path, 100)
+    with pinned(pin):  # later: of the version of which the end was
+        start = await store.get_range(path, 0, 100)
+
+It is no argument of the port's verbs, so that a store that wraps another one cannot lose it.
+"""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
 from adelta.errors import ObjectChangedError
 
-__all__ = ["Pin"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Pin", "current_pin", "pinned"]
 
 
 class Pin:
-    """Holds the reads of one object that it is given to, to what the first of them saw.
+    """Holds the reads of ranges of one object inside `pinned` to what the first of them saw.
 
     It goes by the entity tag that every answer has, and costs no request: a store is told which tag
     is wanted once it is known, and the tags of reads that were under way together must agree. It
@@ -38,3 +54,21 @@ class Pin:
     def broken(address: str) -> ObjectChangedError:
         """The error for an object that has been written again between two reads."""
         return ObjectChangedError(f"{address} changed while it was read: it was written again")
+
+
+_pin: ContextVar[Pin | None] = ContextVar("adelta: pin", default=None)
+
+
+@contextmanager
+def pinned(pin: Pin) -> Iterator[Pin]:
+    """Reads of ranges that are begun inside are of the version that `pin` holds to."""
+    before = _pin.set(pin)
+    try:
+        yield pin
+    finally:
+        _pin.reset(before)
+
+
+def current_pin() -> Pin | None:
+    """The pin of the block that the caller is in."""
+    return _pin.get()

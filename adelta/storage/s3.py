@@ -32,7 +32,7 @@ from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
 from adelta.storage.long_body import memory_for
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import ObjectMeta, SuffixRead
-from adelta.storage.pin import Pin
+from adelta.storage.pin import Pin, current_pin, pinned
 from adelta.storage.s3_checksums import MODE, checksums_of
 from adelta.storage.s3_client import Into, S3Client, S3Request, http_time_ms
 from adelta.storage.s3_errors import Answer, Failure, Kind
@@ -166,11 +166,12 @@ class S3Store:
                 raise pin.broken(address)
         return outcome
 
-    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError, ObjectChangedError."""
         check_range(path, start, end)
         if start == end:
             return b""
+        pin = current_pin()
         request = self._get(path, f"{start}-{end - 1}", end - start, pin=pin)
         outcome = await self._try_get(request, pin)
         if isinstance(outcome, Answer):
@@ -180,10 +181,10 @@ class S3Store:
         raise self._client.error(request, outcome)
 
     async def get_ranges(
-        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+        self, path: str, ranges: Sequence[tuple[int, int]]
     ) -> Sequence[bytes | memoryview]:
         """Bytes of every range: near ones in one request, large ones in several."""
-        pin = pin or Pin()
+        pin = current_pin() or Pin()
         for start, end in ranges:
             check_range(path, start, end)
         plan = plan_fetches(ranges, gap=GAP, largest=LARGEST_FETCH)
@@ -231,10 +232,11 @@ class S3Store:
             return 0
         raise self._client.error(request, outcome)
 
-    async def get_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
         """The last `length` bytes. Raises: ObjectNotFoundError, ObjectChangedError."""
         if length < 1:
             raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
+        pin = current_pin() or Pin()
         request = self._get(path, f"-{length}", length, pin=pin)
         outcome = await self._try_get(request, pin)
         if isinstance(outcome, Answer):
@@ -246,10 +248,10 @@ class S3Store:
         if outcome.headers.get("content-range", "").endswith("*/0"):
             return SuffixRead(b"", 0)
         meta = await self.head(path)  # an empty object, or a store without suffix ranges
-        pin = pin or Pin()
         pin.saw(f"{self._uri}/{path}", meta.etag)
         start = max(0, meta.size - length)
-        return SuffixRead(await self.get_range(path, start, meta.size, pin=pin), meta.size)
+        with pinned(pin):
+            return SuffixRead(await self.get_range(path, start, meta.size), meta.size)
 
     async def head(self, path: str) -> ObjectMeta:
         """What the store says of the object. Raises: ObjectNotFoundError."""

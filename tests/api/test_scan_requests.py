@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from adelta.storage.object_store import ObjectStore, SuffixRead
-    from adelta.storage.pin import Pin
 
 FILES, ROWS = 5, 20_000
 TWO = ["c2", "c11"]
@@ -65,16 +64,14 @@ class WaitingStore(RecordingStore):
         super().__init__()
         self.start_asked_for = asyncio.Event()
 
-    async def get_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
         await asyncio.wait_for(self.start_asked_for.wait(), 10)
-        return await super().get_suffix(path, length, pin=pin)
+        return await super().get_suffix(path, length)
 
-    async def get_ranges(
-        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
-    ) -> list[bytes]:
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         if ranges[0][0] == 0:
             self.start_asked_for.set()
-        return await super().get_ranges(path, ranges, pin=pin)
+        return await super().get_ranges(path, ranges)
 
 
 async def test_a_scan_of_all_columns_asks_for_the_first_rows_with_the_first_footer():
@@ -101,19 +98,15 @@ class WatchedStore(LocalStore):
         self.copied: list[tuple[int, int]] = []
         self.read: list[tuple[int, int]] = []
 
-    async def get_ranges(
-        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
-    ) -> list[bytes]:
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         if path.endswith(".parquet"):
             self.copied += ranges
-        return await super().get_ranges(path, ranges, pin=pin)
+        return await super().get_ranges(path, ranges)
 
     @contextlib.contextmanager
-    def file_to_read(
-        self, path: str, ranges: Sequence[tuple[int, int]] = (), *, pin: Pin | None = None
-    ) -> Iterator[bytes]:
+    def file_to_read(self, path: str, ranges: Sequence[tuple[int, int]] = ()) -> Iterator[bytes]:
         self.read += ranges
-        with super().file_to_read(path, ranges, pin=pin) as name:
+        with super().file_to_read(path, ranges) as name:
             yield name
 
 

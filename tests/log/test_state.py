@@ -33,7 +33,6 @@ from tests.support.stores import CountingStore
 
 if TYPE_CHECKING:
     from adelta.log.state import LogState
-    from adelta.storage.pin import Pin
 
 
 @pytest.fixture
@@ -93,9 +92,9 @@ async def test_a_large_checkpoint_gives_its_protocol_without_its_files(
     received = 0
     original = store.inner.get_range
 
-    async def measured(path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
+    async def measured(path: str, start: int, end: int) -> bytes:
         nonlocal received
-        data = await original(path, start, end, pin=pin)
+        data = await original(path, start, end)
         received += len(data)
         return data
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,9 +18,6 @@ from adelta.storage.memory import MemoryStore
 from tests.support.clock import ManualClock
 from tests.support.logs import add, metadata, protocol, put_checkpoint, put_commit
 from tests.support.stores import CountingStore, OverlookingStore
-
-if TYPE_CHECKING:
-    from adelta.storage.pin import Pin
 
 IN_COMMIT = {"delta.enableInCommitTimestamps": "true"}
 LINES = [protocol(1, 7, writerFeatures=["inCommitTimestamp"]), metadata(configuration=IN_COMMIT)]
@@ -79,8 +75,8 @@ async def test_only_the_beginning_of_a_large_commit_is_read_for_its_time() -> No
     inner = store.inner
     original = inner.get_range
 
-    async def get_range(path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
-        data = await original(path, start, end, pin=pin)
+    async def get_range(path: str, start: int, end: int) -> bytes:
+        data = await original(path, start, end)
         read.append(len(data))
         return data
 

@@ -118,6 +118,7 @@ EQUIVALENT: dict[str, str] = {
     ),
 }
 """What no test can tell from the original, as `str(mutant)` without its line, and why."""
+_STAGES_OF_EQUIVALENT = 2  # where one of them is not what it is said to be, these would tell
 
 
 _NOT_EVEN_LOADED = 4  # pytest's exit code where a conftest.py fails
@@ -293,9 +294,11 @@ def run(
                 return
             began = time.monotonic()
             first = [nearest[mutant.module]] if mutant.module in nearest else []
-            killer = copy.killer(mutant, first + stages)
-            tried.append(mutant)
             reason = EQUIVALENT.get(re.sub(r":\d+:", ":", str(mutant), count=1))
+            killer = copy.killer(
+                mutant, first + (stages[:_STAGES_OF_EQUIVALENT] if reason else stages)
+            )
+            tried.append(mutant)
             if killer is None and reason is None:
                 survivors.append(mutant)
             end = killer or (f"as good as before: {reason}" if reason else "SURVIVES")

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from adelta.storage.object_store import ObjectMeta, SuffixRead
-    from adelta.storage.pin import Pin
 
 
 class RecordingStore(MemoryStore):
@@ -26,19 +25,17 @@ class RecordingStore(MemoryStore):
         self.requests.append(("head", path))
         return await super().head(path)
 
-    async def get_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
         self.requests.append(("suffix", length))
-        return await super().get_suffix(path, length, pin=pin)
+        return await super().get_suffix(path, length)
 
-    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
         self.requests.append(("range", (start, end)))
-        return await super().get_range(path, start, end, pin=pin)
+        return await super().get_range(path, start, end)
 
-    async def get_ranges(
-        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
-    ) -> list[bytes]:
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         before = [*self.requests, ("ranges", list(ranges))]
-        answers = await super().get_ranges(path, ranges, pin=pin)
+        answers = await super().get_ranges(path, ranges)
         self.requests = before  # what the store asks of itself is no request
         return answers
 

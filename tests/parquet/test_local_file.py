@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from adelta.storage.pin import Pin
 
 ROWS = 20_000
 WIDE = pa.table({f"c{i}": pa.array([n * 7919 % 99991 + i for n in range(ROWS)]) for i in range(16)})
@@ -32,18 +31,14 @@ class Watched(LocalStore):
         self.copied: list[tuple[int, int]] = []
         self.read: list[tuple[int, int]] = []
 
-    async def get_ranges(
-        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
-    ) -> list[bytes]:
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         self.copied += ranges
-        return await super().get_ranges(path, ranges, pin=pin)
+        return await super().get_ranges(path, ranges)
 
     @contextlib.contextmanager
-    def file_to_read(
-        self, path: str, ranges: Sequence[tuple[int, int]] = (), *, pin: Pin | None = None
-    ) -> Iterator[bytes]:
+    def file_to_read(self, path: str, ranges: Sequence[tuple[int, int]] = ()) -> Iterator[bytes]:
         self.read += ranges
-        with super().file_to_read(path, ranges, pin=pin) as name:
+        with super().file_to_read(path, ranges) as name:
             yield name
 
 

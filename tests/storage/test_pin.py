@@ -13,7 +13,7 @@ from adelta.parquet import ParquetFile
 from adelta.storage.coalesce import LARGEST_FETCH
 from adelta.storage.local import LocalStore
 from adelta.storage.memory import MemoryStore
-from adelta.storage.pin import Pin
+from adelta.storage.pin import Pin, pinned
 from adelta.storage.s3 import S3Store
 from tests.parquet.recording_store import parquet_bytes
 from tests.storage.tampering_proxy import TamperingProxy, header, without_header
@@ -48,20 +48,18 @@ async def store(new_store: ObjectStore) -> AsyncIterator[ObjectStore]:
 
 async def test_reads_with_one_pin_are_of_one_version(store: ObjectStore) -> None:
     await store.put("x", b"0123456789")
-    pin = Pin()
-    assert (await store.get_suffix("x", 3, pin=pin)).data == b"789"
-    assert await store.get_range("x", 0, 3, pin=pin) == b"012"
-    assert [bytes(b) for b in await store.get_ranges("x", [(3, 5), (5, 7)], pin=pin)] == [
-        b"34",
-        b"56",
-    ]
-    await store.put("x", b"abcdefghij")
-    with pytest.raises(ObjectChangedError, match=r"x changed while it was read"):
-        await store.get_range("x", 0, 3, pin=pin)
-    with pytest.raises(ObjectChangedError):
-        await store.get_ranges("x", [(3, 5), (5, 7)], pin=pin)
-    with pytest.raises(ObjectChangedError):
-        await store.get_suffix("x", 3, pin=pin)
+    with pinned(Pin()):
+        assert (await store.get_suffix("x", 3)).data == b"789"
+        assert await store.get_range("x", 0, 3) == b"012"
+        found = await store.get_ranges("x", [(3, 5), (5, 7)])
+        assert [bytes(each) for each in found] == [b"34", b"56"]
+        await store.put("x", b"abcdefghij")
+        with pytest.raises(ObjectChangedError, match=r"x changed while it was read"):
+            await store.get_range("x", 0, 3)
+        with pytest.raises(ObjectChangedError):
+            await store.get_ranges("x", [(3, 5), (5, 7)])
+        with pytest.raises(ObjectChangedError):
+            await store.get_suffix("x", 3)
     assert await store.get_range("x", 0, 3) == b"abc"
 
 

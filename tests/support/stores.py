@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
     from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
-    from adelta.storage.pin import Pin
 
 __all__ = [
     "CountingStore",
@@ -87,28 +86,24 @@ class WrappedStore:
     async def get_many(self, paths: Sequence[str]) -> list[bytes]:
         return await map_concurrent(self.get, paths, limit=self.concurrency)
 
-    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
         return await self.request(
-            Request("get", path), lambda: self.inner.get_range(path, start, end, pin=pin)
+            Request("get", path), lambda: self.inner.get_range(path, start, end)
         )
 
-    async def get_ranges(
-        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
-    ) -> list[bytes]:
+    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         plan = plan_fetches(ranges, gap=GAP, largest=LARGEST_FETCH)
 
         async def fetch(pieces: Sequence[tuple[int, int]]) -> bytes:
             got = await map_concurrent(
-                lambda piece: self.get_range(path, *piece, pin=pin), pieces, limit=self.concurrency
+                lambda piece: self.get_range(path, *piece), pieces, limit=self.concurrency
             )
             return b"".join(got)
 
         return plan.cut(await map_concurrent(fetch, plan.fetches, limit=self.concurrency))
 
-    async def get_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
-        return await self.request(
-            Request("get", path), lambda: self.inner.get_suffix(path, length, pin=pin)
-        )
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+        return await self.request(Request("get", path), lambda: self.inner.get_suffix(path, length))
 
     async def head(self, path: str) -> ObjectMeta:
         return await self.request(Request("head", path), lambda: self.inner.head(path))

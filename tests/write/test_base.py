@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from adelta.storage.object_store import ObjectMeta, ObjectStore
-    from adelta.storage.pin import Pin
     from adelta.transaction import Transaction
     from tests.support.stores import Request
 
@@ -267,8 +266,8 @@ class Garbles(WrappedStore):
         super().__init__(inner)
         self.empty: dict[str, int] = {}
 
-    async def get_range(self, path: str, start: int, end: int, *, pin: Pin | None = None) -> bytes:
-        found = await super().get_range(path, start, end, pin=pin)
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
+        found = await super().get_range(path, start, end)
         return self._garbled(path, found)
 
     async def get(self, path: str) -> bytes:
