@@ -21,9 +21,7 @@ import asyncio
 import os
 import sys
 import threading
-from collections import deque
 from collections.abc import (
-    AsyncGenerator,
     AsyncIterable,
     AsyncIterator,
     Awaitable,
@@ -47,7 +45,6 @@ from adelta.errors import OutOfMemoryError
 __all__ = [
     "CPU_THREADS",
     "ItemsInThread",
-    "ReadAhead",
     "ahead_of_others",
     "arrow_is_ready",
     "arrow_ready",
@@ -350,109 +347,3 @@ async def to_the_end(work: Awaitable[R]) -> R:
             task.exception()  # seen, and of less weight than the cancellation
         raise cancelled
     return task.result()
-
-
-class ReadAhead(AsyncIterator[R], Generic[T, R]):
-    """Results of `work` over `items` in order, with later items under way meanwhile.
-
-    `items` may be an async iterator: it is asked for the next item when there is room for one.
-
-    At most `limit` items are under way or waiting to be taken, and their summed `cost` stays
-    within `budget`, except that one item is always let in. `aclose` cancels what is under way;
-    use the object as an async context manager, or close it in a ``finally``.
-    """
-
-    def __init__(
-        self,
-        work: Callable[[T], Awaitable[R]],
-        items: Iterable[T] | AsyncIterator[T],
-        *,
-        limit: int,
-        cost: Callable[[T], int] | None = None,
-        budget: int = 0,
-    ) -> None:
-        self._work = work
-        self._items = items if isinstance(items, AsyncIterator) else iter(items)
-        self._limit = max(1, limit)
-        self._cost = cost
-        self._budget = budget
-        self._spent = 0
-        self._under_way: deque[tuple[asyncio.Task[R], int]] = deque()
-        self._next: tuple[T, int] | None = None
-        self._exhausted = False
-
-    async def _fill(self) -> None:
-        while len(self._under_way) < self._limit:
-            if self._next is None:
-                if self._exhausted:
-                    return
-                try:
-                    if isinstance(self._items, AsyncIterator):
-                        item = await anext(self._items)
-                    else:
-                        item = next(self._items)
-                except (StopIteration, StopAsyncIteration):
-                    self._exhausted = True
-                    return
-                self._next = (item, self._cost(item) if self._cost else 0)
-            item, cost = self._next
-            if self._under_way and self._budget and self._spent + cost > self._budget:
-                return
-            self._next = None
-            self._spent += cost
-            self._under_way.append((asyncio.ensure_future(self._run(item)), cost))
-
-    async def _run(self, item: T) -> R:
-        return await self._work(item)
-
-    async def begin(self) -> None:
-        """Start what can be under way, before the first result is asked for."""
-        await self._fill()
-
-    def __aiter__(self) -> ReadAhead[T, R]:
-        """The iterator itself."""
-        return self
-
-    async def __anext__(self) -> R:
-        """The next result in order."""
-        try:
-            await self._fill()
-            if not self._under_way:
-                raise StopAsyncIteration
-            task, cost = self._under_way[0]
-            result = await asyncio.shield(task)
-            self._under_way.popleft()
-            self._spent -= cost
-            await self._fill()
-        except StopAsyncIteration:
-            raise
-        except BaseException:
-            await self.aclose()
-            raise
-        return result
-
-    async def aclose(self) -> None:
-        """Cancel what is under way, wait for it to end, and close the items."""
-        self._exhausted = True
-        self._next = None
-        tasks = [task for task, _ in self._under_way]
-        self._under_way.clear()
-        try:
-            if isinstance(self._items, ReadAhead | AsyncGenerator):
-                await self._items.aclose()
-        finally:
-            for task in tasks:
-                task.cancel()
-            if tasks:
-                await to_the_end(asyncio.wait(tasks))  # a half-cancelled fetch must not outlive us
-            for task in tasks:
-                if not task.cancelled():
-                    task.exception()
-
-    async def __aenter__(self) -> ReadAhead[T, R]:
-        """The iterator itself."""
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        """Close the iterator."""
-        await self.aclose()

@@ -16,7 +16,8 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from adelta._arguments import checked
-from adelta._concurrency import ReadAhead, arrow_ready, in_thread
+from adelta._concurrency import arrow_ready, in_thread
+from adelta._read_ahead import ReadAhead
 from adelta.changes.missing import find_late_commit
 from adelta.errors import (
     ChangesNotAvailableError,

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from adelta._concurrency import ReadAhead, in_thread, map_concurrent
+from adelta._concurrency import in_thread, map_concurrent
 from adelta._memory import memory_limit_of
+from adelta._read_ahead import ReadAhead
 from adelta.errors import InvalidTableError, MissingCheckpointPartError, ObjectNotFoundError
 from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import decode_path

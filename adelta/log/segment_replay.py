@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import anyio
 import pyarrow as pa
 
-from adelta._concurrency import ReadAhead, in_thread
+from adelta._concurrency import in_thread
 from adelta._memory import check_memory
+from adelta._read_ahead import ReadAhead
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.data_skipping.known_statistics import KnownStatistics
 from adelta.kernel.data_skipping.prune import skip_files

@@ -12,7 +12,8 @@ from collections import deque
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 
-from adelta._concurrency import ReadAhead, in_thread
+from adelta._concurrency import in_thread
+from adelta._read_ahead import ReadAhead
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import ReadAhead
+from adelta._read_ahead import ReadAhead
 from adelta.parquet.reader import FetchedColumns
 from adelta.read.opener import Opener
 from adelta.read.unit_decoder import UNITS_AHEAD, UnitDecoder

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from adelta._concurrency import CPU_THREADS, ReadAhead, in_thread, map_concurrent
+from adelta._concurrency import CPU_THREADS, in_thread, map_concurrent
+from adelta._read_ahead import ReadAhead
 from adelta.read.unit_decoding import SliceDecoding, UnitDecoding
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import pyarrow as pa
 
-from adelta._concurrency import ReadAhead, in_thread
+from adelta._concurrency import in_thread
+from adelta._read_ahead import ReadAhead
 from adelta.errors import StorageError
 from adelta.write.data_files import CLOSING, DataFileWriter, OpenFile
 from adelta.write.spill import SpillFile
