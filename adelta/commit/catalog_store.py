@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from adelta.commit.catalog import CatalogClient, RatifiedCommit
     from adelta.commit.filesystem import Create
     from adelta.storage.object_store import ObjectStore, SuffixRead, UnfinishedObject
+    from adelta.storage.pin import Pin
 
 __all__ = ["CatalogStore", "catalog_store"]
 
@@ -203,16 +204,16 @@ class _OnLocalDisk(CatalogStore):
     """A `CatalogStore` whose objects are files of this machine."""
 
     def file_to_read(
-        self, path: str, ranges: Sequence[tuple[int, int]] = ()
+        self, path: str, ranges: Sequence[tuple[int, int]] = (), *, pin: Pin | None = None
     ) -> AbstractContextManager[bytes]:
         """The name of the object's file, for a worker thread. Raises: ObjectNotFoundError."""
         assert isinstance(self.inner, LocalFiles)
-        return self.inner.file_to_read(path, ranges)
+        return self.inner.file_to_read(path, ranges, pin=pin)
 
-    def read_suffix(self, path: str, length: int) -> SuffixRead:
+    def read_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
         """The last `length` bytes, for a worker thread. Raises: ObjectNotFoundError."""
         assert isinstance(self.inner, LocalFiles)
-        return self.inner.read_suffix(path, length)
+        return self.inner.read_suffix(path, length, pin=pin)
 
     async def list_unfinished(self, directory: str) -> tuple[UnfinishedObject, ...]:
         """What puts have left below a directory. Raises: OutsideRootError, StorageError."""

@@ -319,8 +319,7 @@ class ParquetFile:
         ranges = join_adjacent(chunks, limit=_JOINED)
         with (
             unchanged(self.path),
-            pinned(self._pin),
-            self._store.file_to_read(self.path, ranges) as name,
+            self._store.file_to_read(self.path, ranges, pin=self._pin) as name,
             pa.OSFile(name, mode="r", memory_pool=lasting_pool()) as file,  # type: ignore[arg-type]  # bytes do as well
         ):
             yield file
@@ -558,8 +557,7 @@ class _Opening:
 
     def here(self, store: LocalFiles, tail: int) -> ParquetFile | None:
         """A file of this machine, on one way; None where its footer does not fit into `tail`."""
-        with pinned(self.pin):
-            suffix = store.read_suffix(self.path, max(tail, TRAILER))
+        suffix = store.read_suffix(self.path, max(tail, TRAILER), pin=self.pin)
         found = footer_within(self.path, suffix)
         return None if found is None else self.fetched(found)
 

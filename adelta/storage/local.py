@@ -20,6 +20,7 @@ import errno
 import os
 import stat
 import tempfile
+from functools import partial
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -188,18 +189,20 @@ class LocalStore:
 
     async def get_suffix(self, path: str, length: int) -> SuffixRead:
         """The last `length` bytes. Raises: ObjectNotFoundError, ObjectChangedError."""
-        return await in_io_thread(self.read_suffix, path, length)
+        return await in_io_thread(partial(self.read_suffix, path, length, pin=current_pin()))
 
-    def read_suffix(self, path: str, length: int) -> SuffixRead:
+    def read_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
         """As `get_suffix`, for a worker thread that goes on with what it reads."""
         if length < 1:
             raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
-        with self._opened(self._file(path), pin=current_pin()) as (descriptor, status):
+        with self._opened(self._file(path), pin=pin) as (descriptor, status):
             start = max(0, status.st_size - length)
             return SuffixRead(_read_at(descriptor, start, status.st_size - start), status.st_size)
 
     @contextlib.contextmanager
-    def file_to_read(self, path: str, ranges: Sequence[tuple[int, int]] = ()) -> Iterator[bytes]:
+    def file_to_read(
+        self, path: str, ranges: Sequence[tuple[int, int]] = (), *, pin: Pin | None = None
+    ) -> Iterator[bytes]:
         """A name of the object's file, for a worker thread that reads `ranges` of it by itself.
 
         The system begins at once to read the ranges from the disk. Where the system has one, the
@@ -207,7 +210,7 @@ class LocalStore:
         ObjectNotFoundError, ObjectChangedError.
         """
         file = self._file(path)
-        pin = current_pin() or Pin()
+        pin = pin or Pin()
         with self._opened(file, pin=pin) as (descriptor, _):
             if _ADVISE:
                 for start, end in ranges:

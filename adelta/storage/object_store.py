@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Sequence
     from contextlib import AbstractContextManager
 
+    from adelta.storage.pin import Pin
+
 
 __all__ = ["LocalFiles", "ObjectMeta", "ObjectStore", "SuffixRead", "UnfinishedObject"]
 
@@ -183,7 +185,7 @@ class LocalFiles(Protocol):
     """What a store offers beside the port where its objects are files of this machine."""
 
     def file_to_read(
-        self, path: str, ranges: Sequence[tuple[int, int]] = ()
+        self, path: str, ranges: Sequence[tuple[int, int]] = (), *, pin: Pin | None = None
     ) -> AbstractContextManager[bytes]:
         """A name of the object's file, for a worker thread that reads `ranges` of it by itself.
 
@@ -194,7 +196,7 @@ class LocalFiles(Protocol):
         """
         ...
 
-    def read_suffix(self, path: str, length: int) -> SuffixRead:
+    def read_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
         """The last `length` bytes, for a worker thread that goes on with them.
 
         Raises:

@@ -6,12 +6,13 @@
     with pinned(pin):  # later: of the version of which the end was
         start = await store.get_range(path, 0, 100)
 
-It is no argument of the port's verbs, so that a store that wraps another one cannot lose it.
+It is no argument of the port's verbs, so that a store that wraps another one cannot lose it. What
+reads files of this machine by itself, in other contexts, is given the pin.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -66,7 +67,8 @@ def pinned(pin: Pin) -> Iterator[Pin]:
     try:
         yield pin
     finally:
-        _pin.reset(before)
+        with suppress(ValueError):  # a coroutine that was left is closed in some other context
+            _pin.reset(before)
 
 
 def current_pin() -> Pin | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from adelta.storage.object_store import ObjectStore, SuffixRead
+    from adelta.storage.pin import Pin
 
 FILES, ROWS = 5, 20_000
 TWO = ["c2", "c11"]
@@ -104,9 +105,11 @@ class WatchedStore(LocalStore):
         return await super().get_ranges(path, ranges)
 
     @contextlib.contextmanager
-    def file_to_read(self, path: str, ranges: Sequence[tuple[int, int]] = ()) -> Iterator[bytes]:
+    def file_to_read(
+        self, path: str, ranges: Sequence[tuple[int, int]] = (), *, pin: Pin | None = None
+    ) -> Iterator[bytes]:
         self.read += ranges
-        with super().file_to_read(path, ranges) as name:
+        with super().file_to_read(path, ranges, pin=pin) as name:
             yield name
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from adelta.storage.pin import Pin
+
 
 ROWS = 20_000
 WIDE = pa.table({f"c{i}": pa.array([n * 7919 % 99991 + i for n in range(ROWS)]) for i in range(16)})
@@ -36,9 +38,11 @@ class Watched(LocalStore):
         return await super().get_ranges(path, ranges)
 
     @contextlib.contextmanager
-    def file_to_read(self, path: str, ranges: Sequence[tuple[int, int]] = ()) -> Iterator[bytes]:
+    def file_to_read(
+        self, path: str, ranges: Sequence[tuple[int, int]] = (), *, pin: Pin | None = None
+    ) -> Iterator[bytes]:
         self.read += ranges
-        with super().file_to_read(path, ranges) as name:
+        with super().file_to_read(path, ranges, pin=pin) as name:
             yield name
 
 
