@@ -24,7 +24,7 @@ from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.actions.protocol import Protocol
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.table_features import DOMAIN_METADATA, supported_names
-from adelta.kernel.transaction.precommit import check_files, check_placed
+from adelta.kernel.transaction.precommit import check_existing_files, check_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -195,7 +195,7 @@ class Transaction:
         """
         with self._core.verb("add_files") as staging:
             staging.parameters.setdefault("mode", "Append")
-            staging.place(check_placed(files, self._core.configuration))
+            staging.add_existing(check_existing_files(files, self._core.configuration))
 
     def remove_files(self, files: Iterable[AddFile], *, data_change: bool = True) -> None:
         """Stage the removal of live files, which count as read.

@@ -21,7 +21,7 @@ from adelta.kernel.file_id import file_ids, paths_of, suspect_paths
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["ReconciledTail", "reconcile", "standing", "survivors"]
+__all__ = ["ReconciledTail", "anti_join", "anti_join_mask", "reconcile"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # and know neither ranges nor tables of chunked arrays
@@ -109,7 +109,7 @@ def _stacked(tables: Sequence[pa.Table], before: pa.Table | None, schema: pa.Sch
     return pa.concat_tables(stack) if len(stack) > 1 else stack[0]
 
 
-def survivors(files: pa.Table, tail: ReconciledTail, root: str) -> pa.ChunkedArray[Any] | None:
+def anti_join_mask(files: pa.Table, tail: ReconciledTail, root: str) -> pa.ChunkedArray[Any] | None:
     """Which rows of a checkpoint part the commits after it leave standing; None means all.
 
     `files` has the columns `path` and `deletion_vector`.
@@ -132,13 +132,13 @@ def survivors(files: pa.Table, tail: ReconciledTail, root: str) -> pa.ChunkedArr
     return mask
 
 
-def standing(files: pa.Table, tail: ReconciledTail, root: str) -> pa.Table:
+def anti_join(files: pa.Table, tail: ReconciledTail, root: str) -> pa.Table:
     """The rows of `files` that the commits after it leave standing.
 
     Chunks that lose few rows are split there, and share their memory with the answer as do those
     that lose none; what loses more is copied.
     """
-    mask = survivors(files, tail, root)
+    mask = anti_join_mask(files, tail, root)
     if mask is None:
         return files
     kept, start = [], 0

@@ -31,7 +31,7 @@ class StagedChanges:
 
     New files are few and come from writers as rows; `removes` may name every file of a table, so
     it is an Arrow table of `REMOVE_SCHEMA`. `transaction_id` is the `txnId` by which a writer finds
-    its own commit in the log. `placed` are the added files that were not written for this commit,
+    its own commit in the log. `existing` are the added files that were not written for this commit,
     so that others may know of them; `tags` go into its provenance. `moves_rows_by_hand` is whether
     a user has added files and removed others, so that rows may have been moved without their ids.
     """
@@ -49,7 +49,7 @@ class StagedChanges:
     adds: tuple[AddFile, ...] = ()
     removes: pa.Table = field(default_factory=REMOVE_SCHEMA.empty_table, hash=False, compare=False)
     cdc: tuple[AddCDCFile, ...] = ()
-    placed: FileIds = field(default_factory=FileIds)
+    existing: FileIds = field(default_factory=FileIds)
     moves_rows_by_hand: bool = False
 
     @property

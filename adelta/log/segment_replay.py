@@ -23,7 +23,7 @@ from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.data_skipping.known_statistics import KnownStatistics
 from adelta.kernel.data_skipping.prune import skip_files
 from adelta.kernel.file_set import FileSet
-from adelta.kernel.replay import ReconciledTail, reconcile, standing
+from adelta.kernel.replay import ReconciledTail, anti_join, reconcile
 from adelta.log.column_arena import ColumnArena
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ class VersionReplay:
             tail = await reconciled(self._newer[applied:], root)
             if len(tail.keys) == 0:
                 return files, known
-            kept = await in_thread(standing, files.table, tail, root)
+            kept = await in_thread(anti_join, files.table, tail, root)
             table = FileSet(kept).union(FileSet(tail.adds)).table
             if table.num_rows and table.column(0).num_chunks > _MOST_CHUNKS:
                 # One more with every commit: in the end each list would take longer than the last.
@@ -276,7 +276,7 @@ class VersionReplay:
         async def read(group: FileGroup) -> pa.Table:
             table = await group.adds(needed, skipping, arena)
             if len(tail.keys) and table.num_rows:
-                table = await in_thread(standing, table, tail, self.segment.root)
+                table = await in_thread(anti_join, table, tail, self.segment.root)
             return table.select(names)
 
         groups = _groups(reader, skipping)
@@ -313,7 +313,7 @@ class VersionReplay:
 
         async def read(group: FileGroup) -> pa.Table:
             table = await group.removes()
-            return await in_thread(standing, table, tail, self.segment.root)
+            return await in_thread(anti_join, table, tail, self.segment.root)
 
         async with ReadAhead(
             read, _remove_groups(reader), limit=_GROUPS_AHEAD, cost=_group_size, budget=_BYTES_AHEAD

@@ -21,7 +21,7 @@ from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -30,7 +30,13 @@ if TYPE_CHECKING:
     from adelta.write.batches import Data
     from adelta.write.transaction_core import TransactionCore
 
-__all__ = ["WriteRequest", "change_rows", "create_with_rows", "note_application"]
+__all__ = [
+    "WriteRequest",
+    "change_rows",
+    "check_partitioned_as",
+    "create_with_rows",
+    "note_application",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,7 @@ async def change_rows(table: Table, data: Data, request: WriteRequest) -> Transa
     """
     async with begin(table, request.transaction(request.kind.parameters)) as tx:
         if request.kind.schema_mode != "overwrite":
-            _check_partitioning(tx, request)
+            check_partitioned_as(tx.root, tx.metadata.partition_columns, request.partition_by)
         if request.cluster_by is not None:
             await check_clustered_as(tx, request.cluster_by)
         note_application(tx, request.txn)
@@ -145,12 +151,16 @@ async def _stage_rows(table: Table, tx: TransactionCore, rows: Data, request: Wr
         await tx.overwrite(rows)
 
 
-def _check_partitioning(tx: TransactionCore, request: WriteRequest) -> None:
-    if request.partition_by is None:
+def check_partitioned_as(root: str, columns: Sequence[str], wanted: Sequence[str] | None) -> None:
+    """Refuse a write that names other partition columns than the table has.
+
+    Raises:
+        SchemaMismatchError: it does.
+    """
+    if wanted is None:
         return
-    columns = tx.metadata.partition_columns
-    if tuple(map(str.lower, request.partition_by)) != tuple(map(str.lower, columns)):
+    if tuple(map(str.lower, wanted)) != tuple(map(str.lower, columns)):
         raise SchemaMismatchError(
-            f"{tx.root} is partitioned by ({', '.join(columns)}), not by "
-            f"({', '.join(request.partition_by)}); leave partition_by out"
+            f"{root} is partitioned by ({', '.join(columns)}), not by ({', '.join(wanted)}); name "
+            "the same columns, or none, where the table is there"
         )

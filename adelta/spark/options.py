@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.operations.write_kind import WriteKind
+from adelta.operations.write_transactions import WriteRequest
 from adelta.storage.option_names import is_known
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 
@@ -163,8 +164,8 @@ class WriteOptions:
             partition_overwrite=_partition_overwrite(given.get("partitionoverwritemode", "static")),
         )
 
-    def kind(self, *, overwrite: bool) -> WriteKind:
-        """What the write does to a table that is there.
+    def request(self, *, overwrite: bool) -> WriteRequest:
+        """What the write does to a table that is there, or makes.
 
         Raises:
             InvalidOptionError: an option makes no sense beside another one, or in this mode.
@@ -172,7 +173,15 @@ class WriteOptions:
         mode: WriteMode = self.if_exists or ("overwrite" if overwrite else "append")
         # Sessions set this one for all of their writes.
         partitions = self.partition_overwrite if mode == "overwrite" else "static"
-        return WriteKind(mode, self.schema_mode, self.replace_where, partitions)
+        return WriteRequest(
+            WriteKind(mode, self.schema_mode, self.replace_where, partitions),
+            self.partition_by,
+            None,
+            {},
+            self.txn,
+            self.user_metadata,
+            self.data_files,
+        )
 
 
 def absolute_uri(uri: str) -> str:

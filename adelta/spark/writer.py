@@ -13,21 +13,29 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from adelta._concurrency import in_thread
 from adelta.errors import InvalidUseError
-from adelta.spark.write_job import commit_write, discard_files, plan_write, write_files
+from adelta.operations.distributed_write import (
+    commit_write,
+    discard_files,
+    plan_write,
+    write_files,
+)
+from adelta.spark.shapes import holds_shapes, without_systems
+from adelta.spark.types import arrow_schema, to_delta_schema
 from adelta.sync._portal import call, feed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
 
-    import pyarrow as pa
     from pyspark.sql.types import StructType
 
     from adelta.kernel.actions.file_actions import AddFile
+    from adelta.operations.distributed_write import WriteJob
     from adelta.spark.options import WriteOptions
-    from adelta.spark.write_job import WriteJob
 
 __all__ = ["DeltaWriter", "FilesWritten"]
 
@@ -54,7 +62,13 @@ class DeltaWriter(DataSourceArrowWriter):
         """
 
         async def plan() -> WriteJob:
-            return await plan_write(options, schema, overwrite=overwrite)
+            return await plan_write(
+                options.uri,
+                options.storage_options,
+                options.request(overwrite=overwrite),
+                to_delta_schema(schema),
+                _stored_schema(schema),
+            )
 
         return cls(call(plan))
 
@@ -68,7 +82,7 @@ class DeltaWriter(DataSourceArrowWriter):
             InvariantViolationError: a column that must not be null holds a null.
             StorageError: the store refused or failed.
         """
-        return FilesWritten(tuple(call(write_files, self._job, feed(iterator))))
+        return FilesWritten(tuple(call(write_files, self._job, _as_stored(feed(iterator)))))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit what the tasks wrote.
@@ -90,6 +104,19 @@ class DeltaWriter(DataSourceArrowWriter):
         """
         if any(message is None for message in messages):
             call(discard_files, self._job, _files(messages))
+
+
+def _stored_schema(schema: StructType) -> pa.Schema:
+    """How the rows reach the tasks' files."""
+    columns = arrow_schema(schema)
+    none = pa.record_batch([pa.array([], field.type) for field in columns], schema=columns)
+    return without_systems(none).schema
+
+
+async def _as_stored(batches: AsyncIterator[pa.RecordBatch]) -> AsyncIterator[pa.RecordBatch]:
+    """Batches of Spark's in which shapes are as tables have them."""
+    async for batch in batches:
+        yield await in_thread(without_systems, batch) if holds_shapes(batch.schema) else batch
 
 
 def _files(messages: Sequence[WriterCommitMessage | None]) -> list[AddFile]:

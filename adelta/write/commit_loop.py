@@ -73,11 +73,11 @@ async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> Non
             each.end_attempt()
             each.settle_without_base(table_is_gone=gone)
     elif isinstance(outcome, Lost):
-        await _meet_winners(group, staged.transaction_id, recent)
+        await _rebase_on_winners(group, staged.transaction_id, recent)
     elif isinstance(outcome, Committed):
         mine = replace(prepared, modified_ms=outcome.timestamp_ms)
         for each in group:
-            each.settle_by(mine, len(data), leads=each is leader, asked_at=asked_at)
+            each.settle_by(mine, len(data), does_upkeep=each is leader, asked_at=asked_at)
         recent.note(leader.result().state.metadata.id, [mine], asked_at=asked_at)
 
 
@@ -100,7 +100,7 @@ async def _bears(leader: Submission, transaction_id: str) -> bool:
     return transaction_id.encode() in await leader.store.get(commit_path(leader.next_version))
 
 
-async def _meet_winners(
+async def _rebase_on_winners(
     group: Sequence[Submission], transaction_id: str, recent: RecentCommits
 ) -> None:
     leader = group[0]
@@ -130,7 +130,7 @@ async def _meet_winners(
             await each.follow(commits[:own], seen_at=seen_at)
         for each in group:
             if each.outcome is None:
-                each.settle_by(commits[own], 0, leads=each is leader, asked_at=seen_at)
+                each.settle_by(commits[own], 0, does_upkeep=each is leader, asked_at=seen_at)
         return
     for each in group:
         await each.follow(commits, seen_at=seen_at)

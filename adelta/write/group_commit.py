@@ -76,7 +76,7 @@ def combined(group: Sequence[StagedChanges]) -> StagedChanges:
         tags={**group[0].tags, GROUP_TAG: members},
         set_transactions=tuple(txn for each in group for txn in each.set_transactions),
         adds=tuple(file for each in group for file in each.adds),
-        placed=reduce(or_, (each.placed for each in group)),
+        existing=reduce(or_, (each.existing for each in group)),
     )
 
 

@@ -51,8 +51,8 @@ class Staging:
         domains: domain metadata by domain.
         protocol: a new protocol.
         metadata: new metadata.
-        placed: files to add that were not written for this transaction.
-        placed_new: those of them that a user has staged as new ones.
+        existing: files to add that were not written for this transaction.
+        existing_new: those of them that a user has staged as new ones.
         must_be_live: files that are removed or added again, and of which it has to be seen that
             they are live at the version that the transaction is based on.
         read_live: files of which that has been seen.
@@ -84,8 +84,8 @@ class Staging:
         self.domains: dict[str, DomainMetadata] = {}
         self.protocol: Protocol | None = None
         self.metadata: Metadata | None = None
-        self.placed = FileIds()
-        self.placed_new = FileIds()
+        self.existing = FileIds()
+        self.existing_new = FileIds()
         self.must_be_live = FileIds()
         self.read_live = FileIds()
         self.touched = False
@@ -112,16 +112,16 @@ class Staging:
         """Take note that the rows of live files have been read."""
         self._rest_on(FileIds.of(files, self.root))
 
-    def place(self, files: Iterable[AddFile]) -> None:
+    def add_existing(self, files: Iterable[AddFile]) -> None:
         """Take in files to add that were not written for this transaction."""
         taken = tuple(files)
         ids = FileIds.of(taken, self.root)
-        self.placed |= ids
-        self.placed_new |= ids
+        self.existing |= ids
+        self.existing_new |= ids
         self.add(taken)
 
-    def settle_placed(self, live: FileIds) -> None:
-        """Tell files that were placed and are live from those that are new to the table.
+    def settle_existing(self, live: FileIds) -> None:
+        """Tell files that exist already and are live from those that are new to the table.
 
         `live` are the files that are live at the base. One that is there already is added again:
         its rows are no news. One that is new gets row ids of this table.
@@ -129,15 +129,15 @@ class Staging:
         Raises:
             InvalidUseError: live files are added again while others are removed.
         """
-        if not len(self.placed_new):
+        if not len(self.existing_new):
             return
-        again = self.placed_new & live
+        again = self.existing_new & live
         if len(again) and self.removes.num_rows:
             raise InvalidUseError(
                 f"the file {again.first().path!r} is live already, and is added again in a "
                 "transaction that removes others; leave it out, or add it again by itself"
             )
-        new = set(self.placed_new.without(again).texts.to_pylist())
+        new = set(self.existing_new.without(again).texts.to_pylist())
         repeated = set(again.texts.to_pylist())
         for place, file in enumerate(self.adds):
             text = FileId.of(file, self.root).text
@@ -162,7 +162,7 @@ class Staging:
             return
         self.adds.extend(taken)
         again = FileIds.of(taken, self.root)
-        self.placed |= again
+        self.existing |= again
         self._rest_on(again)
         self.touched = True
 
@@ -202,7 +202,7 @@ class Staging:
         self.removes = pa.concat_tables([self.removes, rows])
         self._rest_on(FileIds.of(written.replaced, self.root))
         self.adds.extend(written.replacements)
-        self.placed |= FileIds.of(written.replacements, self.root)
+        self.existing |= FileIds.of(written.replacements, self.root)
         for name, value in vector_metrics(written).items():
             self._count(name, value)
         self.touched = True
@@ -237,7 +237,7 @@ class Staging:
             adds=tuple(self.adds),
             removes=self.removes,
             cdc=tuple(self.cdc),
-            placed=self.placed,
+            existing=self.existing,
             moves_rows_by_hand=self._added_by_hand and self._removed_by_hand,
         )
 

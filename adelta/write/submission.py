@@ -55,13 +55,13 @@ class CommitResult:
     """What became of staged changes that were not refused.
 
     `version` is theirs, or None where a winner had applied them already. `state` is the newest
-    state known. `leads` is false where the upkeep that follows the commit is another transaction's,
-    of the same group.
+    state known. `does_upkeep` is false where the upkeep that follows the commit is that of another
+    transaction of the same group.
     """
 
     state: LogState
     version: int | None
-    leads: bool = True
+    does_upkeep: bool = True
 
 
 class Submission:
@@ -176,7 +176,9 @@ class Submission:
             version, transaction_id = self._attempt
             self.settle(_unknown_outcome(self.root, version, transaction_id, cause))
 
-    def settle_by(self, commit: Commit, num_bytes: int, *, leads: bool, asked_at: float) -> None:
+    def settle_by(
+        self, commit: Commit, num_bytes: int, *, does_upkeep: bool, asked_at: float
+    ) -> None:
         """Settle: `commit`, whose file has so many bytes, holds the changes.
 
         It was put by a request that began then, by `time.monotonic`.
@@ -186,7 +188,7 @@ class Submission:
             state.note_seen(asked_at)
         else:
             state = self.state.advance([commit], seen_at=asked_at)
-        self.settle(CommitResult(state, commit.version, leads=leads))
+        self.settle(CommitResult(state, commit.version, does_upkeep=does_upkeep))
 
     def check_deadline(self) -> None:
         """Settle with an error where there is no time for another attempt."""

@@ -419,7 +419,7 @@ class TransactionLife:
         )
         result = await self._queue.commit(self._submission)
         await self._conclude()
-        if result.version is not None and result.leads:
+        if result.version is not None and result.does_upkeep:
             await after_commit(result.state, self._clock)
 
     def _check_change_data(self) -> None:
@@ -439,11 +439,11 @@ class TransactionLife:
 
         Raises:
             ConcurrentDeleteReadError: a file that is removed, read or added again is not live.
-            InvalidOptionError: a file that is placed is live under another deletion vector.
+            InvalidOptionError: a file that is added is live under another deletion vector.
         """
         staging = self._staging
-        unproven, placed = staging.must_be_live.without(staging.read_live), staging.placed_new
-        if self._base is None or not (len(unproven) or len(placed)):
+        unproven, existing = staging.must_be_live.without(staging.read_live), staging.existing_new
+        if self._base is None or not (len(unproven) or len(existing)):
             return
         live, ids = await self._live(self._base)
         unproven = await in_thread(unproven.without, ids)
@@ -456,16 +456,16 @@ class TransactionLife:
                 "files in the transaction that changes them, and do the work again",
                 path=path,
             )
-        under_other = FileIds.of_table(placed.sharing_data(live, self.root), self.root)
+        under_other = FileIds.of_table(existing.sharing_data(live, self.root), self.root)
         removed = FileIds.of_table(staging.removes, self.root)
-        clash = under_other.without(placed).without(removed)
+        clash = under_other.without(existing).without(removed)
         if len(clash):
             raise InvalidOptionError(
                 f"{self.root}: the file {clash.first().path!r} is live under another deletion "
                 "vector, so adding it would bring deleted rows back; remove that one in the same "
                 "transaction, or leave the file out"
             )
-        staging.settle_placed(ids)
+        staging.settle_existing(ids)
 
     async def _live(self, base: LogState) -> tuple[pa.Table, FileIds]:
         """The path and the deletion vector of every live file of `base`, and their ids."""

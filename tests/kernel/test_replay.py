@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from adelta.kernel.actions.json import ActionBatch, decode_commits
 from adelta.kernel.file_id import file_ids
 from adelta.kernel.file_set import FileSet
-from adelta.kernel.replay import reconcile, standing, survivors
+from adelta.kernel.replay import anti_join, anti_join_mask, reconcile
 
 Line = dict[str, Any]
 
@@ -89,7 +89,7 @@ def test_a_path_is_decoded_once() -> None:
 def test_rows_of_a_checkpoint_that_the_commits_name_do_not_survive() -> None:
     checkpoint = reconcile([batch([add("a"), add("b", "v1"), add("c"), add("d%20e")])], ROOT).adds
     tail = reconcile([batch([remove("a"), remove("b"), remove("d e")], start=1)], ROOT)
-    mask = survivors(checkpoint, tail, ROOT)
+    mask = anti_join_mask(checkpoint, tail, ROOT)
     assert mask is not None
     kept = FileSet(checkpoint).filter(mask)
     assert sorted(file.path for file in kept.rows()) == ["b", "c"]
@@ -97,7 +97,7 @@ def test_rows_of_a_checkpoint_that_the_commits_name_do_not_survive() -> None:
 
 def test_a_tail_that_names_no_file_of_a_checkpoint_costs_no_copy() -> None:
     checkpoint = reconcile([batch([add("a")])], ROOT).adds
-    assert survivors(checkpoint, reconcile([batch([add("b")], start=1)], ROOT), ROOT) is None
+    assert anti_join_mask(checkpoint, reconcile([batch([add("b")], start=1)], ROOT), ROOT) is None
 
 
 actions = st.tuples(
@@ -152,7 +152,7 @@ def test_only_chunks_that_lose_many_files_are_copied() -> None:
         reconcile([batch([add(n) for n in names])], ROOT).adds for names in ("ab", "cd")
     )
     files = pa.concat_tables([first, second])
-    kept = standing(files, reconcile([batch([remove("c")], start=1)], ROOT), ROOT)
+    kept = anti_join(files, reconcile([batch([remove("c")], start=1)], ROOT), ROOT)
     assert kept.column("path").to_pylist() == ["a", "b", "d"]
     shared, copied = kept.column("path").chunks
     assert shared.buffers()[2].address == first.column("path").chunk(0).buffers()[2].address
@@ -163,7 +163,7 @@ def test_only_chunks_that_lose_many_files_are_copied() -> None:
 def test_chunks_that_lose_few_files_are_shared(lost: list[int]) -> None:
     names = [f"f{i}" for i in range(1024)]
     files = reconcile([batch([add(name) for name in names])], ROOT).adds
-    kept = standing(
+    kept = anti_join(
         files, reconcile([batch([remove(names[i]) for i in lost], start=1)], ROOT), ROOT
     )
     assert kept.column("path").to_pylist() == [n for i, n in enumerate(names) if i not in lost]

@@ -96,7 +96,7 @@ _CHECKER = "adelta/kernel/transaction/conflict_checker.py: "
 _READ_SET = "adelta/kernel/transaction/read_set.py: "
 _ONLY_SOONER = "without it the same is found, after more work"
 EQUIVALENT: dict[str, str] = {
-    _CHECKER + "never: if not len(staged.placed)": _ONLY_SOONER,
+    _CHECKER + "never: if not len(staged.existing)": _ONLY_SOONER,
     _CHECKER + "never: if read.is_empty and (not len(removed)) or not winner.removes.num_rows": (
         _ONLY_SOONER
     ),

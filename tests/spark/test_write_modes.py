@@ -12,9 +12,10 @@ from pyspark.errors import PySparkException
 
 import adelta.sync
 from adelta.errors import ConcurrentAppendError
+from adelta.operations.distributed_write import commit_write
 from adelta.spark.options import WriteOptions
 from adelta.spark.types import arrow_schema
-from adelta.spark.write_job import commit_write, plan_write
+from adelta.spark.writer import DeltaWriter
 from adelta.sync._portal import call
 
 
@@ -123,7 +124,7 @@ def test_a_write_of_an_old_plan_does_not_undo_a_commit_that_came_between(spark, 
     table(spark, path)
     options = WriteOptions.parse({"path": path, "replaceWhere": "p = 'a'"})
     schema = frame(spark, (1, "a")).schema
-    job = call(plan_write, options, schema, overwrite=True)
+    job = DeltaWriter.plan(options, schema, overwrite=True)._job
     frame(spark, (500, "a")).write.format("adelta").mode("append").save(path)
     with pytest.raises(ConcurrentAppendError):
         call(commit_write, job, [])

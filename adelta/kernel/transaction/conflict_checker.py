@@ -245,12 +245,12 @@ def _check_placed(staged: StagedChanges, winner: Commit, root: str) -> None:
     Two commits that add one file again, say with a vector or with ids, would undo each other; and
     a file that others have removed must not come back.
     """
-    if not len(staged.placed):
+    if not len(staged.existing):
         return
-    again = staged.placed.sharing_data(winner.adds, root)
+    again = staged.existing.sharing_data(winner.adds, root)
     if again.num_rows:
         raise _conflict(ConcurrentAppendError, winner, "added {}, which this one adds too", again)
-    gone = staged.placed.sharing_data(winner.removes, root)
+    gone = staged.existing.sharing_data(winner.removes, root)
     if gone.num_rows:
         raise _conflict(ConcurrentDeleteReadError, winner, "removed {}, which this one adds", gone)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from adelta.kernel.staged import StagedChanges
     from adelta.kernel.table_configuration import TableConfiguration
 
-__all__ = ["check_files", "check_placed", "check_staged"]
+__all__ = ["check_existing_files", "check_files", "check_staged"]
 
 _VECTOR_KINDS = ("u", "i", "p")
 
@@ -96,7 +96,7 @@ def check_files(files: Iterable[AddFile]) -> tuple[AddFile, ...]:
     return taken
 
 
-def check_placed(
+def check_existing_files(
     files: Iterable[AddFile], configuration: TableConfiguration
 ) -> tuple[AddFile, ...]:
     """The files that a caller adds to a table, which others will find and skip by what it says.

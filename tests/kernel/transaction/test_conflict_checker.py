@@ -474,13 +474,13 @@ def test_files_meet_however_the_log_spells_their_paths(mine_path: str, their_pat
     with pytest.raises(ConcurrentDeleteReadError, match="which was read"):
         judge(staged(), ReadSet(files=ids(mine_path)), gone)
     with pytest.raises(ConcurrentDeleteReadError, match="which this one adds"):
-        judge(staged(placed=ids(mine_path)), APPEND, gone)
+        judge(staged(existing=ids(mine_path)), APPEND, gone)
     with pytest.raises(ConcurrentDeleteDeleteError):
         judge(staged(removes=removed(mine_path)), APPEND, gone)
 
 
 def test_a_file_that_was_placed_by_hand_does_not_come_back_after_its_removal() -> None:
-    mine = staged(placed=ids("a b"))
+    mine = staged(existing=ids("a b"))
     judge(mine, APPEND, winner(removes=removes("c")))
     with pytest.raises(ConcurrentDeleteReadError, match="which this one adds"):
         judge(mine, APPEND, winner(removes=removes("a%20b")))
@@ -525,7 +525,7 @@ def test_the_order_of_checks_is_delta_sparks() -> None:
 
 
 def test_two_commits_cannot_both_add_one_file_again() -> None:
-    mine = staged(adds=(add("a%20b", data_change=False),), placed=ids("a b"))
+    mine = staged(adds=(add("a%20b", data_change=False),), existing=ids("a b"))
     theirs = winner(5, adds=adds(add("a b", data_change=False)))
     with pytest.raises(ConcurrentAppendError, match="which this one adds too"):
         judge(mine, APPEND, theirs)

@@ -14,7 +14,7 @@ from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.types import DATE, LONG, StructField, StructType
 from adelta.kernel.staged import StagedChanges
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.transaction.precommit import check_files, check_placed, check_staged
+from adelta.kernel.transaction.precommit import check_existing_files, check_files, check_staged
 from adelta.kernel.transaction.removal import removes_table
 
 VECTOR = DeletionVectorDescriptor("i", "x", 1, 1)
@@ -125,7 +125,7 @@ TABLE = TableConfiguration(
 )
 
 
-def placed(stats: str | None = None, **values: str | None) -> list[AddFile]:
+def files_given(stats: str | None = None, **values: str | None) -> list[AddFile]:
     fine = replace(add("fine", Day="2024-02-29", n="-7"), stats='{"numRecords":1}')
     return [fine, replace(add("wrong", **values), stats=stats)]
 
@@ -142,7 +142,7 @@ def placed(stats: str | None = None, **values: str | None) -> list[AddFile]:
 )
 def test_a_partition_value_is_one_of_its_columns_type(values: dict[str, str], says: str) -> None:
     with pytest.raises(InvalidOptionError, match=f"the file 'wrong' has the value .*{says}"):
-        check_placed(placed(**values), TABLE)
+        check_existing_files(files_given(**values), TABLE)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_partition_value_is_one_of_its_columns_type(values: dict[str, str], sa
 )
 def test_statistics_are_a_json_object_of_their_kind(stats: str, says: str) -> None:
     with pytest.raises(InvalidOptionError, match=f"'wrong' has the statistics .*, who?.* {says}"):
-        check_placed(placed(stats, Day=None, n=None), TABLE)
+        check_existing_files(files_given(stats, Day=None, n=None), TABLE)
 
 
 @pytest.mark.parametrize(
@@ -176,8 +176,8 @@ def test_statistics_are_a_json_object_of_their_kind(stats: str, says: str) -> No
     ],
 )
 def test_what_readers_tolerate_is_let_be(stats: str | None) -> None:
-    files = placed(stats, Day="", n=" 3 ")
-    assert check_placed(iter(files), TABLE) == tuple(files)
+    files = files_given(stats, Day="", n=" 3 ")
+    assert check_existing_files(iter(files), TABLE) == tuple(files)
 
 
 IN_A_FILE = DeletionVectorDescriptor("u", "ab" * 10, 40, 2, 1)
@@ -190,11 +190,11 @@ def unpartitioned(*features: str) -> TableConfiguration:
 
 def test_a_vector_is_taken_where_the_table_supports_vectors() -> None:
     file = AddFile("a", {}, 1, 1, deletion_vector=IN_A_FILE)
-    assert check_placed([file], unpartitioned("deletionVectors")) == (file,)
+    assert check_existing_files([file], unpartitioned("deletionVectors")) == (file,)
     bare = AddFile("a", {}, 1, 1)
-    assert check_placed([bare], unpartitioned()) == (bare,)
+    assert check_existing_files([bare], unpartitioned()) == (bare,)
     with pytest.raises(InvalidOptionError, match="add the feature deletionVectors"):
-        check_placed([file], unpartitioned())
+        check_existing_files([file], unpartitioned())
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_vector_is_taken_where_the_table_supports_vectors() -> None:
 def test_a_vector_that_no_reader_finds_is_refused(wrong: dict[str, Any]) -> None:
     file = AddFile("a", {}, 1, 1, deletion_vector=replace(IN_A_FILE, **wrong))
     with pytest.raises(InvalidOptionError, match="deletion_vector"):
-        check_placed([file], unpartitioned("deletionVectors"))
+        check_existing_files([file], unpartitioned("deletionVectors"))
 
 
 def test_files_say_their_rows_where_the_table_demands_it() -> None:

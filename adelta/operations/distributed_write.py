@@ -3,22 +3,23 @@
 The plan is a value that is pickled to the tasks and to the process that commits. It holds the
 version that it was made against, and the commit is a transaction against that version: a job that
 replaces what it has read loses against a writer who came between, and never undoes his work.
+
+Whatever runs the tasks calls `plan_write`, then `write_files` in each of them, and `commit_write`
+with the files of all of them; or `discard_files`, where the job is given up.
 """
 
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
-from adelta._concurrency import in_thread
 from adelta.commit.choose import coordinator_of
 from adelta.errors import (
     MetadataChangedError,
-    SchemaMismatchError,
     TableAlreadyExistsError,
     TableNotFoundError,
     UnsupportedFeatureError,
@@ -33,9 +34,7 @@ from adelta.operations.clustering import check_still_clustered
 from adelta.operations.create import new_table
 from adelta.operations.evolve import merge_schema, overwrite_schema
 from adelta.operations.overwrite import replace_partitions, replace_where
-from adelta.operations.write_transactions import note_application
-from adelta.spark.shapes import holds_shapes, without_systems
-from adelta.spark.types import arrow_schema, to_delta_schema
+from adelta.operations.write_transactions import check_partitioned_as, note_application
 from adelta.storage.resolve import open_store
 from adelta.table import begin, latest_state, open_table
 from adelta.write.data_files import discard_data_files
@@ -46,17 +45,15 @@ from adelta.write.transaction_request import TransactionRequest
 from adelta.write.write_data_files import write_data_files
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
-
-    from pyspark.sql import types as s
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.schema.types import StructType
     from adelta.kernel.transaction.creation import NewTable
     from adelta.log.state import LogState
-    from adelta.operations.write_kind import WriteKind
-    from adelta.spark.options import WriteOptions
+    from adelta.operations.write_transactions import WriteRequest
     from adelta.storage.object_store import ObjectStore
     from adelta.table import Table
 
@@ -73,8 +70,9 @@ class WriteJob:
     `evolved` are the metadata that the rows give the table, with the protocol that these need.
     """
 
-    options: WriteOptions
-    kind: WriteKind
+    uri: str
+    storage_options: Mapping[str, str] = field(repr=False)  # may hold secrets
+    request: WriteRequest
     spec: WriteSpec | None = None
     version: int | None = None
     table_id: str | None = None
@@ -95,8 +93,14 @@ class _Draft:
         self.evolved = metadata, protocol
 
 
-async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: bool) -> WriteJob:
-    """The job that writes rows of `schema`.
+async def plan_write(
+    uri: str,
+    storage_options: Mapping[str, str],
+    request: WriteRequest,
+    columns: StructType,
+    schema: pa.Schema,
+) -> WriteJob:
+    """The job that writes rows with the table's `columns`, which come as batches of `schema`.
 
     Raises:
         TableAlreadyExistsError: there is a table, and that was to be an error.
@@ -107,39 +111,44 @@ async def plan_write(options: WriteOptions, schema: s.StructType, *, overwrite: 
         InvalidExpressionError: `replaceWhere` does not fit the schema.
         InvalidTableError: the log is damaged.
     """
-    kind = options.kind(overwrite=overwrite)
-    nothing = WriteJob(options, kind)
-    async with open_table(options.uri, options.storage_options) as table:
+    kind = request.kind
+    nothing = WriteJob(uri, storage_options, request)
+    async with open_table(uri, storage_options) as table:
         coordinator_of(table.store)
         try:
             state = await latest_state(table)
         except TableNotFoundError:
-            first = _new_table(options, schema)
+            first = new_table(
+                columns,
+                partition_by=request.partition_by or (),
+                cluster_by=request.cluster_by or (),
+                properties=request.properties,
+            )
             spec = WriteSpec.of(
-                first.configuration, files=options.data_files, where=kind.replace_where
+                first.configuration, files=request.data_files, where=kind.replace_where
             )
             coordinator_of(table.store, first.configuration)
             return replace(nothing, spec=spec, first=first)
         coordinator_of(table.store, state.configuration)
-        if options.if_exists == "error":
+        if kind.mode == "error":
             raise TableAlreadyExistsError(
                 f"there is a Delta table at {table.uri} already; choose the mode 'append', "
                 "'overwrite' or 'ignore'"
             )
-        if options.if_exists == "ignore" or await _is_applied(options, state):
+        if kind.mode == "ignore" or await _is_applied(request, state):
             return nothing
         draft = _Draft(state.protocol, state.metadata)
         if kind.schema_mode == "overwrite":
-            overwrite_schema(draft, to_delta_schema(schema), options.partition_by)
+            overwrite_schema(draft, columns, request.partition_by)
         else:
-            _check_partitioning(options, table.uri, state.metadata.partition_columns)
+            check_partitioned_as(table.uri, state.metadata.partition_columns, request.partition_by)
         if kind.schema_mode == "merge":
-            merge_schema(draft, to_delta_schema(schema))
+            merge_schema(draft, columns)
         configuration = TableConfiguration(draft.protocol, draft.metadata)
         configuration.check_writable(table.uri)
-        if overwrite:
+        if kind.mode == "overwrite":
             configuration.check_removable(table.uri)
-        spec = WriteSpec.of(configuration, files=options.data_files, where=kind.replace_where)
+        spec = WriteSpec.of(configuration, files=request.data_files, where=kind.replace_where)
         # No rows yet: what can be said of the columns alone is said before the tasks start.
         layout, nothing_yet = FileLayout.of(spec), _no_rows(schema)
         numbers = layout.identity_values()
@@ -168,15 +177,9 @@ async def write_files(job: WriteJob, batches: AsyncIterator[pa.RecordBatch]) -> 
     """
     if job.spec is None:
         return []
-    store = open_store(job.options.uri, job.options.storage_options)
+    store = open_store(job.uri, job.storage_options)
     async with aclosing(store):
-        return await write_data_files(store, job.spec, _as_stored(batches))
-
-
-async def _as_stored(batches: AsyncIterator[pa.RecordBatch]) -> AsyncIterator[pa.RecordBatch]:
-    """Batches of Spark's in which shapes are as tables have them."""
-    async for batch in batches:
-        yield await in_thread(without_systems, batch) if holds_shapes(batch.schema) else batch
+        return await write_data_files(store, job.spec, batches)
 
 
 async def commit_write(job: WriteJob, files: Sequence[AddFile]) -> None:
@@ -192,7 +195,7 @@ async def commit_write(job: WriteJob, files: Sequence[AddFile]) -> None:
     """
     if job.spec is None:
         return
-    async with open_table(job.options.uri, job.options.storage_options) as table:
+    async with open_table(job.uri, job.storage_options) as table:
         if job.first is not None:
             await _create(table, job, job.first, files)
         else:
@@ -201,36 +204,20 @@ async def commit_write(job: WriteJob, files: Sequence[AddFile]) -> None:
 
 async def discard_files(job: WriteJob, files: Iterable[AddFile]) -> None:
     """Delete files of tasks whose job will never be committed."""
-    store = open_store(job.options.uri, job.options.storage_options)
+    store = open_store(job.uri, job.storage_options)
     async with aclosing(store):
         await discard_data_files(store, _paths(files))
 
 
-def _new_table(options: WriteOptions, schema: s.StructType) -> NewTable:
-    columns = tuple(options.partition_by or ())
-    return new_table(to_delta_schema(schema), partition_by=columns, properties={})
-
-
-async def _is_applied(options: WriteOptions, state: LogState) -> bool:
-    if options.txn is None:
+async def _is_applied(request: WriteRequest, state: LogState) -> bool:
+    if request.txn is None:
         return False
-    wanted = SetTransaction(*options.txn, SYSTEM_CLOCK.now_ms())
+    wanted = SetTransaction(*request.txn, SYSTEM_CLOCK.now_ms())
     return already_applied((wanted,), await state.set_transactions())
 
 
-def _check_partitioning(options: WriteOptions, uri: str, columns: Sequence[str]) -> None:
-    wanted = options.partition_by
-    if wanted is not None and [c.lower() for c in wanted] != [c.lower() for c in columns]:
-        raise SchemaMismatchError(
-            f"{uri} is partitioned by ({', '.join(columns)}), not by ({', '.join(wanted)}); leave "
-            "partitionBy out"
-        )
-
-
-def _no_rows(schema: s.StructType) -> pa.RecordBatch:
-    columns = arrow_schema(schema)
-    rows = pa.record_batch([pa.array([], field.type) for field in columns], schema=columns)
-    return without_systems(rows)
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([], field.type) for field in schema], schema=schema)
 
 
 def _paths(files: Iterable[AddFile]) -> list[str]:
@@ -239,24 +226,24 @@ def _paths(files: Iterable[AddFile]) -> list[str]:
 
 def _request(job: WriteJob, partition_columns: Iterable[str]) -> TransactionRequest:
     return TransactionRequest(
-        parameters=job.kind.parameters | {"partitionBy": list(partition_columns)},
-        user_metadata=job.options.user_metadata,
+        parameters=job.request.kind.parameters | {"partitionBy": list(partition_columns)},
+        user_metadata=job.request.user_metadata,
     )
 
 
 async def _create(table: Table, job: WriteJob, first: NewTable, files: Sequence[AddFile]) -> None:
     """Commit the table with its rows, or go into the same one that another has made meanwhile."""
-    joins = job.kind.mode == "append" and job.options.if_exists is None
+    joins = job.request.kind.mode == "append"
     tx = begin(table, _request(job, first.metadata.partition_columns), creates=first, joins=joins)
     tx.own(files)
     try:
         async with tx:
-            note_application(tx, job.options.txn)
+            note_application(tx, job.request.txn)
             tx.stage_written(adds=files)
     except TableAlreadyExistsError:
-        if job.options.if_exists == "error":
+        if job.request.kind.mode == "error":
             raise
-        if job.options.if_exists != "ignore":
+        if job.request.kind.mode != "ignore":
             raise MetadataChangedError(
                 f"{table.uri}: another writer has created the table while this job ran; run the "
                 "job again",
@@ -266,13 +253,13 @@ async def _create(table: Table, job: WriteJob, first: NewTable, files: Sequence[
 
 async def _extend(table: Table, job: WriteJob, files: Sequence[AddFile]) -> None:
     """Commit the files to the table, as it was when the job was planned."""
-    kind, spec = job.kind, job.spec
+    kind, spec = job.request.kind, job.spec
     assert spec is not None
     columns = spec.partition_columns
     tx = TransactionCore(_Planned(table.store, job), _request(job, columns))
     tx.own(files)
     async with tx:
-        note_application(tx, job.options.txn)
+        note_application(tx, job.request.txn)
         if job.evolved is not None:
             await check_still_clustered(tx, job.evolved[0])
             tx.update_metadata(*job.evolved)
