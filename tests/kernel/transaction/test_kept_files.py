@@ -223,3 +223,14 @@ def test_a_column_may_become_wider_where_the_table_tells_of_it() -> None:
     ):
         with pytest.raises(SchemaMismatchError, match="'a' would change from integer"):
             check_kept_files(before, wrong)
+
+
+def test_what_is_no_change_among_the_changes_tells_nothing() -> None:
+    before = table(struct(a=INTEGER), protocol=ABLE)
+    (right,) = told(LONG, INTEGER, LONG).metadata[TYPE_CHANGES_KEY]
+    for odd in ("wider", None, 1, [right]):
+        mixed = StructField("a", LONG, True, {TYPE_CHANGES_KEY: [odd, right]})
+        check_kept_files(before, table(StructType((mixed,)), protocol=ABLE))
+        alone = StructField("a", LONG, True, {TYPE_CHANGES_KEY: [odd]})
+        with pytest.raises(SchemaMismatchError, match="'a' would change from integer"):
+            check_kept_files(before, table(StructType((alone,)), protocol=ABLE))
