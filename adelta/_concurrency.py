@@ -1,7 +1,7 @@
 """The only fan-out in adelta: every task and every worker thread is started here.
 
 * `map_concurrent` runs work over items, a bounded number at a time, and fails as one.
-* `run_all` runs a few different things at once.
+* `together` runs a few different things at once.
 * `map_stream` does so over items that arrive one by one, and asks for the next when it has room.
 * `ReadAhead` yields results in order while the next ones are under way, under a bound of cost.
 * `in_thread` runs blocking or CPU-heavy work in a worker thread. Its limit is the process's cores:
@@ -53,8 +53,8 @@ __all__ = [
     "in_thread",
     "map_concurrent",
     "map_stream",
-    "run_all",
     "to_the_end",
+    "together",
 ]
 
 P = ParamSpec("P")
@@ -279,16 +279,16 @@ async def map_concurrent(
     return [results[index] for index in range(len(todo))]
 
 
-async def run_all(*works: Callable[[], Awaitable[None]], limit: int | None = None) -> None:
-    """Run all of `works` at once, or at most `limit` of them.
+async def together(*works: Callable[[], Awaitable[R]], limit: int | None = None) -> list[R]:
+    """Results of all `works`, in order, run at once, or at most `limit` of them.
 
     The first failure cancels the rest and is raised.
     """
+    return await map_concurrent(_run, works, limit=limit or len(works))
 
-    async def run(work: Callable[[], Awaitable[None]]) -> None:
-        await work()
 
-    await map_concurrent(run, works, limit=limit or len(works))
+async def _run(work: Callable[[], Awaitable[R]]) -> R:
+    return await work()
 
 
 async def map_stream(

@@ -12,7 +12,7 @@ from collections import deque
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from adelta._concurrency import map_concurrent, run_all
+from adelta._concurrency import map_concurrent, together
 from adelta.commit.catalog_commit import CatalogCoordinator
 from adelta.commit.catalog_log import CatalogLog
 from adelta.commit.coordinated_store import CoordinatedStore
@@ -75,7 +75,7 @@ class CatalogStore(CoordinatedStore):
             bodies = await map_concurrent(self.get, kept, limit=self.concurrency)
             found.update(zip(kept, bodies, strict=True))
 
-        await run_all(fetch_published, fetch_kept)
+        await together(fetch_published, fetch_kept)
         return [found[path] for path in paths]
 
     async def get_range(self, path: str, start: int, end: int) -> bytes:

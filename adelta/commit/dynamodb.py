@@ -27,7 +27,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
-from adelta._concurrency import map_concurrent, run_all
+from adelta._concurrency import map_concurrent, together
 from adelta.commit.check_then_put import is_there
 from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown, WithoutBase
 from adelta.commit.filesystem import FilesystemCoordinator
@@ -119,7 +119,7 @@ class DynamoDbCoordinator:
             nonlocal follows
             follows = has_base is None or await has_base()
 
-        await run_all(look, look_for_base)
+        await together(look, look_for_base)
         if not is_next:
             return Lost(version)
         if not follows:
@@ -165,7 +165,7 @@ class DynamoDbCoordinator:
             before = await self._entry(path, commit_path(known).removeprefix(LOG_DIR))
 
         looks: list[Callable[[], Awaitable[None]]] = [look_for_commit, look_before, look_for_entry]
-        await run_all(*looks)
+        await together(*looks)
         if taken:
             return False
         if before is not None and version == 0 and before.complete:
@@ -249,7 +249,7 @@ class DynamoDbCoordinator:
             _log.info("%s is for others to put in the log: %s", entry.target, outcome.cause)
             return None
         done = (lambda: self._mark(entry), lambda: self._discard(entry))
-        await run_all(*done)
+        await together(*done)
         return outcome
 
     async def _mark(self, entry: LockEntry) -> None:

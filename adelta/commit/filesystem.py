@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import anyio
 import orjson
 
-from adelta._concurrency import run_all
+from adelta._concurrency import together
 from adelta.commit.check_then_put import is_there
 from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown, WithoutBase
 from adelta.errors import (
@@ -77,7 +77,7 @@ class FilesystemCoordinator:
             nonlocal base
             base = await _asked(has_base)
 
-        await run_all(look, claim)
+        await together(look, claim)
         assert outcome is not None
         if not isinstance(outcome, Committed):
             return outcome

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute
 
-from adelta._concurrency import ItemsInThread, in_thread, map_concurrent, map_stream
+from adelta._concurrency import ItemsInThread, in_thread, map_stream, together
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.actions.json import ADD_JSON_NAMES
@@ -106,7 +106,7 @@ class CheckpointRowGroup:
         async def texts() -> None:
             columns["stats"] = await self._texts(fetched, live, arena)
 
-        await map_concurrent(lambda part: part(), [texts, others] if typed else [others], limit=2)
+        await together(*([texts, others] if typed else [others]))
         return [columns[name] for name in schema.names]
 
     def _live(self, slices: ColumnSlices) -> Values:

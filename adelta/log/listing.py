@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import in_thread, run_all
+from adelta._concurrency import in_thread, together
 from adelta._memory import check_memory, memory_limit_of
 from adelta.errors import (
     InvalidTableError,
@@ -216,7 +216,7 @@ async def list_log_from_hint(store: ObjectStore) -> LogListing:
     async def fetch_page() -> None:
         first[0] = await anext(pages, [])
 
-    await run_all(fetch_hint, fetch_page)
+    await together(fetch_hint, fetch_page)
     found, page = hint[0], first[0]
     if found is None or not page or page[-1].path >= version_prefix(found.version):
         listed = await _collect(store, pages, None, page)
@@ -239,7 +239,7 @@ async def list_log_from_hint(store: ObjectStore) -> LogListing:
     paths, size = _hinted_files(found)
     work: list[Callable[[], Awaitable[None]]] = [list_on]
     work += [partial(open_hinted, path) for path in paths]
-    await run_all(*work, limit=store.concurrency)
+    await together(*work, limit=store.concurrency)
     if complete_checkpoints(files):
         return LogListing(files, found.version, found, opened)
     return LogListing(await list_log(store), 0, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import run_all
+from adelta._concurrency import together
 from adelta.errors import InvalidTableError, ObjectNotFoundError, TableNotFoundError
 from adelta.kernel.log_path import LogFileKind
 from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED
@@ -82,7 +82,7 @@ async def _state_by_checksum(store: ObjectStore, segment: LogSegment) -> LogStat
             with suppress(ObjectNotFoundError, InvalidTableError):
                 info = await read_commit_info(store, segment.version)
 
-    await run_all(read_checksum, read_info)
+    await together(read_checksum, read_info)
     if stated is None or (info is not None and not _is_of(stated, info)):
         return None
     timestamp = stated.in_commit_timestamp

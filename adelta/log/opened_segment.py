@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import in_thread, run_all
+from adelta._concurrency import in_thread, together
 from adelta.errors import InvalidTableError, MissingCommitError, VersionNotFoundError
 from adelta.kernel.log_compaction import files_to_read, is_reconciled
 from adelta.kernel.log_path import LogFileKind
@@ -138,7 +138,7 @@ async def _open(
     async def read_tail() -> None:
         batches.extend(await _read_tail(store, segment))
 
-    await run_all(read_checkpoint, read_tail)
+    await together(read_checkpoint, read_tail)
     protocol = reader.protocol if reader else None
     metadata = reader.metadata if reader else None
     for batch in batches:

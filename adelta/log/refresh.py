@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import run_all
+from adelta._concurrency import together
 from adelta.errors import (
     InvalidTableError,
     MissingCommitError,
@@ -116,7 +116,7 @@ async def _next_commits(state: LogState) -> tuple[bool, list[Commit]]:
         with suppress(ObjectNotFoundError):
             found.append(await read_commit(state.store, state.version + 1 + len(found)))
 
-    await run_all(look, read_next)
+    await together(look, read_next)
     if stands and found:
         await read_next()
     return stands, found

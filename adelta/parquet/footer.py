@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import in_thread, map_concurrent
+from adelta._concurrency import in_thread, together
 from adelta.errors import InvalidTableError
 from adelta.parquet.arrow_reader import open_footer
 from adelta.parquet.faults import unchanged
@@ -103,7 +103,7 @@ async def _fetched(store: ObjectStore, path: str, tail: int, head: int) -> Fetch
         (found,) = await store.get_ranges(path, [(0, head)])
         front = memoryview(found)
 
-    await map_concurrent(lambda work: work(), (fetch_end, fetch_front), limit=2)
+    await together(fetch_end, fetch_front)
     assert footer is not None
     return replace(footer, front=front[: footer.data_start])
 

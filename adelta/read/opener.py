@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from adelta._concurrency import map_concurrent
+from adelta._concurrency import together
 from adelta.errors import AdeltaError, MissingDataFileError, ObjectNotFoundError
 from adelta.kernel.actions.file_actions import AddFile, decode_path
 from adelta.kernel.deletion_vector.mask import check_bounds
@@ -142,7 +142,7 @@ class Opener:
         if vector is None:
             await open_file()
         else:
-            await map_concurrent(lambda work: work(), (open_file, open_vector), limit=2)
+            await together(open_file, open_vector)
         assert parquet is not None
         if units is not None:
             return units

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from adelta._concurrency import map_concurrent, run_all
+from adelta._concurrency import map_concurrent, together
 from adelta.errors import (
     CommitConflictError,
     InvalidTableError,
@@ -72,7 +72,7 @@ async def read_winners(state: LogState, *, lost: int) -> Winners:
         managed = state.configuration.catalog_managed  # the catalog takes no other version
         stands = managed or await state.look_again()
 
-    await run_all(look, read)
+    await together(look, read)
     return Winners(commits, stands, asked_at, damage)
 
 

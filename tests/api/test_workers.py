@@ -18,7 +18,7 @@ from adelta._concurrency import (
     in_io_thread,
     in_thread,
     map_concurrent,
-    run_all,
+    together,
 )
 
 _WORKER = "adelta-worker"
@@ -73,7 +73,7 @@ async def test_what_others_wait_for_goes_before_the_rest() -> None:
     async def run(name: str) -> None:
         if name.startswith("ahead"):
             with ahead_of_others():
-                await run_all(lambda: in_thread(note, name))
+                await together(lambda: in_thread(note, name))
         else:
             await in_thread(note, name)
 

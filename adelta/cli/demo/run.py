@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pyarrow.compute as pc
 
-from adelta._concurrency import in_io_thread, map_concurrent
+from adelta._concurrency import in_io_thread, map_concurrent, together
 from adelta.cli.demo.consumer import Consumer
 from adelta.cli.demo.dataset import Dataset, make_dataset
 from adelta.cli.demo.lake import Lake
@@ -105,7 +105,7 @@ class _Run:
         firsts = await map_concurrent(self._next_version, tables, limit=len(tables))
         self._first = dict(zip(tables, firsts, strict=True))
         parts = (self._fill, self._service.run, self._follow, self._stop_pipeline_when_cancelled)
-        await map_concurrent(lambda part: part(), parts, limit=len(parts))
+        await together(*parts)
         return self._figures
 
     async def _next_version(self, name: str) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from adelta._concurrency import map_concurrent
+from adelta._concurrency import together
 from adelta.cli.render import counted
 from adelta.errors import TableNotFoundError
 
@@ -51,7 +51,7 @@ class Service:
     async def run(self) -> None:
         """Watch until stopped."""
         watches = [lambda name=name: self._watch(name) for name in self._lake]
-        await map_concurrent(lambda part: part(), [*watches, self._pulse], limit=len(watches) + 1)
+        await together(*watches, self._pulse)
 
     async def _watch(self, name: str) -> None:
         seen: int | None = None
