@@ -7,6 +7,7 @@ A request ends in an `Answer` or in a `Failure`. A failure says whether it may p
 from __future__ import annotations
 
 import enum
+import re
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,7 @@ _STATUSES: Mapping[int, Kind] = {
     504: Kind.BROKEN,
 }
 
+_ERROR_ROOT = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?[^>]{0,200}\?>\s*)?<Error[\s/>]")
 _TRANSIENT = frozenset(
     {Kind.THROTTLED, Kind.BUSY, Kind.BROKEN, Kind.UNSENT, Kind.LOST, Kind.DAMAGED}
 )
@@ -189,8 +191,11 @@ def failure_of(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
 
 
 def is_error(body: bytes) -> bool:
-    """Whether the document is an error: S3 sends some of them with status 200."""
-    return b"<Error" in body[:1024]
+    """Whether the document's root is an error: S3 sends some of them with status 200.
+
+    Errors inside another document are of single things, such as of one key among many.
+    """
+    return _ERROR_ROOT.match(body) is not None
 
 
 def connection_failure(error: Exception, *, sent: bool) -> Failure:

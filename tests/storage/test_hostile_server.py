@@ -15,11 +15,13 @@ import pytest
 
 from adelta.errors import AdeltaError, ObjectNotFoundError, StorageError
 from adelta.storage import s3_client
-from adelta.storage.s3 import S3Store
 from adelta.storage.s3_options import parse_options
+from tests.storage.scripted_server import Server, told
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+    from adelta.storage.s3 import S3Store
 
 STATED = 4 << 30
 PAGE = (
@@ -32,55 +34,6 @@ CONTENTS = (
 TIME = "2026-01-01T00:00:00.000Z"
 
 
-class Server:
-    """Answers request n with what `answer` says of it, and counts the bytes that were taken."""
-
-    def __init__(self, answer: Callable[[int, str], Iterator[bytes]]) -> None:
-        self._answer = answer
-        self.requests = self.sent = 0
-        self._open: set[asyncio.StreamWriter] = set()
-
-    async def __aenter__(self) -> Server:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        for writer in self._open:
-            writer.transport.abort()
-        await asyncio.sleep(0.05)
-
-    def store(self, **options: str) -> S3Store:
-        port = self._server.sockets[0].getsockname()[1]
-        given = {
-            "aws_endpoint_url": f"http://127.0.0.1:{port}",
-            "aws_allow_http": "true",
-            "aws_skip_signature": "true",
-            "aws_region": "us-east-1",
-            "max_retries": "0",
-            "read_timeout": "500ms",
-        }
-        return S3Store.from_options("bucket", "table", given | options)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
-        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
-            while True:
-                head = (await reader.readuntil(b"\r\n\r\n")).decode()
-                number, self.requests = self.requests, self.requests + 1
-                for part in self._answer(number, head):
-                    writer.write(part)
-                    await writer.drain()
-                    self.sent += len(part)
-                    await asyncio.sleep(0)
-        writer.transport.abort()
-
-
-def told(body: bytes | str, status: str = "200 OK", headers: str = "") -> Iterator[bytes]:
-    data = body.encode() if isinstance(body, str) else body
-    yield f"HTTP/1.1 {status}\r\n{headers}content-length: {len(data)}\r\n\r\n".encode() + data
-
-
 def page(*keys: str, token: str | None = None, size: str = "1", time: str = TIME) -> str:
     return PAGE.format(
         more="false" if token is None else "true",
@@ -91,7 +44,8 @@ def page(*keys: str, token: str | None = None, size: str = "1", time: str = TIME
 
 PEAK = """
     import asyncio
-    from tests.storage.test_hostile_server import STATED, Server
+    from tests.storage.scripted_server import Server
+    from tests.storage.test_hostile_server import STATED
     from tests.support.memory import peak_bytes
 
     def answer(number, head):

@@ -1,0 +1,66 @@
+"""A server that answers every request as a test says, byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from typing import TYPE_CHECKING
+
+from adelta.storage.s3 import S3Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["Server", "told"]
+
+
+class Server:
+    """Answers request n with what `answer` says of it, and counts the bytes that were taken."""
+
+    def __init__(self, answer: Callable[[int, str], Iterator[bytes]]) -> None:
+        self._answer = answer
+        self.requests = self.sent = 0
+        self._open: set[asyncio.StreamWriter] = set()
+
+    async def __aenter__(self) -> Server:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for writer in self._open:
+            writer.transport.abort()
+        await asyncio.sleep(0.05)
+
+    def store(self, **options: str) -> S3Store:
+        port = self._server.sockets[0].getsockname()[1]
+        given = {
+            "aws_endpoint_url": f"http://127.0.0.1:{port}",
+            "aws_allow_http": "true",
+            "aws_skip_signature": "true",
+            "aws_region": "us-east-1",
+            "max_retries": "0",
+            "read_timeout": "500ms",
+        }
+        return S3Store.from_options("bucket", "table", given | options)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open.add(writer)
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                if length := re.search(r"(?i)\r\ncontent-length: (\d+)", head):
+                    await reader.readexactly(int(length[1]))
+                number, self.requests = self.requests, self.requests + 1
+                for part in self._answer(number, head):
+                    writer.write(part)
+                    await writer.drain()
+                    self.sent += len(part)
+                    await asyncio.sleep(0)
+        writer.transport.abort()
+
+
+def told(body: bytes | str, status: str = "200 OK", headers: str = "") -> Iterator[bytes]:
+    data = body.encode() if isinstance(body, str) else body
+    yield f"HTTP/1.1 {status}\r\n{headers}content-length: {len(data)}\r\n\r\n".encode() + data
