@@ -16,9 +16,10 @@ import asyncio
 import base64
 import hashlib
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
+from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import map_concurrent
 from adelta._memory import memory_limit_of
 from adelta.errors import (
@@ -266,7 +267,15 @@ class S3Store:
         if len(data) > _LARGEST_PUT:
             return await self.put_stream(path, _one(data))
         request = await self._put(path, data, self._put_headers)
-        return _meta(path, len(data), (await self._client.send(request)).headers)
+        return self._made(path, len(data), (await self._client.send(request)).headers)
+
+    def _made(self, path: str, size: int, headers: Mapping[str, str]) -> ObjectMeta:
+        """What is known of an object that was put: it is there, whatever the answer leaves out."""
+        try:
+            moment = http_time_ms(headers.get("last-modified") or headers.get("date", ""))
+        except ValueError:  # by RFC 9110, 6.6.1, the time of an answer without one is that of now
+            moment = self._client.now_ms() or SYSTEM_CLOCK.now_ms()
+        return ObjectMeta(path, size, moment, headers.get("etag"))
 
     async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
         """Create the object.
@@ -281,7 +290,7 @@ class S3Store:
         request = await self._put(path, data, {**self._put_headers, "if-none-match": "*"})
         outcome = await self._client.try_send(request)
         if isinstance(outcome, Answer):
-            return replace(_meta(path, len(data), outcome.headers), repeated=outcome.repeated)
+            return replace(self._made(path, len(data), outcome.headers), repeated=outcome.repeated)
         error = self._client.error(request, outcome)
         if outcome.kind is Kind.UNSUPPORTED:
             raise StorageError(
@@ -296,7 +305,7 @@ class S3Store:
             raise self._in_doubt(path, error, str(lack)) from error
         if isinstance(found, Answer):
             if found.body == data:
-                return replace(_meta(path, len(data), found.headers), repeated=True)
+                return replace(self._made(path, len(data), found.headers), repeated=True)
             raise ObjectExistsError(f"there is another object {self._uri}/{path}") from error
         raise self._in_doubt(path, error, found.reason) from error
 
@@ -316,7 +325,7 @@ class S3Store:
             part_headers=self._read_headers,
             checksums=self._options.request_checksums,
         )
-        return _meta(path, size, headers)
+        return self._made(path, size, headers)
 
     async def delete(self, paths: Iterable[str]) -> None:
         """Delete every object, up to a thousand a request.
@@ -420,12 +429,11 @@ async def _one(data: bytes) -> AsyncIterator[bytes]:
 
 
 def _meta(path: str, size: int, headers: Mapping[str, str]) -> ObjectMeta:
-    """What the answer's headers say; a put's answer tells its time in ``Date`` alone."""
+    """What the headers of an answer that was read say."""
     moment = headers.get("last-modified") or headers.get("date", "")
     return ObjectMeta(path, size, _milliseconds(moment), headers.get("etag"))
 
 
-@lru_cache(maxsize=256)
 def _milliseconds(moment: str) -> int:
     try:
         return http_time_ms(moment)

@@ -14,7 +14,7 @@ import re
 import time
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import aiohttp
@@ -428,6 +428,7 @@ def _sha256(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
+@lru_cache(maxsize=256)
 def http_time_ms(date: str) -> int:
     """A time as HTTP tells it, in milliseconds since the Unix epoch.
 

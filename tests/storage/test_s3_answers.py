@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +11,10 @@ from adelta.storage.s3_errors import is_error
 from tests.storage.scripted_server import Server, told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+    from adelta.storage.object_store import ObjectMeta
+    from adelta.storage.s3 import S3Store
 
 DELETED = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<DeleteResult '
@@ -52,3 +56,47 @@ async def test_keys_that_a_request_did_not_delete_are_deleted_again_one_by_one()
         await store.aclose()
     assert seen[0] == "POST /bucket/?delete="
     assert sorted(seen[1:]) == ["DELETE /bucket/table/b", "DELETE /bucket/table/d"]
+
+
+async def parts() -> AsyncIterator[bytes]:
+    for _ in range(3):
+        yield bytes(8 << 20)
+
+
+@pytest.mark.parametrize("headers", ["", "date: \r\n", "date: soon\r\n"])
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda store: store.put("x", b"1"),
+        lambda store: store.put_if_absent("x", b"1"),
+        lambda store: store.put_stream("x", parts()),
+    ],
+    ids=["put", "put_if_absent", "put_stream"],
+)
+async def test_a_put_that_succeeded_needs_no_time_in_its_answer(
+    put: Callable[[S3Store], Awaitable[ObjectMeta]], headers: str
+) -> None:
+    began = time.time_ns() // 1_000_000
+
+    def answer(number: int, head: str) -> Iterator[bytes]:
+        upload = "<Result><UploadId>u</UploadId></Result>" if head.startswith("POST") else ""
+        return told(upload, headers=f'etag: "1"\r\n{headers}')
+
+    async with Server(answer) as server:
+        store = server.store()
+        made = await put(store)
+        await store.aclose()
+    assert made.etag == '"1"'
+    assert began <= made.last_modified_ms <= time.time_ns() // 1_000_000
+
+
+async def test_the_time_of_a_put_is_the_servers_where_an_earlier_answer_told_it() -> None:
+    def answer(number: int, head: str) -> Iterator[bytes]:
+        return told("", headers="" if number else "date: Wed, 01 Jan 2020 00:00:00 GMT\r\n")
+
+    async with Server(answer) as server:
+        store = server.store()
+        first = await store.put("x", b"1")
+        second = await store.put("x", b"1")
+        await store.aclose()
+    assert 0 <= second.last_modified_ms - first.last_modified_ms < 60_000
