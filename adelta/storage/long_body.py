@@ -107,13 +107,18 @@ class BodyConnection(ResponseHandler):
         cast("asyncio.Transport", transport).set_protocol(_Receiver(self))
 
     def let_read(self, allowed: bool) -> None:
-        """Go on reading from the socket, or pause."""
+        """Go on reading from the socket, or pause.
+
+        The read timeout is for a sender that sends nothing: it does not run during a pause.
+        """
         if self.transport is None or self.transport.is_closing():
             return
         if allowed:
             self.transport.resume_reading()
+            self._reschedule_timeout()
         else:
             self.transport.pause_reading()
+            self._drop_timeout()
 
     def next_memory(self) -> memoryview:
         """Where the next bytes are to be written."""

@@ -7,12 +7,14 @@ import contextlib
 import random
 import re
 import ssl
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 import uvloop
 
+from adelta._concurrency import _IO_THREADS, in_io_thread
 from adelta._memory import lasting_pool
 from adelta.errors import StorageError
 from adelta.storage import long_body
@@ -33,12 +35,14 @@ class RangeServer:
     Attributes:
         connections: how many there have been.
         stall_at: the number of the request that stops in the middle of its answer, from 0.
+        stall_after: the part of its body that it has sent by then.
         chunked: whether answers do not tell their length.
     """
 
     def __init__(self, certificate: Path | None = None) -> None:
         self.connections = self.requests = 0
         self.stall_at = -1
+        self.stall_after = 0.5
         self.chunked = False
         self._tls = None
         if certificate is not None:
@@ -98,7 +102,8 @@ class RangeServer:
                 writer.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
             writer.write(b"0\r\n\r\n")
         elif number == self.stall_at:
-            writer.write(f"content-length: {len(body)}\r\n\r\n".encode() + body[: len(body) // 2])
+            begin = body[: int(len(body) * self.stall_after)]
+            writer.write(f"content-length: {len(body)}\r\n\r\n".encode() + begin)
             await writer.drain()
             await asyncio.sleep(60)
         else:
@@ -162,9 +167,30 @@ async def test_a_body_whose_length_nobody_tells_is_received_all_the_same() -> No
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_body_that_stops_half_way_is_asked_for_again(loop: str) -> None:
+def test_a_body_that_waits_for_memory_longer_than_the_read_timeout_is_whole(loop: str) -> None:
     async def work() -> None:
         async with RangeServer() as server:
+            store = server.store(read_timeout="200ms", max_retries="0")
+            assert await store.get_range("x", 0, 1) == DATA[:1]
+            free = threading.Event()
+            busy = [asyncio.ensure_future(in_io_thread(free.wait)) for _ in range(_IO_THREADS)]
+            getting = asyncio.ensure_future(store.get("x"))
+            await asyncio.sleep(0.6)
+            assert server.requests == 2
+            free.set()
+            assert await getting == DATA
+            await asyncio.gather(*busy)
+            await store.aclose()
+
+    on_loop(loop, work)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.parametrize("after", [0, 0.5])
+def test_a_body_that_stops_half_way_is_asked_for_again(loop: str, after: float) -> None:
+    async def work() -> None:
+        async with RangeServer() as server:
+            server.stall_after = after
             store = server.store(read_timeout="200ms")
             for server.stall_at in (0, 2):
                 (found,) = await store.get_ranges("x", [(7, 3 << 20)])
