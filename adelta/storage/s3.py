@@ -75,8 +75,8 @@ class S3Store:
         self._options = options
         self._client = S3Client(bucket, options)
         self._deletes_many = True
-        self._read_headers = {**options.request_headers, **options.read_headers}
-        self._put_headers = {**self._read_headers, **options.write_headers}
+        self._read_headers = options.read_headers
+        self._put_headers = {**options.read_headers, **options.write_headers}
 
     @classmethod
     def from_options(
@@ -355,10 +355,7 @@ class S3Store:
         if len(keys) > 1 and self._deletes_many:
             body = delete_document(keys)
             digest = hashlib.md5(body, usedforsecurity=False).digest()
-            headers = {
-                **self._options.request_headers,
-                "content-md5": base64.b64encode(digest).decode(),
-            }
+            headers = {"content-md5": base64.b64encode(digest).decode()}
             query = encode_query({"delete": ""})
             request = S3Request("POST", "", query, headers, body, most=LONGEST_DOCUMENT)
             outcome = await self._client.try_send(request)
@@ -371,7 +368,7 @@ class S3Store:
         await map_concurrent(self._delete_one, keys, limit=self.concurrency)
 
     async def _delete_one(self, key: str) -> None:
-        request = S3Request("DELETE", key, headers=self._options.request_headers)
+        request = S3Request("DELETE", key)
         outcome = await self._client.try_send(request)
         if not isinstance(outcome, Answer) and outcome.code != "NoSuchKey":
             raise self._client.error(request, outcome)
@@ -396,13 +393,7 @@ class S3Store:
         what = f"the listing of {self._uri}/{prefix}"
         after, empty = "", 0
         while query is not None:
-            request = S3Request(
-                "GET",
-                "",
-                encode_query(query),
-                self._options.request_headers,
-                most=LONGEST_DOCUMENT,
-            )
+            request = S3Request("GET", "", encode_query(query), most=LONGEST_DOCUMENT)
             answer = await self._client.send(request)
             page = list_page(answer.body, what=what, root=self._root, prefix=prefix)
             token, before = page.token, query.get("continuation-token")

@@ -62,6 +62,8 @@ Into: TypeAlias = "Callable[[], Awaitable[memoryview]]"
 class S3Request:
     """One request to the bucket. `key` is not encoded yet, `query` is; header names are lower.
 
+    `headers` are those beside the ones that the options want in every request.
+
     The bytes that come of a range are put at the beginning of the memory that `into` is called for
     once they come. `most` is how many bytes the answer may have, unless the store looks past the
     range that was asked for; `memory` is how many bytes a whole object may have. Headers that are
@@ -226,7 +228,9 @@ class S3Client:
             self.request_count += 1
             if self.on_request is not None:
                 self.on_request(request.method, request.key, request.query)
-            headers: Mapping[str, str] = request.headers
+            headers = request.headers
+            if self._options.request_headers:
+                headers = {**self._options.request_headers, **headers}
             if target.signer is not None:
                 headers = target.signer.sign(
                     request.method,

@@ -1,4 +1,4 @@
-"""What answers of S3 mean that are right, and out of the ordinary."""
+"""Answers of S3 that are right and out of the ordinary, and what every request to it bears."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from adelta.errors import PermissionDeniedError
 from adelta.storage.s3_errors import is_error
 from tests.storage.scripted_server import Server, told
 
@@ -20,6 +21,8 @@ DELETED = (
     '<?xml version="1.0" encoding="UTF-8"?>\n<DeleteResult '
     'xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{errors}</DeleteResult>'
 )
+TIME = "Wed, 01 Jan 2020 00:00:00 GMT"
+PAGE = '<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"></ListBucketResult>'
 ERROR = "<Error><Key>table/{key}</Key><Code>InternalError</Code></Error>"
 
 
@@ -92,7 +95,7 @@ async def test_a_put_that_succeeded_needs_no_time_in_its_answer(
 
 async def test_the_time_of_a_put_is_the_servers_where_an_earlier_answer_told_it() -> None:
     def answer(number: int, head: str) -> Iterator[bytes]:
-        return told("", headers="" if number else "date: Wed, 01 Jan 2020 00:00:00 GMT\r\n")
+        return told("", headers="" if number else f"date: {TIME}\r\n")
 
     async with Server(answer) as server:
         store = server.store()
@@ -100,3 +103,37 @@ async def test_the_time_of_a_put_is_the_servers_where_an_earlier_answer_told_it(
         second = await store.put("x", b"1")
         await store.aclose()
     assert 0 <= second.last_modified_ms - first.last_modified_ms < 60_000
+
+
+async def test_every_request_says_that_the_requester_pays() -> None:
+    heads: list[str] = []
+
+    def answer(number: int, head: str) -> Iterator[bytes]:
+        heads.append(head)
+        line = head.partition("\r\n")[0]
+        if "list-type" in line:
+            return told(PAGE)
+        if "uploads=" in line:
+            return told("<Result><UploadId>u</UploadId></Result>")
+        if "partNumber=2" in line:
+            return told("<Error><Code>AccessDenied</Code></Error>", "403 Forbidden")
+        body = "0123456789" if line.startswith("GET") else ""
+        return told(body, headers=f'etag: "1"\r\nlast-modified: {TIME}\r\n')
+
+    async with Server(answer) as server:
+        store = server.store(aws_request_payer="true")
+        await store.put("x", b"1")
+        await store.put_if_absent("y", b"1")
+        await store.get("x")
+        await store.get_ranges("x", [(0, 10)])
+        await store.head("x")
+        await store.delete(["x"])
+        await store.delete(["x", "y", "\x01"])
+        async for _ in store.list():
+            pass
+        with pytest.raises(PermissionDeniedError):
+            await store.put_stream("x", parts())
+        await store.aclose()
+    lines = [head.partition(" HTTP")[0] for head in heads if "x-amz-request-payer: req" not in head]
+    assert lines == []
+    assert any(head.startswith("DELETE /bucket/table/x?uploadId=u ") for head in heads)
