@@ -10,8 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import random
-import time
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -27,12 +25,15 @@ from adelta.errors import (
     ThrottledError,
 )
 from adelta.storage.credentials import AccessProvider
+from adelta.storage.request_runner import run_request
+from adelta.storage.retry import FINE, Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.storage.credentials import Access
     from adelta.storage.dynamodb_options import DynamoOptions
+    from adelta.storage.sigv4 import Credentials
 
 __all__ = ["DynamoTable", "Item"]
 
@@ -235,28 +236,30 @@ class DynamoTable:
             CommitOutcomeUnknownError: a write may have taken effect.
             StorageError: DynamoDB refused or failed.
         """
-        policy = replace(self._options.client.retry, retry_timeout=self._options.max_elapsed)
-        began = time.monotonic()
-        retries, renewed, in_doubt = 0, False, False
-        while True:
+        client: _Client | None = None
+
+        async def attempt() -> tuple[Outcome, dict[str, Any] | _Failure]:
+            nonlocal client
             client = await self._connected()
-            failure = await self._attempt(client.api, operation, request)
-            if not isinstance(failure, _Failure):
-                return failure
-            if failure.code in _SPECIAL:
-                raise _SPECIAL[failure.code](failure.reason)
-            if failure.code in _EXPIRED and not renewed:
-                renewed = await self._provider.after_expiry(client.access) is not None
-                if renewed:
-                    continue
-            in_doubt = in_doubt or failure.maybe_applied
-            if failure.transient:
-                delay = policy.delay(retries, time.monotonic() - began, random.random())
-                if delay is not None:
-                    retries += 1
-                    await anyio.sleep(delay)
-                    continue
-            raise self._error(operation, failure, client.access, in_doubt=in_doubt)
+            result = await self._attempt(client.api, operation, request)
+            return (result.outcome if isinstance(result, _Failure) else FINE), result
+
+        async def renew() -> bool:
+            return (
+                client is not None and await self._provider.after_expiry(client.access) is not None
+            )
+
+        policy = replace(self._options.client.retry, retry_timeout=self._options.max_elapsed)
+        name = f"DynamoDB {operation} on table {self.name}"
+        ended = await run_request(attempt, policy, name=name, renew=renew)
+        result = ended.result
+        if not isinstance(result, _Failure):
+            return result
+        if result.code in _SPECIAL:
+            raise _SPECIAL[result.code](result.outcome.reason)
+        in_doubt = ended.repeated or result.outcome.maybe_applied
+        keys = None if client is None else client.access.credentials
+        raise _error(name, operation, result, keys, in_doubt=in_doubt)
 
     async def _attempt(
         self, api: Any, operation: str, request: Mapping[str, object]
@@ -270,25 +273,21 @@ class DynamoTable:
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             code = str(error.response.get("Error", {}).get("Code", ""))
             broken = status >= 500
-            return _Failure(code, str(error), broken or code in _THROTTLED, broken)
+            return _Failure(
+                code,
+                Outcome(
+                    str(error),
+                    transient=broken or code in _THROTTLED,
+                    maybe_applied=broken,
+                    expired=code in _EXPIRED,
+                ),
+            )
         except (BotoCoreError, OSError) as error:
             unsent = type(error).__name__ in _UNSENT
             lost = not unsent and isinstance(error, (HTTPClientError, OSError))
-            return _Failure("", f"{type(error).__name__}: {error}", unsent or lost, lost)
+            reason = f"{type(error).__name__}: {error}"
+            return _Failure("", Outcome(reason, transient=unsent or lost, maybe_applied=lost))
         return answer
-
-    def _error(
-        self, operation: str, failure: _Failure, access: Access, *, in_doubt: bool
-    ) -> Exception:
-        text = f"DynamoDB {operation} on table {self.name} failed: {failure.reason}"
-        if in_doubt and operation in ("put_item", "update_item"):
-            return CommitOutcomeUnknownError(f"{text}; it may have taken effect")
-        if failure.code in _DENIED:
-            source = "none" if access.credentials is None else access.credentials.source
-            return PermissionDeniedError(f"{text} (credentials: {source})")
-        if failure.code in _THROTTLED:
-            return ThrottledError(text)
-        return StorageError(text)
 
     async def _connected(self) -> _Client:
         """A client with the keys of now, for the running loop."""
@@ -366,12 +365,24 @@ class _Client:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A failed attempt: whether another one may succeed, and whether this one may have."""
+    """A failed attempt: DynamoDB's code for it, where there is one, and what may help."""
 
     code: str
-    reason: str
-    transient: bool
-    maybe_applied: bool
+    outcome: Outcome
+
+
+def _error(
+    name: str, operation: str, failure: _Failure, keys: Credentials | None, *, in_doubt: bool
+) -> Exception:
+    """The error that the failure of an operation is raised as."""
+    text = f"{name} failed: {failure.outcome.reason}"
+    if in_doubt and operation in ("put_item", "update_item"):
+        return CommitOutcomeUnknownError(f"{text}; it may have taken effect")
+    if failure.code in _DENIED:
+        return PermissionDeniedError(f"{text} (credentials: {keys.source if keys else 'none'})")
+    if failure.code in _THROTTLED:
+        return ThrottledError(text)
+    return StorageError(text)
 
 
 def _warm_session(profile: str | None, region: str) -> Any:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import random
-import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
-import anyio
 import orjson
 from yarl import URL
 
 from adelta._secrets import without_secrets
 from adelta.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
 from adelta.storage.http import HttpOptions, HttpPool
-from adelta.storage.retry import RetryPolicy
+from adelta.storage.request_runner import run_request
+from adelta.storage.retry import FINE, Outcome, RetryPolicy, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["JsonAnswer", "JsonServer"]
 
 _RETRY = RetryPolicy(max_retries=6, retry_timeout=60.0, max_backoff=5.0)
+_ONCE = RetryPolicy(max_retries=0)
 _THROTTLED = 429
 _LONGEST = 64 << 20  # bytes of an answer
 
@@ -38,6 +38,14 @@ class JsonAnswer:
     def is_fine(self) -> bool:
         """Whether the request was granted."""
         return 200 <= self.status < 300
+
+
+@dataclass(frozen=True, slots=True)
+class _NoAnswer:
+    """A request that got no answer, and why."""
+
+    outcome: Outcome
+    cause: Exception | None
 
 
 class JsonServer:
@@ -84,24 +92,11 @@ class JsonServer:
         Raises:
             StorageError: the server cannot be reached, or does not answer in JSON.
         """
-        retries, began = 0, time.monotonic()
-        while True:
-            failure: StorageError | None = None
-            try:
-                answer, pause = await self._exchange("GET", path, query=query)
-                if answer.status != _THROTTLED and answer.status < 500:
-                    return answer
-            except CommitOutcomeUnknownError as error:
-                failure, pause = StorageError(str(error)), 0.0
-            except StorageError as error:
-                failure, pause = error, 0.0
-            delay = _RETRY.delay(retries, time.monotonic() - began, random.random(), at_least=pause)
-            if delay is None and failure is not None:
-                raise failure
-            if delay is None:
-                return answer
-            retries += 1
-            await anyio.sleep(delay)
+        attempt = partial(self._attempt, "GET", path, query=query)
+        result = (await run_request(attempt, _RETRY, name=self._name("GET", path))).result
+        if isinstance(result, JsonAnswer):
+            return result
+        raise StorageError(result.outcome.reason) from result.cause
 
     async def post(self, path: str, body: Mapping[str, Any]) -> JsonAnswer:
         """The answer to a request that changes something; it is sent once.
@@ -110,17 +105,26 @@ class JsonServer:
             StorageError: the server cannot be reached; certainly it got nothing.
             CommitOutcomeUnknownError: it may have got the request, and did not answer.
         """
-        return (await self._exchange("POST", path, body=body))[0]
+        attempt = partial(self._attempt, "POST", path, body=body)
+        result = (await run_request(attempt, _ONCE, name=self._name("POST", path))).result
+        if isinstance(result, JsonAnswer):
+            return result
+        doubt = result.outcome.maybe_applied
+        error = CommitOutcomeUnknownError if doubt else StorageError
+        raise error(result.outcome.reason) from result.cause
 
-    async def _exchange(
+    def _name(self, method: str, path: str) -> str:
+        return f"{method} {self._base}/{path}"
+
+    async def _attempt(
         self,
         method: str,
         path: str,
         *,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
-    ) -> tuple[JsonAnswer, float]:
-        """The answer, and how many seconds to wait before the next request."""
+    ) -> tuple[Outcome, JsonAnswer | _NoAnswer]:
+        """One request: its answer, and what may help after it."""
         url = URL(f"{self._base}/{path}", encoded=True).with_query(query)
         headers, data = self._headers, None
         if body is not None:
@@ -128,7 +132,7 @@ class JsonServer:
         bound = self._pool.bind(str(self._base.origin()))
         self._under_way += 1
         status: int | None = None
-        pause, content = 0.0, bytearray()
+        wait, content = 0.0, bytearray()
         try:
             async with (
                 bound.slots,
@@ -140,17 +144,18 @@ class JsonServer:
                     content += chunk
                     if len(content) > _LONGEST:
                         response.close()
-                        raise StorageError(
+                        reason = (
                             f"{self._base} answers {method} {path} with more than {_LONGEST:,} "
                             "bytes, which no answer of a catalog has"
                         )
-                status, pause = response.status, _retry_after(response.headers)
+                        return _none(Outcome(reason, maybe_applied=True))
+                status, wait = response.status, retry_after(response.headers)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
-            raise StorageError(f"{self._base} cannot be reached: {error}") from error
+            reason = f"{self._base} cannot be reached: {error}"
+            return _none(Outcome(reason, transient=True), error)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise CommitOutcomeUnknownError(
-                f"{self._base} gave no answer to {method} {path}: {error!r}"
-            ) from error
+            reason = f"{self._base} gave no answer to {method} {path}: {error!r}"
+            return _none(Outcome(reason, transient=True, maybe_applied=True), error)
         except ValueError:  # of aiohttp, whose text may hold the token
             pass
         finally:
@@ -161,7 +166,12 @@ class JsonServer:
             raise InvalidOptionError(
                 f"the token for {self._base}, or its address, has characters that cannot be sent"
             )
-        return JsonAnswer(status, _decoded(bytes(content))), pause
+        answer = JsonAnswer(status, _decoded(bytes(content)))
+        if status != _THROTTLED and status < 500:
+            return FINE, answer
+        return Outcome(f"HTTP {status}", transient=True, maybe_applied=status >= 500, wait=wait), (
+            answer
+        )
 
     async def aclose(self) -> None:
         """Close the connections, when the last request has ended; later ones make new ones."""
@@ -170,14 +180,15 @@ class JsonServer:
             await self._pool.aclose()
 
 
+def _none(
+    outcome: Outcome, cause: Exception | None = None
+) -> tuple[Outcome, JsonAnswer | _NoAnswer]:
+    return outcome, _NoAnswer(outcome, cause)
+
+
 def _decoded(content: bytes) -> Mapping[str, Any]:
     try:
         body = orjson.loads(content) if content else {}
     except orjson.JSONDecodeError:
         body = None
     return body if isinstance(body, dict) else {"text": content[:300].decode(errors="replace")}
-
-
-def _retry_after(headers: Mapping[str, str]) -> float:
-    text = headers.get("Retry-After", "")
-    return float(text) if text.isdecimal() else 0.0

@@ -1,10 +1,32 @@
-"""What is tried again, how often, and how long a caller waits in between (pure)."""
+"""What comes after an attempt at a request: nothing, or another one, when and how (pure).
+
+Whoever speaks a protocol says what may help after an attempt, as an `Outcome`. `next_step` decides,
+for every protocol alike, and `request_runner` does what it says.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
 
-__all__ = ["RetryPolicy"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "FINE",
+    "Attempt",
+    "Done",
+    "Move",
+    "Outcome",
+    "Renew",
+    "Retry",
+    "RetryPolicy",
+    "Step",
+    "next_step",
+    "retry_after",
+]
+
+_LONGEST_ASKED = 60.0  # seconds that a server's wish to be left alone is heeded
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +61,106 @@ class RetryPolicy:
         growth = self.base ** min(retries, 64)
         delay = max(at_least, luck * min(self.max_backoff, self.init_backoff * growth))
         return delay if elapsed + delay <= self.retry_timeout else None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How an attempt ended, as far as that decides what comes next.
+
+    Attributes:
+        reason: what went wrong, in words.
+        transient: whether the same request may succeed later.
+        maybe_applied: whether a failed request may have taken effect all the same.
+        expired: whether newer credentials may help.
+        region: where the server says the request belongs; None where it went there.
+        otherwise: whether the next attempt is of another kind, and may succeed at once. An outcome
+            says so once for each other kind that there is.
+        wait: the seconds that the server asks for.
+    """
+
+    reason: str = ""
+    transient: bool = False
+    maybe_applied: bool = False
+    expired: bool = False
+    region: str | None = None
+    otherwise: bool = False
+    wait: float = 0.0
+
+
+FINE = Outcome()
+"""The request has succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt that is over, and what went before it for the same request.
+
+    Attributes:
+        retries: attempts that were made because of a failure that might pass.
+        elapsed: seconds since the first one began.
+        luck: a random number in ``[0, 1)``.
+        may_renew: whether there may be newer credentials; they are asked for once.
+        may_move: whether the request can go to another region; it goes once.
+        policy: how often and for how long it is tried.
+    """
+
+    retries: int = 0
+    elapsed: float = 0.0
+    luck: float = 0.0
+    may_renew: bool = False
+    may_move: bool = False
+    policy: RetryPolicy = field(default_factory=RetryPolicy)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The outcome stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Make the request again in `delay` seconds."""
+
+    delay: float
+
+
+@dataclass(frozen=True, slots=True)
+class Renew:
+    """Make the request again with newer credentials; where there are none, the outcome stands."""
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Make the request again in `region`."""
+
+    region: str
+
+
+Step: TypeAlias = Done | Retry | Renew | Move
+
+
+def next_step(attempt: Attempt, outcome: Outcome) -> Step:
+    """What comes after `attempt`, which ended in `outcome`.
+
+    >>> next_step(Attempt(may_move=True), Outcome(region="eu-north-1"))
+    Move(region='eu-north-1')
+    """
+    if outcome.otherwise:
+        return Retry(0.0)
+    if outcome.region is not None and attempt.may_move:
+        return Move(outcome.region)
+    if outcome.expired and attempt.may_renew:
+        return Renew()
+    if outcome.transient:
+        delay = attempt.policy.delay(
+            attempt.retries, attempt.elapsed, attempt.luck, at_least=outcome.wait
+        )
+        if delay is not None:
+            return Retry(delay)
+    return Done()
+
+
+def retry_after(headers: Mapping[str, str]) -> float:
+    """Seconds that the headers of an answer ask to wait, a minute at most; 0 where they do not."""
+    value = headers.get("retry-after", "")
+    return min(float(value), _LONGEST_ASKED) if value.isdecimal() else 0.0

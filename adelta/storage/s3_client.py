@@ -9,8 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import random
-import re
 import time
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
@@ -18,7 +16,6 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import aiohttp
-import anyio
 from yarl import URL
 
 from adelta._concurrency import in_thread
@@ -29,8 +26,19 @@ from adelta.storage.bucket_names import check_bucket, fits_certificates
 from adelta.storage.credentials import Access, AccessProvider
 from adelta.storage.http import HttpPool
 from adelta.storage.long_body import place_body, receive_body, unclaim, waiting_body
+from adelta.storage.request_runner import run_request
+from adelta.storage.retry import FINE, Outcome
 from adelta.storage.s3_checksums import body_fault, range_fault, refuses_checksums
-from adelta.storage.s3_errors import Answer, Failure, Kind, connection_failure, failure_of, is_error
+from adelta.storage.s3_errors import (
+    Answer,
+    Failure,
+    Kind,
+    connection_failure,
+    failure_of,
+    is_error,
+    is_region,
+    outcome_of,
+)
 from adelta.storage.sigv4 import EMPTY_SHA256, UNSIGNED, Signer, encode_path
 
 if TYPE_CHECKING:
@@ -49,7 +57,6 @@ _CANNOT_BE_SENT = (
 _LARGE = 1 << 20
 LONGEST_ERROR = 4096
 """Bytes that are kept of what a store says of an error."""
-_REGION = re.compile(r"[A-Za-z0-9_-]{1,63}")
 _HASHED_INLINE = 128 << 10  # bytes that take less than a hop to a thread
 _WRITES = ("PUT", "POST")
 
@@ -92,6 +99,7 @@ class _Target:
     """Where requests go: made of an access, and good as long as that is the current one."""
 
     access: Access
+    region: str
     origin: str
     prefix: str
     signer: Signer | None
@@ -103,6 +111,8 @@ class S3Client:
     Attributes:
         request_count: requests sent so far, every attempt counted.
         abandoned: requests that write an object, and whose callers were cancelled.
+        knows_checksums: whether the store takes checksums, as far as it has been asked.
+        tags_are_digests: whether entity tags have been seen to be MD5s.
         on_request: called with the method, the key and the query of every attempt.
     """
 
@@ -120,8 +130,8 @@ class S3Client:
         self._target: _Target | None = None
         self._region: str | None = None
         self._told: tuple[str, float] | None = None  # a time, and when it was told
-        self._knows_checksums = True
-        self._tags_are_digests = False
+        self.knows_checksums = True
+        self.tags_are_digests = False
         self.request_count = 0
         self.on_request: Callable[[str, str, str], None] | None = None
 
@@ -142,14 +152,14 @@ class S3Client:
 
     async def send(self, request: S3Request) -> Answer:
         """The answer to the request. Raises: StorageError."""
-        outcome, attempts = await self._outcome(request)
+        outcome, attempts = await self._run(request)
         if isinstance(outcome, Answer):
             return outcome
         raise self.error(request, outcome, attempts)
 
     async def try_send(self, request: S3Request) -> Answer | Failure:
         """The answer, or the failure that is left when trying again no longer helps."""
-        return (await self._outcome(request))[0]
+        return (await self._run(request))[0]
 
     def error(self, request: S3Request, failure: Failure, attempts: int = 1) -> StorageError:
         """The error that `failure` of `request` is raised as."""
@@ -168,61 +178,21 @@ class S3Client:
 
     # ------------------------------------------------------------------------------ one request
 
-    async def _outcome(self, request: S3Request) -> tuple[Answer | Failure, int]:
+    async def _run(self, request: S3Request) -> tuple[Answer | Failure, int]:
         """How the request ended, and after how many attempts."""
-        policy = self._options.retry
-        payload = await self._payload_hash(request.body)
-        began = time.monotonic()
-        attempts = retries = 0
-        repeated = renewed = moved = False
-        knows = self._knows_checksums
-        doubted: list[str] = []
-        while True:
-            access = self._provider.peek() or await self._provider.current()
-            target = self._target
-            if target is None or target.access is not access:
-                target = self._target = self._aim(access)
-            sent = request
-            if request.optional:
-                vouching = request.optional if knows else _instead(request, payload)
-                sent = replace(request, headers={**request.headers, **vouching})
-            outcome = await self._attempt(target, sent, payload)
-            attempts += 1
-            if isinstance(outcome, Answer):
-                self._knows_checksums = self._knows_checksums and knows
-                verified = await self._verified(request, outcome, doubted)
-                if verified is None:
-                    continue
-                outcome = verified
-            if isinstance(outcome, Answer):
-                return (replace(outcome, repeated=True) if repeated else outcome), attempts
-            if knows and request.optional and refuses_checksums(outcome):
-                knows = False
-                continue
-            unclear = outcome.kind is Kind.REFUSED and request.method == "HEAD"  # it bears no code
-            if not moved and (unclear or outcome.kind is Kind.WRONG_REGION):
-                moved = self._move(outcome)
-                if moved:
-                    continue
-            if not renewed and (unclear or outcome.kind is Kind.EXPIRED):
-                renewed = await self._provider.after_expiry(access) is not None
-                if renewed:
-                    continue
-            if outcome.transient:
-                delay = policy.delay(
-                    retries,
-                    time.monotonic() - began,
-                    random.random(),
-                    at_least=_retry_after(outcome.headers),
-                )
-                if delay is not None:
-                    repeated = repeated or outcome.maybe_applied
-                    retries += 1
-                    await anyio.sleep(delay)
-                    continue
-            return (replace(outcome, repeated=True) if repeated else outcome), attempts
+        sending = _Sending(self, request, await self._payload_hash(request.body))
+        ended = await run_request(
+            sending.attempt,
+            self._options.retry,
+            name=f"{request.method} s3://{self._bucket}/{request.key}",
+            renew=sending.renew,
+            move=self._move,
+        )
+        outcome = ended.result
+        return (replace(outcome, repeated=True) if ended.repeated else outcome), ended.attempts
 
-    async def _attempt(self, target: _Target, request: S3Request, payload: str) -> Answer | Failure:
+    async def attempt(self, target: _Target, request: S3Request, payload: str) -> Answer | Failure:
+        """The answer to one request, or why there is none."""
         path = target.prefix + encode_path(request.key)
         async with self._pool.bind(target.origin).slots:
             self.request_count += 1
@@ -267,33 +237,6 @@ class S3Client:
             return answer
         return failure_of(answer.status, answer.headers, answer.body)
 
-    async def _verified(
-        self, request: S3Request, answer: Answer, doubted: list[str]
-    ) -> Answer | Failure | None:
-        """The answer, if its body is what was asked for; None where to ask again tells more.
-
-        Bytes that come twice are those that are stored: `doubted` has digests of what came before.
-        """
-        fault: Fault | None = None
-        if asked := request.headers.get("range"):
-            fault = range_fault(asked, answer)
-        if fault is None and request.verify:
-            look = partial(body_fault, answer, tags_are_digests=self._tags_are_digests)
-            found = look() if len(answer.body) < _HASHED_INLINE else await in_thread(look)
-            fault, self._tags_are_digests = found
-        if fault is None:
-            return answer
-        digest = await in_thread(_sha256, answer.body)
-        again = digest in doubted
-        if again and not fault.certain:
-            return answer
-        if again:
-            return Failure(Kind.REFUSED, "", f"{fault.reason}: it is damaged", answer.headers)
-        doubted.append(digest)
-        if len(doubted) == 1 and not fault.certain:
-            return None
-        return Failure(Kind.DAMAGED, "", fault.reason, answer.headers)
-
     async def _exchange(
         self, origin: str, request: S3Request, url: URL, headers: Mapping[str, str]
     ) -> Answer:
@@ -318,12 +261,28 @@ class S3Client:
 
     # ------------------------------------------------------------------------------- the target
 
+    async def aim(self) -> _Target:
+        """Where a request goes now. Raises: PermissionDeniedError."""
+        access = self._provider.peek() or await self._provider.current()
+        target = self._target
+        if target is None or target.access is not access:
+            target = self._target = self._aim(access)
+        return target
+
+    async def renew(self, used: _Target) -> bool:
+        """Whether there are newer credentials than those of `used`, which the store calls expired.
+
+        Raises:
+            PermissionDeniedError: they cannot be renewed.
+        """
+        return await self._provider.after_expiry(used.access) is not None
+
     def _aim(self, access: Access) -> _Target:
         region = self._region or access.region
         endpoint = access.endpoint
         bucket, virtual = self._bucket, self._options.virtual_hosted
         if endpoint is None:
-            if not _REGION.fullmatch(region):
+            if not is_region(region):
                 raise InvalidOptionError(
                     f"storage option aws_region is a name such as eu-north-1, not {region!r:.100}"
                 )
@@ -341,18 +300,79 @@ class S3Client:
         signer = None
         if access.credentials is not None:
             signer = Signer(access.credentials, host=_host_header(scheme, host), region=region)
-        return _Target(access, f"{scheme}://{host}", prefix, signer)
+        return _Target(access, region, f"{scheme}://{host}", prefix, signer)
 
-    def _move(self, failure: Failure) -> bool:
-        """Follow the bucket to the region that the store named, which becomes part of a host."""
-        target = self._target
-        region = failure.region or ""
-        if target is None or not _REGION.fullmatch(region):
-            return False
-        if region == (self._region or target.access.region):
-            return False
-        self._region, self._target = region, None
-        return True
+    def _move(self, region: str) -> None:
+        """Follow the bucket to the region that the store named."""
+        if region != self._region:
+            self._region, self._target = region, None
+
+
+class _Sending:
+    """One request on its way: what its attempts have shown, by which the next one goes."""
+
+    __slots__ = ("_client", "_doubted", "_knows_checksums", "_payload", "_request", "_target")
+
+    def __init__(self, client: S3Client, request: S3Request, payload: str) -> None:
+        self._client = client
+        self._request = request
+        self._payload = payload
+        self._knows_checksums = client.knows_checksums
+        self._doubted: list[str] = []  # digests of bodies that came before
+        self._target: _Target | None = None
+
+    async def attempt(self) -> tuple[Outcome, Answer | Failure]:
+        """Make the request, by what is known of the store now."""
+        client, request = self._client, self._request
+        target = self._target = await client.aim()
+        sent = request
+        if request.optional:
+            knows = self._knows_checksums
+            vouching = request.optional if knows else _instead(request, self._payload)
+            sent = replace(request, headers={**request.headers, **vouching})
+        result = await client.attempt(target, sent, self._payload)
+        if isinstance(result, Answer):
+            client.knows_checksums = client.knows_checksums and self._knows_checksums
+            return await self._verified(result)
+        if request.optional and self._knows_checksums and refuses_checksums(result):
+            self._knows_checksums = False
+            return Outcome(result.reason, otherwise=True), result
+        return self._failed(result)
+
+    async def renew(self) -> bool:
+        """Whether there are newer credentials than those of the last attempt."""
+        return self._target is not None and await self._client.renew(self._target)
+
+    def _failed(self, failure: Failure) -> tuple[Outcome, Failure]:
+        region = "" if self._target is None else self._target.region
+        return outcome_of(failure, method=self._request.method, region=region), failure
+
+    async def _verified(self, answer: Answer) -> tuple[Outcome, Answer | Failure]:
+        """The answer, if its body is what was asked for.
+
+        Bytes that come twice are those that are stored.
+        """
+        client, request = self._client, self._request
+        fault: Fault | None = None
+        if asked := request.headers.get("range"):
+            fault = range_fault(asked, answer)
+        if fault is None and request.verify:
+            look = partial(body_fault, answer, tags_are_digests=client.tags_are_digests)
+            found = look() if len(answer.body) < _HASHED_INLINE else await in_thread(look)
+            fault, client.tags_are_digests = found
+        if fault is None:
+            return FINE, answer
+        digest = await in_thread(_sha256, answer.body)
+        again = digest in self._doubted
+        if again and not fault.certain:
+            return FINE, answer
+        if again:
+            reason = f"{fault.reason}: it is damaged"
+            return self._failed(Failure(Kind.REFUSED, "", reason, answer.headers))
+        self._doubted.append(digest)
+        if len(self._doubted) == 1 and not fault.certain:
+            return Outcome(fault.reason, otherwise=True), answer
+        return self._failed(Failure(Kind.DAMAGED, "", fault.reason, answer.headers))
 
 
 async def _answer(request: S3Request, response: aiohttp.ClientResponse) -> Answer:
@@ -447,8 +467,3 @@ def http_time_ms(date: str) -> int:
 
 def _host_header(scheme: str, host: str) -> str:
     return host.removesuffix(":443" if scheme == "https" else ":80").lower()
-
-
-def _retry_after(headers: Mapping[str, str]) -> float:
-    value = headers.get("retry-after", "")
-    return min(float(value), 60.0) if value.isdecimal() else 0.0

@@ -1,7 +1,6 @@
 """What an answer of S3 means to us: one table of its error codes, and one of HTTP statuses.
 
-A request ends in an `Answer` or in a `Failure`. A failure says whether it may pass by itself
-(`transient`) and whether the request may have taken effect all the same (`maybe_applied`).
+A request ends in an `Answer` or in a `Failure`. `outcome_of` says what may help after a failure.
 """
 
 from __future__ import annotations
@@ -19,11 +18,21 @@ from adelta.errors import (
     StorageError,
     ThrottledError,
 )
+from adelta.storage.retry import Outcome, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["Answer", "Failure", "Kind", "connection_failure", "failure_of", "is_error"]
+__all__ = [
+    "Answer",
+    "Failure",
+    "Kind",
+    "connection_failure",
+    "failure_of",
+    "is_error",
+    "is_region",
+    "outcome_of",
+]
 
 
 class Kind(enum.Enum):
@@ -101,6 +110,7 @@ _STATUSES: Mapping[int, Kind] = {
     504: Kind.BROKEN,
 }
 
+_REGION = re.compile(r"[A-Za-z0-9_-]{1,63}")
 _ERROR_ROOT = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?[^>]{0,200}\?>\s*)?<Error[\s/>]")
 _TRANSIENT = frozenset(
     {Kind.THROTTLED, Kind.BUSY, Kind.BROKEN, Kind.UNSENT, Kind.LOST, Kind.DAMAGED}
@@ -155,11 +165,6 @@ class Failure:
     region: str | None = None
 
     @property
-    def transient(self) -> bool:
-        """Whether the same request may succeed when it is made again."""
-        return self.kind in _TRANSIENT
-
-    @property
     def maybe_applied(self) -> bool:
         """Whether this attempt or an earlier one may have taken effect."""
         return self.repeated or self.kind in _MAYBE_APPLIED
@@ -188,6 +193,26 @@ def failure_of(status: int, headers: Mapping[str, str], body: bytes) -> Failure:
         reason += f" [request {request_id}]"
     region = headers.get("x-amz-bucket-region") or said.get("Region")
     return Failure(kind, code, reason, headers, region=region)
+
+
+def outcome_of(failure: Failure, *, method: str, region: str) -> Outcome:
+    """What may help after `failure` of a request of `method` that was signed for `region`."""
+    unclear = failure.kind is Kind.REFUSED and method == "HEAD"  # whose answers bear no code
+    named = failure.region or ""
+    elsewhere = (unclear or failure.kind is Kind.WRONG_REGION) and named != region
+    return Outcome(
+        failure.reason,
+        transient=failure.kind in _TRANSIENT,
+        maybe_applied=failure.kind in _MAYBE_APPLIED,
+        expired=unclear or failure.kind is Kind.EXPIRED,
+        region=named if elsewhere and is_region(named) else None,
+        wait=retry_after(failure.headers),
+    )
+
+
+def is_region(name: str) -> bool:
+    """Whether a region can have that name, which becomes part of a host."""
+    return _REGION.fullmatch(name) is not None
 
 
 def is_error(body: bytes) -> bool:

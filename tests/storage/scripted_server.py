@@ -33,10 +33,13 @@ class Server:
             writer.transport.abort()
         await asyncio.sleep(0.05)
 
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
     def store(self, **options: str) -> S3Store:
-        port = self._server.sockets[0].getsockname()[1]
         given = {
-            "aws_endpoint_url": f"http://127.0.0.1:{port}",
+            "aws_endpoint_url": self.endpoint,
             "aws_allow_http": "true",
             "aws_skip_signature": "true",
             "aws_region": "us-east-1",

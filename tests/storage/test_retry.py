@@ -1,9 +1,24 @@
+"""What is tried again, when and how: by tables of cases."""
+
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adelta.storage.retry import RetryPolicy
+from adelta.storage.retry import (
+    FINE,
+    Attempt,
+    Done,
+    Move,
+    Outcome,
+    Renew,
+    Retry,
+    RetryPolicy,
+    Step,
+    next_step,
+    retry_after,
+)
 
 
 @given(st.integers(0, 9), st.floats(0, 1, exclude_max=True))
@@ -23,3 +38,49 @@ def test_it_gives_up_after_so_many_and_after_so_long() -> None:
 def test_it_waits_as_long_as_the_store_asks() -> None:
     assert RetryPolicy().delay(0, 0.0, 0.0, at_least=3.0) == 3.0
     assert RetryPolicy(retry_timeout=2.0).delay(0, 0.0, 0.0, at_least=3.0) is None
+
+
+FIRST = Attempt(luck=0.5, may_renew=True, may_move=True)
+BUSY = Outcome(transient=True)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "outcome", "step"),
+    [
+        (FIRST, FINE, Done()),
+        (FIRST, Outcome("refused"), Done()),
+        (FIRST, Outcome("perhaps carried out", maybe_applied=True), Done()),
+        # what may pass
+        (FIRST, BUSY, Retry(0.05)),
+        (Attempt(retries=3, luck=0.5), BUSY, Retry(0.4)),
+        (FIRST, Outcome(transient=True, wait=7.0), Retry(7.0)),
+        (Attempt(retries=10), BUSY, Done()),
+        (Attempt(retries=2, policy=RetryPolicy(max_retries=2)), BUSY, Done()),
+        (Attempt(elapsed=181.0), BUSY, Done()),
+        (Attempt(elapsed=170.0), Outcome(transient=True, wait=20.0), Done()),
+        # another kind of request costs no waiting, and is made even where nothing is tried again
+        (FIRST, Outcome(otherwise=True), Retry(0.0)),
+        (Attempt(policy=RetryPolicy(max_retries=0)), Outcome(otherwise=True), Retry(0.0)),
+        # credentials
+        (FIRST, Outcome(expired=True), Renew()),
+        (Attempt(may_move=True), Outcome(expired=True), Done()),
+        (Attempt(luck=0.5), Outcome(expired=True, transient=True), Retry(0.05)),
+        # regions
+        (FIRST, Outcome(region="eu-north-1"), Move("eu-north-1")),
+        (Attempt(may_renew=True), Outcome(region="eu-north-1"), Done()),
+        # an answer that does not tell which: the region it names comes first, once
+        (FIRST, Outcome(region="eu-north-1", expired=True), Move("eu-north-1")),
+        (Attempt(may_renew=True), Outcome(region="eu-north-1", expired=True), Renew()),
+    ],
+)
+def test_the_step_after_an_attempt(attempt: Attempt, outcome: Outcome, step: Step) -> None:
+    assert next_step(attempt, outcome) == step
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [("0", 0.0), ("3", 3.0), ("99999", 60.0), ("9" * 5000, 60.0), ("-1", 0.0), ("soon", 0.0)],
+)
+def test_what_a_server_asks_for_is_heeded_for_a_minute(value: str, seconds: float) -> None:
+    assert retry_after({"retry-after": value}) == seconds
+    assert retry_after({}) == 0.0

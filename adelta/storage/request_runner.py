@@ -1,0 +1,86 @@
+"""Requests, made again as `next_step` says: the one loop of S3, JSON services and DynamoDB."""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+import anyio
+
+from adelta._secrets import without_secrets
+from adelta.storage.retry import FINE, Attempt, Done, Move, Renew, next_step
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from adelta.storage.retry import Outcome, RetryPolicy
+
+__all__ = ["Ended", "run_request"]
+
+R = TypeVar("R")
+
+_log = logging.getLogger("adelta.storage")
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(Generic[R]):
+    """How a request ended: the `result` of the last of its `attempts`.
+
+    `repeated` says that an earlier attempt may have taken effect, too.
+    """
+
+    result: R
+    attempts: int
+    repeated: bool
+
+
+async def run_request(
+    attempt: Callable[[], Awaitable[tuple[Outcome, R]]],
+    policy: RetryPolicy,
+    *,
+    name: str,
+    renew: Callable[[], Awaitable[bool]] | None = None,
+    move: Callable[[str], None] | None = None,
+) -> Ended[R]:
+    """The result of `attempt`, made once or more often until nothing helps any more.
+
+    `renew` gets newer credentials than those of the last attempt, and says whether there are any;
+    `move` lets the next attempt go to another region. What cannot be done is left out. `name` says
+    in the log what was requested.
+
+    Raises:
+        Exception: whatever `attempt` and `renew` raise, at once.
+    """
+    began = time.monotonic()
+    attempts = retries = 0
+    may_renew, may_move, repeated = renew is not None, move is not None, False
+    while True:
+        outcome, result = await attempt()
+        attempts += 1
+        if outcome is FINE:
+            return Ended(result, attempts, repeated)
+        elapsed = time.monotonic() - began
+        step = next_step(
+            Attempt(retries, elapsed, random.random(), may_renew, may_move, policy), outcome
+        )
+        if _log.isEnabledFor(logging.DEBUG):
+            _log.debug("%s: %s: %r", name, without_secrets(outcome.reason), step)
+        if isinstance(step, Done):
+            return Ended(result, attempts, repeated)
+        if isinstance(step, Renew):
+            may_renew = False
+            if renew is None or not await renew():
+                return Ended(result, attempts, repeated)
+        elif isinstance(step, Move):
+            may_move = False
+            if move is not None:
+                move(step.region)
+        elif outcome.otherwise:
+            pass
+        else:
+            retries += 1
+            await anyio.sleep(step.delay)
+        repeated = repeated or outcome.maybe_applied
