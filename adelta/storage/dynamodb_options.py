@@ -57,7 +57,7 @@ def parse_dynamo_options(
             "storage option delta_dynamo_billing_mode is PAY_PER_REQUEST or PROVISIONED, not "
             f"{mode!r}"
         )
-    own = given.credentials("_dynamodb")
+    own = given.of_identity().credentials("_dynamodb")
     if endpoint is not None:
         endpoint = check_endpoint(endpoint, allow_http=client.allow_http)
     return DynamoOptions(

@@ -56,6 +56,24 @@ class GivenOptions:
         if limit := environment.get("OBJECT_STORE_CONCURRENCY_LIMIT"):
             self._environment["concurrency_limit"] = limit
 
+    def without_environment(self) -> GivenOptions:
+        """The values that the options give."""
+        return GivenOptions(self._options, {})
+
+    def of_identity(self) -> GivenOptions:
+        """The values that say in whose name to ask: of the options alone, if they say it.
+
+        Raises:
+            InvalidOptionError: the options have one half of a pair of keys.
+        """
+        own = self.without_environment()
+        says = (
+            own.flag("skip_signature")
+            or own.credentials() is not None
+            or own.text("profile", "web_identity_token_file") is not None
+        )
+        return own if says else self
+
     def text(self, *keys: str) -> str | None:
         """The value of the first of `keys` that has one."""
         for values in (self._options, self._environment):

@@ -1,8 +1,8 @@
 """The storage options of S3: the keys and environment variables that delta-rs has.
 
 A key is written in lower case with or without ``aws_``; its environment variable is the same in
-upper case with ``AWS_``. An option wins over the environment. Access key, secret and session token
-go together: they are taken all from the options or all from the environment.
+upper case with ``AWS_``. An option wins over the environment. Keys, profile, role and web identity
+go together: where the options say in whose name to ask, the environment is not asked for that.
 
 Keys that only tune another program's client are ignored. A key whose meaning would be lost is
 refused. `option_names` lists both.
@@ -14,7 +14,7 @@ import base64
 import binascii
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from adelta.errors import InvalidOptionError
 from adelta.storage.given_options import GivenOptions
@@ -68,7 +68,6 @@ def parse_options(
     refuse_without_meaning(options)
     given = GivenOptions(options, environment)
     _refuse(given)
-    skip_signature = bool(given.flag("skip_signature"))
     endpoint = given.text("endpoint_url_s3", "endpoint_url", "endpoint")
     allow_http = bool(given.flag("allow_http"))
     http = HttpOptions()
@@ -76,19 +75,11 @@ def parse_options(
     retry = RetryPolicy()
     request, read, write = _extra_headers(given)
     return S3Options(
-        credentials=None if skip_signature else given.credentials(),
-        profile=given.text("profile"),
-        skip_signature=skip_signature,
+        **_identity(given),
         unsigned_payload=bool(given.flag("unsigned_payload")),
         region=given.text("region", "default_region"),
         endpoint=None if endpoint is None else check_endpoint(endpoint, allow_http=allow_http),
         virtual_hosted=_virtual_hosted(given),
-        role_arn=given.text("iam_role_arn", "role_arn", "s3_assume_role_arn"),
-        role_session_name=given.text(
-            "iam_role_session_name", "role_session_name", "s3_role_session_name"
-        )
-        or "adelta",
-        web_identity_token_file=given.text("web_identity_token_file"),
         sts_endpoint=given.text("sts_endpoint", "endpoint_url_sts"),
         allow_http=allow_http,
         conditional_put=_conditional_put(given),
@@ -122,6 +113,41 @@ def parse_options(
             max_backoff=given.seconds(retry.max_backoff, "max_backoff"),
             base=given.factor("base", retry.base),
         ),
+    )
+
+
+class _Identity(TypedDict):
+    """In whose name to ask."""
+
+    credentials: Credentials | None
+    profile: str | None
+    skip_signature: bool
+    role_arn: str | None
+    role_session_name: str
+    web_identity_token_file: str | None
+
+
+def _identity(given: GivenOptions) -> _Identity:
+    """In whose name to ask: as the options say, or else as the environment says.
+
+    Of the environment keys go before a web identity, as in AWS's own tools.
+    """
+    said = given.of_identity()
+    skip_signature = bool(said.flag("skip_signature"))
+    credentials = None if skip_signature else said.credentials()
+    token_file = said.text("web_identity_token_file")
+    role = said.text("iam_role_arn", "role_arn", "s3_assume_role_arn")
+    names = ("iam_role_session_name", "role_session_name", "s3_role_session_name")
+    if said is given and credentials is not None and token_file is not None:
+        own = given.without_environment().text("role_arn")
+        role, token_file = own or said.text("iam_role_arn", "s3_assume_role_arn"), None
+    return _Identity(
+        credentials=credentials,
+        profile=said.text("profile"),
+        skip_signature=skip_signature,
+        role_arn=role,
+        role_session_name=said.text(*names) or "adelta",
+        web_identity_token_file=token_file,
     )
 
 

@@ -162,6 +162,17 @@ def test_what_is_said_of_s3_holds_for_dynamodb() -> None:
     assert only_s3.client.endpoint is None
 
 
+def test_keys_of_the_options_win_over_the_environments_for_dynamodb() -> None:
+    environment = {
+        "AWS_ACCESS_KEY_ID_DYNAMODB": "other",
+        "AWS_SECRET_ACCESS_KEY_DYNAMODB": "secret",
+    }
+    for options, key in ((KEYS, "test"), ({"aws_region": "us-east-1"}, "other")):
+        keys = parse_dynamo_options(options, environment).client.credentials
+        assert keys is not None
+        assert keys.access_key_id == key
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

@@ -45,6 +45,52 @@ def test_keys_of_options_and_environment_are_not_mixed() -> None:
     assert parse_options({"aws_profile": "p"}, environment).credentials is None
 
 
+POD = {  # what EKS puts in the environment of a pod that has a role
+    "AWS_ROLE_ARN": "arn:aws:iam::1:role/pod",
+    "AWS_ROLE_SESSION_NAME": "pod",
+    "AWS_WEB_IDENTITY_TOKEN_FILE": "/token",
+}
+OUR_KEYS = {"aws_access_key_id": "id", "aws_secret_access_key": "secret"}
+ENV_KEYS = {"AWS_ACCESS_KEY_ID": "env-id", "AWS_SECRET_ACCESS_KEY": "env-secret"}
+ROLE = "arn:aws:iam::1:role/given"
+
+
+@pytest.mark.parametrize(
+    ("options", "environment", "keys", "role", "token_file"),
+    [
+        ({}, POD, None, POD["AWS_ROLE_ARN"], "/token"),
+        # the options say it, so the environment is not asked
+        (OUR_KEYS, POD, "id", None, None),
+        (OUR_KEYS, POD | ENV_KEYS, "id", None, None),
+        (OUR_KEYS, {"AWS_SKIP_SIGNATURE": "true"}, "id", None, None),
+        (OUR_KEYS | {"aws_role_arn": ROLE}, POD, "id", ROLE, None),
+        ({"aws_profile": "p"}, POD | ENV_KEYS, None, None, None),
+        ({"aws_skip_signature": "true"}, POD | ENV_KEYS, None, None, None),
+        ({"aws_web_identity_token_file": "/ours", "aws_role_arn": ROLE}, POD, None, ROLE, "/ours"),
+        # a role alone is assumed with what the environment has
+        ({"aws_role_arn": ROLE}, POD, None, ROLE, "/token"),
+        ({"aws_role_arn": ROLE}, ENV_KEYS, "env-id", ROLE, None),
+        ({"aws_role_arn": ROLE}, POD | ENV_KEYS, "env-id", ROLE, None),
+        # of the environment keys go before a web identity, and are those that assume another role
+        ({}, POD | ENV_KEYS, "env-id", None, None),
+        ({}, POD | ENV_KEYS | {"AWS_IAM_ROLE_ARN": ROLE}, "env-id", ROLE, None),
+        ({"aws_skip_signature": "false"}, {"AWS_SKIP_SIGNATURE": "1"} | POD, None,
+         POD["AWS_ROLE_ARN"], "/token"),
+    ],
+)  # fmt: skip
+def test_in_whose_name_is_asked(
+    options: dict[str, str],
+    environment: dict[str, str],
+    keys: str | None,
+    role: str | None,
+    token_file: str | None,
+) -> None:
+    parsed = parse_options(options, environment)
+    found = parsed.credentials and parsed.credentials.access_key_id
+    assert (found, parsed.role_arn, parsed.web_identity_token_file) == (keys, role, token_file)
+    assert parsed.skip_signature is (options.get("aws_skip_signature") == "true")
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("30s", 30), ("500ms", 0.5), ("1m 30s", 90), ("2 minutes", 120), ("7", 7), ("1h", 3600)],
