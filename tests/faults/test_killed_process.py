@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from adelta.errors import VersionNotFoundError
+from adelta.kernel.log_path import commit_path
 from adelta.operations import fsck, write_table
 from adelta.table import Table
 from tests.support.victim import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from tests.support.s3_server import S3Location
+    from tests.support.s3_server import S3Location, S3Server
 
 pytestmark = pytest.mark.timeout(300)
 OPERATIONS = ["append", "overwrite", "delete", "checkpoint", "clean-up"]
@@ -62,14 +63,27 @@ async def check_survives(death: Death, *, ended: bool) -> list[int]:
     return found
 
 
+async def put_base(base: Mapping[str, bytes], death: Death, server: S3Server | None) -> None:
+    """Put a table's objects; those that a clean-up keeps bear a later time than those before.
+
+    Commits that all bear one time are all kept.
+    """
+    kept = commit_path(3)
+    await put_objects({p: base[p] for p in base if p < kept}, death.uri, death.options)
+    if server is not None and kept in base:
+        await server.until_a_later_time()
+    await put_objects({p: base[p] for p in base if p >= kept}, death.uri, death.options)
+
+
 async def kill_at_each(
-    killed: Victims, root: str, operation: str, moment: str, options: Mapping[str, str]
+    killed: Victims, root: str, operation: str, moment: str, server: S3Server | None = None
 ) -> None:
+    options = {} if server is None else server.storage_options
     base, seen = await base_of(operation), []
     for number in count():
         assert number < MOST
-        death = Death(f"{root}/{moment}-{number}", operation, number, moment, dict(options))
-        await put_objects(base, death.uri, options)
+        death = Death(f"{root}/{moment}-{number}", operation, number, moment, options)
+        await put_base(base, death, server)
         ended = not killed.meet(death)
         seen.append(await check_survives(death, ended=ended))
         if ended:
@@ -82,7 +96,7 @@ async def kill_at_each(
 async def test_a_killed_process_leaves_a_whole_table_on_local_disk(
     killed: Victims, tmp_path: Path, operation: str
 ) -> None:
-    await kill_at_each(killed, str(tmp_path), operation, "call", {})
+    await kill_at_each(killed, str(tmp_path), operation, "call")
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -90,5 +104,4 @@ async def test_a_killed_process_leaves_a_whole_table_on_local_disk(
 async def test_a_killed_process_leaves_a_whole_table_on_s3(
     killed: Victims, s3_location: S3Location, operation: str, moment: str
 ) -> None:
-    options = s3_location.storage_options
-    await kill_at_each(killed, s3_location.uri, operation, moment, options)
+    await kill_at_each(killed, s3_location.uri, operation, moment, s3_location.server)

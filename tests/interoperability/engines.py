@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pytest
 
 from tests.support.local_servers import installed_once
+from tests.support.unavailable import unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -143,10 +143,10 @@ class Engine:
 
 
 def _python_path(name: str) -> str:
-    """Where the engine is, if not among what is installed beside adelta; else the test skips."""
+    """Where the engine is, if not among what is installed beside adelta."""
     if name in _MODULES:
         if find_spec(_MODULES[name]) is None:
-            pytest.skip(f"{name} is not installed: there is none for this machine")
+            unavailable(f"{name} is not installed: there is none for this machine")
         return ""
     marker, packages = _APART[name]
 

@@ -40,6 +40,8 @@ async def test_a_log_on_s3_is_kept_in_order(kind: str, s3_location: S3Location) 
         uri, SCHEMA, properties=properties, storage_options=options
     ) as table:
         for n in range(10):
+            if n == 7:  # for version 8: commits that bear one time are kept with the last of them
+                await s3_location.server.until_a_later_time()
             async with table.transaction() as tx:
                 await tx.append(pa.table({"id": [n]}))
         assert await (await table.snapshot()).verify()

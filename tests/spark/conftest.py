@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from adelta.errors import InvalidUseError
+from adelta.spark.java import ensure_java
+from tests.support.unavailable import unavailable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -33,6 +37,10 @@ def spark() -> Iterator[SparkSession]:
     """Two task slots, every task may fail three times, small."""
     from adelta.spark import get_session
 
+    try:
+        ensure_java()
+    except InvalidUseError as error:
+        unavailable(f"Spark needs Java: {error}")
     # Workers import the adelta that is tested, wherever the tests were started.
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     os.environ["PYTHONPATH"] = path

@@ -1,7 +1,7 @@
 """A DynamoDB server for tests, dynalite from npm, on a free port and gone with the session.
 
 It is installed into a folder below the system's temporary one, once. Without Node.js of a version
-that it runs on, or without npm's registry, the tests that need it are skipped and say so.
+that it runs on, or without npm's registry, it is unavailable.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.local_servers import free_port, installed_once, wait_for_port
+from tests.support.unavailable import unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,7 @@ def dynamo_server() -> Iterator[DynamoServer]:
 
 @contextlib.contextmanager
 def running_dynamo() -> Iterator[DynamoServer]:
-    """A DynamoDB server that stops when the block is left; skips the test where there is none."""
+    """A DynamoDB server that stops when the block is left."""
     program = _installed()
     port = free_port()
     times = [f"--{what}TableMs=20" for what in ("create", "delete", "update")]
@@ -72,10 +73,10 @@ def _installed() -> Path:
     """dynalite's program, installed where it is not."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
-        pytest.skip("DynamoDB is tested on dynalite, which needs Node.js and npm")
+        unavailable("DynamoDB is tested on dynalite, which needs Node.js and npm")
     said = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout
     if int(said.lstrip("v").partition(".")[0]) < _NODE:
-        pytest.skip(f"dynalite needs Node.js {_NODE} or newer, and here is {said.strip()}")
+        unavailable(f"dynalite needs Node.js {_NODE} or newer, and here is {said.strip()}")
 
     def install(folder: str) -> list[str]:
         options = ["--no-audit", "--no-fund", "--prefix", folder]

@@ -1,7 +1,7 @@
 """deltalake 1.5, the last one that commits by entries in DynamoDB, in processes of its own.
 
 It is installed beside the deltalake that the other tests use, into a folder below the system's
-temporary one, once. Where it cannot be, the tests that need it are skipped and say so.
+temporary one, once. Where it cannot be, it is unavailable.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
+from tests.support.unavailable import unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +43,8 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
 def installed_once(name: str, command: Callable[[str], Sequence[str]], marker: str) -> Path:
     """A folder below the system's temporary one, into which `command` has installed something.
 
-    `marker` is a path in it that is there if it has. Where the command fails, the test is skipped.
+    `marker` is a path in it that is there if it has. Where the command fails, it is
+    unavailable.
     """
     folder = Path(tempfile.gettempdir()) / f"adelta-{name}-{os.getuid()}"
     if (folder / marker).exists():
@@ -53,7 +54,7 @@ def installed_once(name: str, command: Callable[[str], Sequence[str]], marker: s
             command(fresh), cwd=fresh, capture_output=True, text=True, timeout=300
         )
         if done.returncode:
-            pytest.skip(f"{name} cannot be installed here: {done.stderr[-300:]}")
+            unavailable(f"{name} cannot be installed here: {done.stderr[-300:]}")
         with contextlib.suppress(OSError):  # another session was faster
             shutil.move(fresh, folder)
             Path(fresh).mkdir()

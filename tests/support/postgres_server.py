@@ -1,8 +1,8 @@
 """A PostgreSQL server for tests, on a free port of the loopback interface, gone with the session.
 
 It is the machine's own (Debian's package ``postgresql``), with a cluster in a temporary folder. As
-the server refuses to run as root, root starts it as the user ``postgres``. Where there is none, the
-tests that need it are skipped and say so.
+the server refuses to run as root, root starts it as the user ``postgres``. Where there is none, it
+is unavailable.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.support.local_servers import free_port, wait_for_port
+from tests.support.unavailable import unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,8 +71,9 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 @contextlib.contextmanager
 def running_postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server that stops when the block is left; skips the test where there is none."""
-    pytest.importorskip("asyncpg", reason="a commit lock in PostgreSQL needs adelta[postgres]")
+    """A PostgreSQL server that stops when the block is left."""
+    if find_spec("asyncpg") is None:
+        unavailable("a commit lock in PostgreSQL needs adelta[postgres]")
     programs = _programs()
     folder = Path(tempfile.mkdtemp(prefix="adelta-postgres-"))
     data, secret = folder / "data", folder / "password"
@@ -127,7 +130,8 @@ def _programs() -> Path:
     found = shutil.which("initdb")
     folders = [Path(found).resolve().parent] if found else []
     folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    programs = ("initdb", "postgres")
     for folder in folders:
-        if (folder / "initdb").exists() and (folder / "postgres").exists():
+        if all((folder / program).exists() for program in programs):
             return folder
-    pytest.skip("there is no PostgreSQL server here: apt-get install postgresql")
+    return unavailable("there is no PostgreSQL server here: apt-get install postgresql")

@@ -2,7 +2,8 @@
 
 Where Ceph's RADOS gateway is installed it is that, in memory: it checks signatures, pages listings
 and makes conditional puts atomic. Elsewhere it is moto behind one lock, for moto alone lets several
-racing conditional puts win. `ADELTA_TEST_S3=ceph|moto` insists on one of them.
+racing conditional puts win; not where `CI` is set, which shall have a real one.
+`ADELTA_TEST_S3=ceph|moto` insists on one of them.
 
 Test folders use it by the fixtures `s3_server` and `s3_location`.
 """
@@ -27,10 +28,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
 from adelta.storage.s3_client import S3Client, S3Request
 from adelta.storage.s3_options import parse_options
+from tests.support.unavailable import in_ci, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -129,6 +132,19 @@ class S3Server:
 
         asyncio.run(make())
 
+    def must_check_signatures(self) -> None:
+        """Skip the test where the server takes any secret."""
+        if self.kind == "moto":
+            pytest.skip("moto accepts any secret")
+
+    async def until_a_later_time(self) -> None:
+        """Wait until what is put from now on bears a later time than what was put before.
+
+        Ceph tells when an object was put in milliseconds, moto in seconds, as AWS does.
+        """
+        if self.kind == "moto":
+            await anyio.sleep(1.01 - time.time() % 1)
+
 
 @dataclass(frozen=True, slots=True)
 class S3Location:
@@ -164,11 +180,18 @@ def s3_location(s3_server: S3Server) -> S3Location:
 @contextlib.contextmanager
 def running_server() -> Iterator[S3Server]:
     """An S3 server that stops when the block is left."""
-    kind = os.environ.get("ADELTA_TEST_S3") or (
-        "ceph" if all(map(shutil.which, _CEPH_TOOLS)) else "moto"
-    )
-    with _ceph() if kind == "ceph" else moto_server() as server:
+    with _ceph() if _kind() == "ceph" else moto_server() as server:
         yield server
+
+
+def _kind() -> str:
+    """Which server it is."""
+    if chosen := os.environ.get("ADELTA_TEST_S3"):
+        return chosen
+    missing = [tool for tool in _CEPH_TOOLS if shutil.which(tool) is None]
+    if missing and in_ci():
+        unavailable(f"there is no S3 server here, for want of {', '.join(missing)}")
+    return "moto" if missing else "ceph"
 
 
 @contextlib.contextmanager
