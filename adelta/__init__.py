@@ -3,99 +3,112 @@
 The blocking face, `adelta.sync`, has the same names. Spark's is `adelta.spark`.
 """
 
-from adelta.changes import changes, tail
-from adelta.commit.catalog import (
-    CatalogClient,
-    CommitResponse,
-    ProposedCommit,
-    RatifiedCommit,
-    RatifiedCommits,
-)
-from adelta.commit.unity_catalog import UnityCatalogClient
-from adelta.kernel.actions.commit_info import CommitInfo
-from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor
-from adelta.kernel.actions.metadata import Metadata
-from adelta.kernel.actions.protocol import Protocol
-from adelta.kernel.commit import Commit
-from adelta.kernel.position import Position
-from adelta.operations import (
-    add_columns,
-    add_constraint,
-    add_feature,
-    change_column,
-    checkpoint,
-    cleanup_log,
-    cluster_by,
-    compact_log,
-    create_table,
-    delete,
-    detail,
-    drop_columns,
-    drop_constraint,
-    drop_feature,
-    fsck,
-    history,
-    identity_column,
-    rename_column,
-    set_properties,
-    unset_properties,
-    update,
-    write_table,
-)
-from adelta.parquet.options import BloomFilter, ColumnOptions, WriterOptions
-from adelta.retry import retry
-from adelta.scan import Scan
-from adelta.snapshot import Snapshot
-from adelta.table import Table, open_table
-from adelta.transaction import Transaction
-from adelta.write.spec import DataFileOptions
+from __future__ import annotations
 
-__all__ = [
-    "AddFile",
-    "BloomFilter",
-    "CatalogClient",
-    "ColumnOptions",
-    "Commit",
-    "CommitInfo",
-    "CommitResponse",
-    "DataFileOptions",
-    "DeletionVectorDescriptor",
-    "Metadata",
-    "Position",
-    "ProposedCommit",
-    "Protocol",
-    "RatifiedCommit",
-    "RatifiedCommits",
-    "Scan",
-    "Snapshot",
-    "Table",
-    "Transaction",
-    "UnityCatalogClient",
-    "WriterOptions",
-    "add_columns",
-    "add_constraint",
-    "add_feature",
-    "change_column",
-    "changes",
-    "checkpoint",
-    "cleanup_log",
-    "cluster_by",
-    "compact_log",
-    "create_table",
-    "delete",
-    "detail",
-    "drop_columns",
-    "drop_constraint",
-    "drop_feature",
-    "fsck",
-    "history",
-    "identity_column",
-    "open_table",
-    "rename_column",
-    "retry",
-    "set_properties",
-    "tail",
-    "unset_properties",
-    "update",
-    "write_table",
-]
+from typing import TYPE_CHECKING
+
+from adelta._exports import exports
+
+if TYPE_CHECKING:
+    from adelta import errors as errors
+    from adelta import operations as operations
+    from adelta import sync as sync
+    from adelta.changes.feed import changes as changes
+    from adelta.changes.tail import tail as tail
+    from adelta.commit.catalog import CatalogClient as CatalogClient
+    from adelta.commit.catalog import CommitResponse as CommitResponse
+    from adelta.commit.catalog import ProposedCommit as ProposedCommit
+    from adelta.commit.catalog import RatifiedCommit as RatifiedCommit
+    from adelta.commit.catalog import RatifiedCommits as RatifiedCommits
+    from adelta.commit.unity_catalog import UnityCatalogClient as UnityCatalogClient
+    from adelta.kernel.actions.commit_info import CommitInfo as CommitInfo
+    from adelta.kernel.actions.file_actions import AddFile as AddFile
+    from adelta.kernel.actions.file_actions import (
+        DeletionVectorDescriptor as DeletionVectorDescriptor,
+    )
+    from adelta.kernel.actions.metadata import Metadata as Metadata
+    from adelta.kernel.actions.protocol import Protocol as Protocol
+    from adelta.kernel.commit import Commit as Commit
+    from adelta.kernel.position import Position as Position
+    from adelta.operations.add_columns import add_columns as add_columns
+    from adelta.operations.add_feature import add_feature as add_feature
+    from adelta.operations.change_column import change_column as change_column
+    from adelta.operations.checkpoint import checkpoint as checkpoint
+    from adelta.operations.cleanup_log import cleanup_log as cleanup_log
+    from adelta.operations.cluster_by import cluster_by as cluster_by
+    from adelta.operations.compact_log import compact_log as compact_log
+    from adelta.operations.constraints import add_constraint as add_constraint
+    from adelta.operations.constraints import drop_constraint as drop_constraint
+    from adelta.operations.create import create_table as create_table
+    from adelta.operations.delete import delete as delete
+    from adelta.operations.detail import detail as detail
+    from adelta.operations.drop_columns import drop_columns as drop_columns
+    from adelta.operations.drop_feature import drop_feature as drop_feature
+    from adelta.operations.fsck import fsck as fsck
+    from adelta.operations.history import history as history
+    from adelta.operations.identity_column import identity_column as identity_column
+    from adelta.operations.rename_column import rename_column as rename_column
+    from adelta.operations.set_properties import set_properties as set_properties
+    from adelta.operations.set_properties import unset_properties as unset_properties
+    from adelta.operations.update import update as update
+    from adelta.operations.write import write_table as write_table
+    from adelta.parquet.options import BloomFilter as BloomFilter
+    from adelta.parquet.options import ColumnOptions as ColumnOptions
+    from adelta.parquet.options import WriterOptions as WriterOptions
+    from adelta.retry import retry as retry
+    from adelta.scan import Scan as Scan
+    from adelta.snapshot import Snapshot as Snapshot
+    from adelta.table import Table as Table
+    from adelta.table import open_table as open_table
+    from adelta.transaction import Transaction as Transaction
+    from adelta.write.spec import DataFileOptions as DataFileOptions
+
+__all__ = exports(
+    __name__,
+    {
+        "adelta.changes.feed": ("changes",),
+        "adelta.changes.tail": ("tail",),
+        "adelta.commit.catalog": (
+            "CatalogClient",
+            "CommitResponse",
+            "ProposedCommit",
+            "RatifiedCommit",
+            "RatifiedCommits",
+        ),
+        "adelta.commit.unity_catalog": ("UnityCatalogClient",),
+        "adelta.kernel.actions.commit_info": ("CommitInfo",),
+        "adelta.kernel.actions.file_actions": ("AddFile", "DeletionVectorDescriptor"),
+        "adelta.kernel.actions.metadata": ("Metadata",),
+        "adelta.kernel.actions.protocol": ("Protocol",),
+        "adelta.kernel.commit": ("Commit",),
+        "adelta.kernel.position": ("Position",),
+        "adelta.operations.add_columns": ("add_columns",),
+        "adelta.operations.add_feature": ("add_feature",),
+        "adelta.operations.change_column": ("change_column",),
+        "adelta.operations.checkpoint": ("checkpoint",),
+        "adelta.operations.cleanup_log": ("cleanup_log",),
+        "adelta.operations.cluster_by": ("cluster_by",),
+        "adelta.operations.compact_log": ("compact_log",),
+        "adelta.operations.constraints": ("add_constraint", "drop_constraint"),
+        "adelta.operations.create": ("create_table",),
+        "adelta.operations.delete": ("delete",),
+        "adelta.operations.detail": ("detail",),
+        "adelta.operations.drop_columns": ("drop_columns",),
+        "adelta.operations.drop_feature": ("drop_feature",),
+        "adelta.operations.fsck": ("fsck",),
+        "adelta.operations.history": ("history",),
+        "adelta.operations.identity_column": ("identity_column",),
+        "adelta.operations.rename_column": ("rename_column",),
+        "adelta.operations.set_properties": ("set_properties", "unset_properties"),
+        "adelta.operations.update": ("update",),
+        "adelta.operations.write": ("write_table",),
+        "adelta.parquet.options": ("BloomFilter", "ColumnOptions", "WriterOptions"),
+        "adelta.retry": ("retry",),
+        "adelta.scan": ("Scan",),
+        "adelta.snapshot": ("Snapshot",),
+        "adelta.table": ("Table", "open_table"),
+        "adelta.transaction": ("Transaction",),
+        "adelta.write.spec": ("DataFileOptions",),
+    },
+    modules=("errors", "operations", "sync"),
+)

@@ -1,6 +1,19 @@
 """Consumers of a table's log."""
 
-from adelta.changes.feed import changes
-from adelta.changes.tail import tail
+from __future__ import annotations
 
-__all__ = ["changes", "tail"]
+from typing import TYPE_CHECKING
+
+from adelta._exports import exports
+
+if TYPE_CHECKING:
+    from adelta.changes.feed import changes as changes
+    from adelta.changes.tail import tail as tail
+
+__all__ = exports(
+    __name__,
+    {
+        "adelta.changes.feed": ("changes",),
+        "adelta.changes.tail": ("tail",),
+    },
+)

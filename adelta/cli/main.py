@@ -8,90 +8,65 @@ the pipe early (``adelta read ... | head``) has seen enough, which is no failure
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Protocol, cast
-
-import anyio
-
-from adelta.cli.commands import (
-    alter,
-    changes,
-    checkpoint,
-    cleanup_log,
-    compact_log,
-    demo,
-    detail,
-    files,
-    fsck,
-    history,
-    read,
-    schema,
-    show,
-    tail,
-)
-from adelta.cli.render import Output
-from adelta.errors import AdeltaError, InvalidExpressionError, InvalidOptionError
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import ModuleType
 
 __all__ = ["main"]
 
-_FAILED, _MISUSED, _INTERRUPTED = 1, 2, 130
+_COMMANDS = {
+    "show": "one page about a table",
+    "files": "a table's data files",
+    "schema": "a table's columns and their types",
+    "detail": "one record about a table, as DESCRIBE DETAIL has it",
+    "history": "who did what to a table, newest first",
+    "read": "rows of a table",
+    "changes": "rows that commits changed",
+    "tail": "a table's commits as they happen",
+    "alter": "change a table's properties, columns, constraints or features",
+    "checkpoint": "write a checkpoint of the latest version",
+    "compact-log": "compact the commits after the last checkpoint into one file",
+    "cleanup-log": "delete expired commits and checkpoints",
+    "fsck": "check a table's log and files",
+    "demo": "a Spark pipeline, an async service and a consumer over one lake of TPC-H data",
+}
+"""What each module of `adelta.cli.commands` is for; one alone is loaded, when it is asked for."""
 
 
-class _Command(Protocol):
-    """What a module of `adelta.cli.commands` offers."""
-
-    SUMMARY: str
-
-    def configure(self, parser: argparse.ArgumentParser) -> None: ...
-
-    async def run(self, arguments: argparse.Namespace, output: Output) -> None: ...
-
-
-_COMMANDS: tuple[ModuleType, ...] = (
-    show,
-    files,
-    schema,
-    detail,
-    history,
-    read,
-    changes,
-    tail,
-    alter,
-    checkpoint,
-    compact_log,
-    cleanup_log,
-    fsck,
-    demo,
-)
-
-
-def _parser() -> argparse.ArgumentParser:
+def _parser(asked: str | None) -> argparse.ArgumentParser:
+    """The parser; of the commands it knows the arguments of the one that is `asked` for."""
     parser = argparse.ArgumentParser(
         prog="adelta", description="Look into Delta tables, and change them."
     )
-    parser.add_argument("-V", "--version", action="version", version=f"adelta {version('adelta')}")
+    parser.add_argument("-V", "--version", action=_ShowVersion)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in _COMMANDS:
-        command = cast("_Command", module)
-        name = module.__name__.rpartition(".")[2].replace("_", "-")
-        subparser = commands.add_parser(name, help=command.SUMMARY, description=module.__doc__)
-        command.configure(subparser)
-        subparser.set_defaults(command=command)
+    for name, summary in _COMMANDS.items():
+        subparser = commands.add_parser(name, help=summary)
+        if name == asked:
+            command = import_module(f"adelta.cli.commands.{name.replace('-', '_')}")
+            subparser.description = command.__doc__
+            command.configure(subparser)
+            subparser.set_defaults(command=command)
     return parser
 
 
-def _use_uvloop() -> bool:
-    try:
-        import uvloop  # noqa: F401  (only whether it is there)
-    except ImportError:
-        return False
-    return True
+class _ShowVersion(argparse.Action):
+    """Print the version, and leave: as argparse's own, but it is looked up only when asked."""
+
+    def __init__(self, option_strings: Sequence[str], **_: object) -> None:
+        nowhere = argparse.SUPPRESS
+        super().__init__(
+            option_strings, nowhere, nargs=0, default=nowhere, help="show the version and exit"
+        )
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from importlib.metadata import version
+
+        print(f"adelta {version('adelta')}")
+        parser.exit()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -99,30 +74,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Bad usage ends in `SystemExit` with status 2, as argparse does it.
     """
-    arguments = _parser().parse_args(argv)
-    output = Output(as_json=getattr(arguments, "json", False))
-    try:
-        anyio.run(
-            arguments.command.run,
-            arguments,
-            output,
-            backend_options={"use_uvloop": _use_uvloop()},
-        )
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # What is still buffered has no reader; without this the interpreter would say so at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    except (InvalidOptionError, InvalidExpressionError) as error:
-        _complain(error)
-        return _MISUSED
-    except AdeltaError as error:
-        _complain(error)
-        return _FAILED
-    return 0
+    given = sys.argv[1:] if argv is None else argv
+    asked = next((argument for argument in given if not argument.startswith("-")), None)
+    arguments = _parser(asked).parse_args(given)
+    from adelta.cli.process import run_command  # the libraries, which help does without
 
-
-def _complain(error: AdeltaError) -> None:
-    message = " ".join(str(error).split()) or type(error).__name__
-    print(f"adelta: {message}", file=sys.stderr)
+    return run_command(arguments)

@@ -1,1 +1,1 @@
-"""One command per file: its name, its arguments, and a coroutine that runs it."""
+"""One command per file: its arguments (`configure`), and a coroutine that runs it (`run`)."""

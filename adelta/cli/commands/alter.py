@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 
     Verb = Callable[..., Awaitable[AlterMetrics]]
 
-__all__ = ["SUMMARY", "configure", "run"]
+__all__ = ["configure", "run"]
 
 _OURS = ("command", "json", "made_of", "options", "uri", "verb")
-
-SUMMARY = "change a table's properties, columns, constraints or features"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

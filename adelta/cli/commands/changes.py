@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
     from adelta.cli.render import Output
 
-__all__ = ["SUMMARY", "configure", "run"]
-
-SUMMARY = "rows that commits changed"
+__all__ = ["configure", "run"]
 
 _A_PAGE = 20
 _SLICE = 4096  # rows turned into text at a time

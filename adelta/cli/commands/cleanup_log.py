@@ -17,9 +17,7 @@ from adelta.kernel.table_properties import parse_interval
 if TYPE_CHECKING:
     from adelta.cli.render import Output
 
-__all__ = ["SUMMARY", "configure", "run"]
-
-SUMMARY = "delete expired commits and checkpoints"
+__all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -11,9 +11,7 @@ from adelta.cli.render import Output, camel_case, counted, size
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["SUMMARY", "configure", "run"]
-
-SUMMARY = "compact the commits after the last checkpoint into one file"
+__all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -15,9 +15,7 @@ from adelta.errors import InvalidUseError
 if TYPE_CHECKING:
     from adelta.cli.render import Output
 
-__all__ = ["SUMMARY", "configure", "run"]
-
-SUMMARY = "a Spark pipeline, an async service and a consumer over one lake of TPC-H data"
+__all__ = ["configure", "run"]
 
 _DEFAULT_LAKE = "demo-lake"
 _DEFAULT_SCALE = 0.1

@@ -11,9 +11,7 @@ from adelta.cli.render import Output, camel_case
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["SUMMARY", "configure", "run"]
-
-SUMMARY = "one record about a table, as DESCRIBE DETAIL has it"
+__all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-__all__ = ["SUMMARY", "configure", "run"]
-
-SUMMARY = "a table's data files"
+__all__ = ["configure", "run"]
 
 _SLICE = 4096  # files turned into text at a time
 

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
     from adelta.operations.fsck import FsckReport
 
-__all__ = ["SUMMARY", "configure", "run"]
-
-SUMMARY = "check a table's log and files"
+__all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

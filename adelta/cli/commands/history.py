@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
     from adelta.operations.history import HistoryEntry
 
-__all__ = ["SUMMARY", "configure", "run"]
-
-SUMMARY = "who did what to a table, newest first"
+__all__ = ["configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

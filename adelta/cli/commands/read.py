@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from adelta import Scan
     from adelta.cli.render import Output
 
-__all__ = ["SUMMARY", "configure", "run"]
-
-SUMMARY = "rows of a table"
+__all__ = ["configure", "run"]
 
 _A_PAGE = 20
 _SLICE = 4096  # rows turned into text at a time

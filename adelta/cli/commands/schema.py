@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from adelta.cli.render import Output
     from adelta.kernel.schema.types import StructType
 
-__all__ = ["SUMMARY", "columns", "configure", "run"]
-
-SUMMARY = "a table's columns and their types"
+__all__ = ["columns", "configure", "run"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

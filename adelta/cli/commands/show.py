@@ -13,9 +13,7 @@ from adelta.cli.render import Output, size
 if TYPE_CHECKING:
     import argparse
 
-__all__ = ["SUMMARY", "configure", "run"]
-
-SUMMARY = "one page about a table"
+__all__ = ["configure", "run"]
 
 _HEADINGS = {
     "numRows": "rows",

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
     from adelta import Commit
 
-__all__ = ["SUMMARY", "configure", "run"]
-
-SUMMARY = "a table's commits as they happen"
+__all__ = ["configure", "run"]
 
 
 def _since(text: str) -> int | str:

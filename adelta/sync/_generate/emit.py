@@ -69,8 +69,10 @@ def emit(face: Face, package: Package, parts: Mapping[str, tuple[str, ...]]) -> 
         inner = sorted({one for one in owners.values() if one.startswith(f"{part}.")})
         texts = {one: text for one in inner if (text := writer.part(one))}
         files |= {f"{one.replace('.', '/')}.py": text for one, text in texts.items()}
-        if text := writer.part(part, tuple(texts)):
-            files[f"{part}/__init__.py" if texts else f"{part}.py"] = text
+        if texts:
+            files[f"{part}/__init__.py"] = writer.package(part, tuple(texts))
+        elif text := writer.part(part):
+            files[f"{part}.py"] = text
     files["__init__.py"] = writer.top(parts)
     return {name: _format(text, package.name, name) for name, text in files.items()}
 
@@ -107,13 +109,12 @@ class _Writer:
         self._owners = owners
         self._facades = {facade.name: facade for facade in face.facades}
 
-    def part(self, part: str, inner: tuple[str, ...] = ()) -> str:
-        """Text of the module `part`, with the names of its `inner` ones; empty for nothing."""
+    def part(self, part: str) -> str:
+        """Text of the module `part`; empty for nothing."""
         facades = [f for f in self._face.facades if self._owners[f.module.name] == part]
         functions = [(m, f) for m, f in self._face.functions if self._owners[m.name] == part]
-        if not facades and not functions and not inner:
+        if not facades and not functions:
             return ""
-        again = {one: self._names(one) for one in inner}
         imports = _Imports()
         body = "\n\n\n".join(
             [
@@ -125,45 +126,68 @@ class _Writer:
             self._use(use, part, imports)
         for use in _sorted({use for _, one in functions for use in one.uses}):
             self._use(use, part, imports)
-        names = sorted([*self._names(part), *(n for each in again.values() for n in each)])
         return "\n".join(
             [
                 HEADER,
                 f'"""The blocking twin of `{self._package.name}.{part}`."""',
                 "from __future__ import annotations",
                 *imports.lines(),
-                *(
-                    f"from {self._package.name}.sync.{one} import {', '.join(each)}"
-                    for one, each in again.items()
-                ),
                 "",
-                f"__all__ = {names!r}",
+                f"__all__ = {sorted(self._names(part))!r}",
                 "",
                 body,
             ]
         )
 
+    def package(self, part: str, inner: tuple[str, ...]) -> str:
+        """Text of the ``__init__`` of the package `part`, which offers the names of its modules."""
+        return self._offered(
+            f"The blocking twin of `{self._package.name}.{part}`.",
+            {self._twin(one): self._names(one) for one in inner},
+        )
+
     def top(self, parts: Iterable[str]) -> str:
-        """Text of the package's ``__init__``."""
-        lines = [
-            HEADER,
-            f'"""The blocking face of {self._package.name}: the same names, without `await`."""',
-            "from __future__ import annotations",
-        ]
-        names = list(self._face.shared)
-        if self._face.shared:
-            lines.append(f"from {self._package.name} import {', '.join(self._face.shared)}")
-        for name in self._face.by_hand:
-            lines.append(f"from {self._package.name}.sync._{name} import {name}")
-            names.append(name)
+        """Text of the face's ``__init__``."""
+        homes = {self._package.name: list(self._face.shared)}
+        homes |= {self._twin(f"_{name}"): [name] for name in self._face.by_hand}
         exported = set(self._exports())
         for part in parts:
-            below = [one for one in self._owners.values() if one.partition(".")[0] == part]
-            here = [name for one in below for name in self._names(one) if name in exported]
-            if here:
-                lines.append(f"from {self._package.name}.sync.{part} import {', '.join(here)}")
-            names.extend(here)
-        return "\n".join([*lines, f"__all__ = {sorted(names)!r}", ""])
+            for one in self._owners.values():
+                if one.partition(".")[0] == part:
+                    homes[self._twin(one)] = [n for n in self._names(one) if n in exported]
+        offered = {name for names in homes.values() for name in names}
+        inner = {one.partition(".")[0] for one in self._owners.values() if "." in one}
+        return self._offered(
+            f"The blocking face of {self._package.name}: the same names, without `await`.",
+            homes,
+            tuple(sorted(inner - offered)),
+        )
+
+    def _twin(self, part: str) -> str:
+        return f"{self._package.name}.sync.{part}"
+
+    def _offered(
+        self, doc: str, homes: Mapping[str, Iterable[str]], modules: tuple[str, ...] = ()
+    ) -> str:
+        """Text of an ``__init__`` that loads what it offers when that is first named."""
+        table = {home: tuple(names) for home, names in sorted(homes.items()) if names}
+        known = [(f"{self._package.name}.sync", module) for module in modules]
+        known += [(home, name) for home, names in table.items() for name in names]
+        more = f", modules={modules!r}" if modules else ""
+        return "\n".join(
+            [
+                HEADER,
+                f'"""{doc}"""',
+                "from __future__ import annotations",
+                "from typing import TYPE_CHECKING",
+                "from adelta._exports import exports",
+                "if TYPE_CHECKING:",
+                *(f"    from {home} import {name} as {name}" for home, name in known),
+                "",
+                f"__all__ = exports(__name__, {table!r}{more})",
+                "",
+            ]
+        )
 
     def _names(self, part: str) -> list[str]:
         """The names of what goes into the module `part`."""
@@ -182,8 +206,7 @@ class _Writer:
         if use.name in self._facades and found.name == use.name:
             owner = self._owners[found.module.name]
             if owner != part:
-                home = f"{self._package.name}.sync.{owner}"
-                imports.add(Import(home, use.name, use.name), runtime=use.runtime)
+                imports.add(Import(self._twin(owner), use.name, use.name), runtime=use.runtime)
         elif use.name in use.module.imports:
             imports.add(use.module.imports[use.name], runtime=use.runtime)
         else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -85,6 +86,11 @@ class Module:
                         imports[alias] = Import(source, item.name, alias)
                 case ast.ClassDef() | ast.FunctionDef() | ast.AsyncFunctionDef():
                     definitions[node.name] = node
+                case ast.Assign(
+                    targets=[ast.Name(id="__all__")],
+                    value=ast.Call(func=ast.Name(id="exports"), args=[_, homes]),
+                ):
+                    exports = tuple(sorted(chain(*ast.literal_eval(homes).values())))
                 case ast.Assign(targets=[ast.Name(id="__all__")], value=value):
                     exports = tuple(ast.literal_eval(value))
                 case ast.Assign(targets=targets):

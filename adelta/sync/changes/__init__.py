@@ -3,7 +3,14 @@
 
 from __future__ import annotations
 
-from adelta.sync.changes.feed import changes
-from adelta.sync.changes.tail import tail
+from typing import TYPE_CHECKING
 
-__all__ = ["changes", "tail"]
+from adelta._exports import exports
+
+if TYPE_CHECKING:
+    from adelta.sync.changes.feed import changes as changes
+    from adelta.sync.changes.tail import tail as tail
+
+__all__ = exports(
+    __name__, {"adelta.sync.changes.feed": ("changes",), "adelta.sync.changes.tail": ("tail",)}
+)

@@ -3,46 +3,54 @@
 
 from __future__ import annotations
 
-from adelta.sync.operations.add_columns import add_columns
-from adelta.sync.operations.add_feature import add_feature
-from adelta.sync.operations.change_column import change_column
-from adelta.sync.operations.checkpoint import checkpoint
-from adelta.sync.operations.cleanup_log import cleanup_log
-from adelta.sync.operations.cluster_by import cluster_by
-from adelta.sync.operations.compact_log import compact_log
-from adelta.sync.operations.constraints import add_constraint, drop_constraint
-from adelta.sync.operations.create import create_table
-from adelta.sync.operations.delete import delete
-from adelta.sync.operations.detail import detail
-from adelta.sync.operations.drop_columns import drop_columns
-from adelta.sync.operations.drop_feature import drop_feature
-from adelta.sync.operations.fsck import fsck
-from adelta.sync.operations.history import history
-from adelta.sync.operations.rename_column import rename_column
-from adelta.sync.operations.set_properties import set_properties, unset_properties
-from adelta.sync.operations.update import update
-from adelta.sync.operations.write import write_table
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "add_columns",
-    "add_constraint",
-    "add_feature",
-    "change_column",
-    "checkpoint",
-    "cleanup_log",
-    "cluster_by",
-    "compact_log",
-    "create_table",
-    "delete",
-    "detail",
-    "drop_columns",
-    "drop_constraint",
-    "drop_feature",
-    "fsck",
-    "history",
-    "rename_column",
-    "set_properties",
-    "unset_properties",
-    "update",
-    "write_table",
-]
+from adelta._exports import exports
+
+if TYPE_CHECKING:
+    from adelta.sync.operations.add_columns import add_columns as add_columns
+    from adelta.sync.operations.add_feature import add_feature as add_feature
+    from adelta.sync.operations.change_column import change_column as change_column
+    from adelta.sync.operations.checkpoint import checkpoint as checkpoint
+    from adelta.sync.operations.cleanup_log import cleanup_log as cleanup_log
+    from adelta.sync.operations.cluster_by import cluster_by as cluster_by
+    from adelta.sync.operations.compact_log import compact_log as compact_log
+    from adelta.sync.operations.constraints import add_constraint as add_constraint
+    from adelta.sync.operations.constraints import drop_constraint as drop_constraint
+    from adelta.sync.operations.create import create_table as create_table
+    from adelta.sync.operations.delete import delete as delete
+    from adelta.sync.operations.detail import detail as detail
+    from adelta.sync.operations.drop_columns import drop_columns as drop_columns
+    from adelta.sync.operations.drop_feature import drop_feature as drop_feature
+    from adelta.sync.operations.fsck import fsck as fsck
+    from adelta.sync.operations.history import history as history
+    from adelta.sync.operations.rename_column import rename_column as rename_column
+    from adelta.sync.operations.set_properties import set_properties as set_properties
+    from adelta.sync.operations.set_properties import unset_properties as unset_properties
+    from adelta.sync.operations.update import update as update
+    from adelta.sync.operations.write import write_table as write_table
+
+__all__ = exports(
+    __name__,
+    {
+        "adelta.sync.operations.add_columns": ("add_columns",),
+        "adelta.sync.operations.add_feature": ("add_feature",),
+        "adelta.sync.operations.change_column": ("change_column",),
+        "adelta.sync.operations.checkpoint": ("checkpoint",),
+        "adelta.sync.operations.cleanup_log": ("cleanup_log",),
+        "adelta.sync.operations.cluster_by": ("cluster_by",),
+        "adelta.sync.operations.compact_log": ("compact_log",),
+        "adelta.sync.operations.constraints": ("add_constraint", "drop_constraint"),
+        "adelta.sync.operations.create": ("create_table",),
+        "adelta.sync.operations.delete": ("delete",),
+        "adelta.sync.operations.detail": ("detail",),
+        "adelta.sync.operations.drop_columns": ("drop_columns",),
+        "adelta.sync.operations.drop_feature": ("drop_feature",),
+        "adelta.sync.operations.fsck": ("fsck",),
+        "adelta.sync.operations.history": ("history",),
+        "adelta.sync.operations.rename_column": ("rename_column",),
+        "adelta.sync.operations.set_properties": ("set_properties", "unset_properties"),
+        "adelta.sync.operations.update": ("update",),
+        "adelta.sync.operations.write": ("write_table",),
+    },
+)

@@ -1,0 +1,121 @@
+"""`import adelta` loads none of the libraries: each comes with the first name that needs it.
+
+Every case of that is a process of its own, for a process imports a module once.
+"""
+
+from __future__ import annotations
+
+import ast
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import adelta
+import adelta.changes
+import adelta.operations
+import adelta.sync
+import adelta.sync.changes
+import adelta.sync.operations
+
+HEAVY = {
+    "aiobotocore", "aiohttp", "anyio", "asyncio", "asyncpg", "botocore", "numpy", "pandas",
+    "pyarrow", "pyspark", "rich", "uvloop",
+}  # fmt: skip
+NETWORK = {"aiobotocore", "aiohttp", "asyncpg", "botocore"}
+PACKAGES = [
+    adelta, adelta.operations, sys.modules["adelta.changes"], adelta.sync, adelta.sync.operations,
+    sys.modules["adelta.sync.changes"],
+]  # fmt: skip
+
+
+def loaded_by(program: str) -> set[str]:
+    """The top-level modules that a process has loaded when it has run `program`."""
+    lines = f"import sys\ntry:\n    {program}\nfinally:\n    print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", lines], capture_output=True, text=True, check=True, timeout=60
+    )
+    return {name.partition(".")[0] for name in done.stderr.split()}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import adelta",
+        "import adelta.sync",
+        "import adelta; adelta.errors.AdeltaError; dir(adelta)",
+        "import adelta.operations, adelta.changes, adelta.sync.operations, adelta.sync.changes",
+        "import adelta.errors",
+        "from adelta.cli.main import main; main(['--help'])",
+        "from adelta.cli.main import main; main(['--version'])",
+    ],
+)
+def test_no_library_is_loaded_before_a_name_needs_it(program: str) -> None:
+    assert not loaded_by(program) & HEAVY
+
+
+def test_a_table_on_a_local_disk_loads_nothing_that_speaks_to_a_network(tmp_path: Path) -> None:
+    program = (
+        "import pyarrow, adelta.sync as a; "
+        f"a.write_table({str(tmp_path / 't')!r}, pyarrow.table({{'n': [1]}})); "
+        f"assert a.open_table({str(tmp_path / 't')!r}).snapshot().scan().count() == 1"
+    )
+    loaded = loaded_by(program)
+    assert "pyarrow" in loaded
+    assert not loaded & (NETWORK | {"rich"})
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_type_checkers_see_what_is_offered(package: object) -> None:
+    tree = ast.parse(Path(vars(package)["__file__"]).read_text(encoding="utf-8"))
+    seen = {
+        alias.asname: node.module
+        for block in tree.body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname == alias.name
+    }
+    modules = {name: home for name, home in seen.items() if home == vars(package)["__name__"]}
+    assert {name: home for name, home in seen.items() if name not in modules} == dict(
+        vars(package)["_homes"]
+    )
+    assert set(modules) == vars(package)["_modules"]
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
+def test_every_name_is_there_and_listed(package: object) -> None:
+    for name in vars(package)["__all__"]:
+        assert getattr(package, name).__name__ == name
+        assert name in dir(package)
+
+
+def test_a_function_is_not_hidden_by_the_module_that_bears_its_name() -> None:
+    program = (
+        "import adelta.changes.feed, adelta.retry, adelta.operations.delete, "
+        "adelta.sync.changes.feed, adelta.sync.operations.delete\n"
+        "    from adelta import changes, delete, operations, retry, sync\n"
+        "    named = changes, retry, delete, operations.delete, sync.changes, sync.delete\n"
+        "    assert all(map(callable, named)), named"
+    )
+    assert "pyarrow" in loaded_by(program)
+
+
+def test_names_are_the_same_wherever_they_are_taken_from() -> None:
+    from adelta.operations.delete import delete
+    from adelta.table import Table
+
+    assert adelta.delete is adelta.operations.delete is delete
+    assert isinstance(adelta.open_table("t"), Table)
+    assert adelta.sync.Position is adelta.Position
+    assert pickle.loads(pickle.dumps(adelta.delete)) is delete
+
+
+def test_a_name_that_is_not_offered_is_said_to_be_missing() -> None:
+    with pytest.raises(AttributeError, match="module 'adelta' has no attribute 'vaccum'"):
+        adelta.vaccum  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'vaccum' from 'adelta'"):
+        from adelta import vaccum  # type: ignore[attr-defined]  # noqa: F401
