@@ -108,6 +108,17 @@ def _snapshot_rows() -> list[Row]:
 
 
 ROWS: tuple[Row, ...] = (
+    Row(
+        "import",
+        "`import adelta` in a fresh process, against `import deltalake`",
+        (
+            Asked("ms", most=80, unit=" ms"),
+            Asked("mb", most=45, unit=" MB"),
+            faster(1),
+            lighter(1),
+        ),
+    ),
+    Row("help", "`adelta --help`", (Asked("ms", most=150, unit=" ms"),)),
     *_snapshot_rows(),
     Row("tables", "100 snapshots of 100 tables in one loop, against 100 threads", (faster(1.5),)),
     Row(
@@ -156,6 +167,7 @@ ROWS: tuple[Row, ...] = (
 )
 
 RUNS: tuple[tuple[str, ...], ...] = (
+    ("bench_import.py",),
     (
         "bench_snapshot.py",
         "--shapes",
