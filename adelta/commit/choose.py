@@ -31,6 +31,7 @@ from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.commit.postgresql import PostgresCoordinator
 from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.storage.given_options import GivenOptions
+from adelta.storage.providers import provider_of
 from adelta.storage.resolve import open_store
 
 if TYPE_CHECKING:
@@ -85,13 +86,16 @@ def open_log_store(
     """
     options = storage_options or {}
     store = open_store(uri, options)
-    in_s3 = store.uri.startswith(("s3://", "s3a://"))
-    given = GivenOptions(options, None if in_s3 else {})
-    conditional = not in_s3 or _has_conditional_puts(options)
+    provider = provider_of(store.uri)
+    given = GivenOptions(options, None if provider.reads_environment else {})
+    conditional = provider.has_conditional_puts(options)
     create = store.put_if_absent if conditional else partial(check_then_put, store)
     if catalog is not None:
         return catalog_store(store, catalog, create, conditional_put=conditional)
-    by_dynamodb = in_s3 and (given.text("s3_locking_provider") or "").lower() == "dynamodb"
+    by_dynamodb = (
+        provider.locks_by_dynamodb
+        and (given.text("s3_locking_provider") or "").lower() == "dynamodb"
+    )
     if lock := given.text("adelta_commit_lock"):
         if by_dynamodb:
             raise InvalidOptionError(
@@ -110,12 +114,6 @@ def open_log_store(
     )
     alone = FilesystemCoordinator(store, create) if unsafe else None
     return CoordinatedStore(store, alone, conditional_put=False)
-
-
-def _has_conditional_puts(options: Mapping[str, str]) -> bool:
-    from adelta.storage.s3_options import parse_options  # with it comes aiohttp
-
-    return parse_options(options).conditional_put
 
 
 def _by_dynamodb(

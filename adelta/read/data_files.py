@@ -14,6 +14,7 @@ from adelta.parquet.reader import FetchedColumns
 from adelta.read.opener import Opener
 from adelta.read.unit_decoder import UNITS_AHEAD, UnitDecoder
 from adelta.read.unit_decoding import Piece, Unit
+from adelta.storage.providers import provider_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable
@@ -32,7 +33,6 @@ READ_AHEAD_BYTES = 256 * 1024 * 1024
 
 _OPEN_AHEAD = 32  # footers read ahead of the row groups
 _OPEN_AHEAD_NEAR = 4  # likewise where that takes the time of decoding, and no other
-_NEAR = ("file:", "memory:")  # stores that answer at once
 
 
 async def read_files(
@@ -74,7 +74,7 @@ async def read_pieces(
         SchemaMismatchError: a file's column cannot be converted to the table's type.
     """
     limit = roots.store.concurrency
-    near = roots.store.uri.startswith(_NEAR)
+    near = provider_of(roots.store.uri).is_near
     opener = Opener(roots, plan, skipping)
 
     async def units() -> AsyncIterator[Unit]:

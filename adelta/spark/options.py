@@ -18,6 +18,7 @@ from adelta.kernel.expressions.dnf import to_predicate
 from adelta.operations.write_kind import WriteKind
 from adelta.operations.write_transactions import WriteRequest
 from adelta.storage.option_names import is_known
+from adelta.storage.providers import OPTION_PREFIXES
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ _WRITE = (
     "replaceWhere",
     "partitionOverwriteMode",
 )
-_STORAGE_PREFIXES = ("aws_", "s3_", "adelta_", "delta_dynamo_", "option.")
+_STORAGE_PREFIXES = (*OPTION_PREFIXES, "adelta_", "delta_dynamo_", "option.")
 _NOT_YET = {
     "readchangefeed": "false",
     "datachange": "true",

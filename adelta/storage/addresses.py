@@ -1,24 +1,21 @@
 """Addresses of tables and objects: their spellings, and the places that they name.
 
-An address is a local path, or a URI of one of the schemes ``file``, ``memory``, ``s3`` and ``s3a``.
-A ``file`` URI is percent-decoded, as every tool does; in the others the path is the object's key
-as it stands, which is how Spark reads them. `split_uri` is for the URIs inside Delta logs, which
-are percent-encoded whatever their scheme.
+An address is a local path, or a URI of one of the schemes of `adelta.storage.providers`. A ``file``
+URI is percent-decoded, as every tool does; in the others the path is the object's key as it stands,
+which is how Spark reads them. `split_uri` is for the URIs inside Delta logs, which are
+percent-encoded whatever their scheme.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
 from adelta.errors import InvalidOptionError
+from adelta.storage.providers import LOCAL, Provider, provider_of, scheme_of
 
-__all__ = ["Place", "file_path", "is_absolute_uri", "split_scheme", "split_uri"]
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(?=/)")
-_SUPPORTED = "a local path, file://, memory://, s3:// and s3a://"
+__all__ = ["Place", "file_path", "is_absolute_uri", "split_uri"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +23,7 @@ class Place:
     """A root, or what lies below it: equal for all spellings of one address.
 
     Attributes:
-        scheme: ``file``, ``memory`` or ``s3``.
+        scheme: the one that stands for all schemes of its provider.
         authority: the bucket, or the name of a store in memory.
         path: below the authority, without a slash at its ends; empty at the top.
     """
@@ -38,16 +35,20 @@ class Place:
     @classmethod
     def of(cls, address: str) -> Place:
         """What an address leads to. Raises: InvalidOptionError."""
-        scheme, rest = split_scheme(address)
-        if scheme is None or scheme == "file":
-            path = os.path.abspath(address) if scheme is None else file_path(address, rest)
-            return cls("file", "", path.strip("/"))
+        provider, rest = provider_of(address), _behind_scheme(address)
+        if provider is LOCAL:
+            path = os.path.abspath(address) if rest is None else file_path(address, rest)
+            return cls(provider.scheme, "", path.strip("/"))
+        assert rest is not None
         authority, _, path = rest.removeprefix("//").partition("/")
         if not rest.startswith("//") or not authority:
-            raise InvalidOptionError(
-                f"{address!r} names no {'bucket' if 's3' in scheme else 'store'}"
-            )
-        return cls("s3" if scheme == "s3a" else scheme, authority, path.strip("/"))
+            raise InvalidOptionError(f"{address!r} names no {provider.authority}")
+        return cls(provider.scheme, authority, path.strip("/"))
+
+    @property
+    def provider(self) -> Provider:
+        """The kind of store that it is in."""
+        return provider_of(f"{self.scheme}:/")
 
     @property
     def top(self) -> Place:
@@ -57,7 +58,7 @@ class Place:
     @property
     def address(self) -> str:
         """How a user writes it."""
-        if self.scheme == "file":
+        if self.provider is LOCAL:
             return f"/{self.path}"
         return f"{self.scheme}://{self.authority}/{self.path}".rstrip("/")
 
@@ -79,7 +80,7 @@ class Place:
 
 def is_absolute_uri(path: str) -> bool:
     """Whether a path found in a log is a URI of its own, not relative to the table."""
-    return _SCHEME.match(path) is not None
+    return scheme_of(path) is not None
 
 
 def split_uri(uri: str) -> tuple[str, str]:
@@ -93,32 +94,23 @@ def split_uri(uri: str) -> tuple[str, str]:
     Raises:
         InvalidOptionError: the scheme is unknown, or the URI names no object.
     """
-    scheme, rest = split_scheme(uri)
-    if scheme is None:
+    provider, rest = provider_of(uri), _behind_scheme(uri)
+    if rest is None:
         raise InvalidOptionError(f"{uri!r} is not an absolute URI")
-    if scheme == "file":
-        top, path = "file:///", file_path(uri, rest).lstrip("/")
+    if provider is LOCAL:
+        top, path = f"{provider.scheme}:///", file_path(uri, rest).lstrip("/")
     else:
         authority, _, path = rest.removeprefix("//").partition("/")
-        top, path = f"{scheme}://{authority}", unquote(path)
+        top, path = f"{str(scheme_of(uri)).lower()}://{authority}", unquote(path)
     if not path:
         raise InvalidOptionError(f"{uri!r} names no object")
     return top, path
 
 
-def split_scheme(uri: str) -> tuple[str | None, str]:
-    """The scheme of an address, in lower case, and the rest; None for a local path.
-
-    Raises:
-        InvalidOptionError: the scheme is unknown.
-    """
-    match = _SCHEME.match(uri)
-    if match is None:
-        return None, uri
-    scheme = match[1].lower()
-    if scheme not in ("file", "memory", "s3", "s3a"):
-        raise InvalidOptionError(f"{uri!r} has an unknown scheme; supported are {_SUPPORTED}")
-    return scheme, uri[match.end() :]
+def _behind_scheme(address: str) -> str | None:
+    """What follows the scheme and its colon; None of a path."""
+    scheme = scheme_of(address)
+    return None if scheme is None else address[len(scheme) + 1 :]
 
 
 def file_path(uri: str, rest: str) -> str:

@@ -23,6 +23,7 @@ from adelta.errors import InvalidOptionError
 from adelta.storage.addresses import Place, is_absolute_uri
 from adelta.storage.given_options import GivenOptions
 from adelta.storage.option_names import check_names_known, plain_name
+from adelta.storage.providers import LOCAL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -66,7 +67,7 @@ def allowed_roots(storage_options: Mapping[str, str]) -> tuple[AllowedRoot, ...]
 def local_roots(storage_options: Mapping[str, str]) -> tuple[str, ...]:
     """Those of the allowed roots that are directories of this machine. Raises: as above."""
     allowed = allowed_roots(storage_options)
-    return tuple(each.place.address for each in allowed if each.place.scheme == "file")
+    return tuple(each.place.address for each in allowed if each.place.provider is LOCAL)
 
 
 def given_roots(value: AllowedRoots) -> str:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
-from adelta.storage.addresses import Place, split_scheme
-from adelta.storage.allowed_roots import local_roots
+from adelta.storage.addresses import Place
 from adelta.storage.given_options import GivenOptions
-from adelta.storage.local import LocalStore
-from adelta.storage.memory import MemoryStore
 from adelta.storage.option_names import MEMORY_LIMIT, check_names_known
+from adelta.storage.providers import provider_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.storage.object_store import ObjectStore
-    from adelta.storage.s3 import S3Store
 
 __all__ = ["open_store"]
 
@@ -37,18 +34,6 @@ def open_store(uri: str, storage_options: Mapping[str, str] | None = None) -> Ob
     if not uri:
         raise InvalidOptionError("the address is empty: give a path or a URI")
     limit = GivenOptions(options).size(*MEMORY_LIMIT)
-    store = _store_at(uri, options)
+    store = provider_of(uri).open(uri, Place.of(uri), options)
     store.memory_limit = limit
     return store
-
-
-def _store_at(uri: str, options: Mapping[str, str]) -> LocalStore | MemoryStore | S3Store:
-    place, linked = Place.of(uri), local_roots(options)
-    if place.scheme == "file":
-        return LocalStore(f"/{place.path}", linked)
-    if place.scheme == "memory":
-        return MemoryStore(place.authority, place.path)
-    from adelta.storage.s3 import S3Store  # aiohttp is loaded by those alone who use it
-
-    scheme, _ = split_scheme(uri)
-    return S3Store.from_options(place.authority, place.path, options, scheme=scheme or "s3")

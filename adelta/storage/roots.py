@@ -26,6 +26,7 @@ from adelta.storage.addresses import Place, is_absolute_uri, split_uri
 from adelta.storage.allowed_roots import ALLOWED_ROOTS, AllowedRoot, allowed_roots, option_text
 from adelta.storage.object_path import check_path
 from adelta.storage.option_names import MEMORY_LIMIT, plain_name
+from adelta.storage.providers import LOCAL
 from adelta.storage.resolve import open_store
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class StoreRoots:
         """The path below the table's root, None where the place lies outside."""
         own = Place.of(self.store.uri)
         path = place.below(own)
-        if path is None and own.scheme == place.scheme == "file":
+        if path is None and own.provider is place.provider is LOCAL:
             path = place.below(Place.of(os.path.realpath(own.address)))  # as other writers call it
         return path
 
@@ -99,7 +100,7 @@ class StoreRoots:
         return self._others[root.place]
 
     def _options_of(self, root: AllowedRoot) -> Mapping[str, str]:
-        if root.place.scheme == "file":
+        if root.place.provider is LOCAL:
             return self._options  # no keys; links may lead to every root that is allowed
         if root.options is None and root.place.shares_store_with(Place.of(self.store.uri)):
             return self._options
@@ -112,10 +113,11 @@ class StoreRoots:
             folders.pop()
         root = replace(place, path="/".join(folders))
         keys = ""
-        if place.scheme == "s3" and not place.shares_store_with(Place.of(self.store.uri)):
+        option = place.provider.key_option
+        if option is not None and not place.shares_store_with(Place.of(self.store.uri)):
             keys = (
                 "; it is read with the keys of the environment, or with those given for it: "
-                f'{ALLOWED_ROOTS}={{"{root.address}": {{"aws_access_key_id": ...}}}}'
+                f'{ALLOWED_ROOTS}={{"{root.address}": {{"{option}": ...}}}}'
             )
         return RootNotAllowedError(
             f"{self.store.uri}: the log names {path[:_SHOWN]!r}, which is not below the table's "

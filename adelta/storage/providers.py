@@ -1,0 +1,145 @@
+"""Providers: the kinds of stores, each with what is particular to it.
+
+Whoever opens a store, reads from it or commits to it asks here, by the scheme of an address; to add
+a kind is to add it to `PROVIDERS`. The adapters are loaded when a store of theirs is opened.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from adelta.errors import InvalidOptionError
+from adelta.storage.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from adelta.storage.addresses import Place
+
+__all__ = ["LOCAL", "OPTION_PREFIXES", "PROVIDERS", "Provider", "provider_of", "scheme_of"]
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+")
+
+
+class OpenedStore(ObjectStore, Protocol):
+    """A store as a provider opens it; `memory_limit`, in bytes, is for those who decode."""
+
+    memory_limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One kind of stores.
+
+    Attributes:
+        schemes: how its addresses begin; the first one stands for all.
+        open: the store at an address, which was parsed as the place, with storage options.
+        authority: what an address names between ``//`` and its path; empty where nothing.
+        is_near: whether requests are answered at once, so that reading far ahead gains nothing.
+        reads_environment: whether environment variables are options of it, too.
+        option_prefixes: how the names of its options begin.
+        key_option: an option that tells whose keys are used; None where there are no keys.
+        locks_by_dynamodb: whether commits may be claimed by entries in DynamoDB.
+        has_conditional_puts: whether it excludes writers by itself, with these options.
+    """
+
+    schemes: tuple[str, ...]
+    open: Callable[[str, Place, Mapping[str, str]], OpenedStore]
+    authority: str = ""
+    is_near: bool = False
+    reads_environment: bool = False
+    option_prefixes: tuple[str, ...] = ()
+    key_option: str | None = None
+    locks_by_dynamodb: bool = False
+    has_conditional_puts: Callable[[Mapping[str, str]], bool] = lambda _: True
+
+    @property
+    def scheme(self) -> str:
+        """The scheme that stands for all of its schemes."""
+        return self.schemes[0]
+
+
+def _open_local(_: str, place: Place, options: Mapping[str, str]) -> OpenedStore:
+    from adelta.storage.allowed_roots import local_roots
+    from adelta.storage.local import LocalStore
+
+    return LocalStore(f"/{place.path}", local_roots(options))
+
+
+def _open_memory(_: str, place: Place, options: Mapping[str, str]) -> OpenedStore:
+    from adelta.storage.allowed_roots import local_roots
+    from adelta.storage.memory import MemoryStore
+
+    local_roots(options)  # which are checked for every kind
+    return MemoryStore(place.authority, place.path)
+
+
+def _open_s3(address: str, place: Place, options: Mapping[str, str]) -> OpenedStore:
+    from adelta.storage.allowed_roots import local_roots
+    from adelta.storage.s3 import S3Store
+
+    local_roots(options)
+    scheme = address.partition(":")[0].lower()
+    return S3Store.from_options(place.authority, place.path, options, scheme=scheme)
+
+
+def _s3_has_conditional_puts(options: Mapping[str, str]) -> bool:
+    from adelta.storage.s3_options import parse_options
+
+    return parse_options(options).conditional_put
+
+
+LOCAL = Provider(("file",), _open_local, is_near=True)
+"""Files of this machine. A path without a scheme is an address of it."""
+
+PROVIDERS: tuple[Provider, ...] = (
+    LOCAL,
+    Provider(("memory",), _open_memory, authority="store", is_near=True),
+    Provider(
+        ("s3", "s3a"),
+        _open_s3,
+        authority="bucket",
+        reads_environment=True,
+        option_prefixes=("aws_", "s3_"),
+        key_option="aws_access_key_id",
+        locks_by_dynamodb=True,
+        has_conditional_puts=_s3_has_conditional_puts,
+    ),
+)
+
+OPTION_PREFIXES = tuple(prefix for each in PROVIDERS for prefix in each.option_prefixes)
+"""How the names of options of any provider begin."""
+
+_BY_SCHEME = {scheme: each for each in PROVIDERS for scheme in each.schemes}
+
+
+def scheme_of(address: str) -> str | None:
+    """The scheme of an address, as it is written; None of a path. It need not be known."""
+    scheme, colon, rest = address.partition(":")
+    return scheme if colon and rest.startswith("/") and _is_scheme(scheme) else None
+
+
+def provider_of(address: str) -> Provider:
+    """The provider of the store at an address: a path, or a URI of a scheme that is known.
+
+    Raises:
+        InvalidOptionError: the scheme is unknown.
+    """
+    scheme = scheme_of(address)
+    if scheme is None:
+        return LOCAL
+    found = _BY_SCHEME.get(scheme.lower())
+    if found is None:
+        *supported, last = (f"{scheme}://" for scheme in _BY_SCHEME)
+        raise InvalidOptionError(
+            f"{address!r} has an unknown scheme; supported are a local path, "
+            f"{', '.join(supported)} and {last}"
+        )
+    return found
+
+
+def _is_scheme(text: str) -> bool:
+    """Whether it may be one; a single letter is a drive."""
+    return _SCHEME.fullmatch(text) is not None
