@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from adelta._concurrency import in_io_thread
 from adelta.errors import AdeltaError, PermissionDeniedError, StorageError
+from adelta.storage.aws_client import client_arguments
 from adelta.storage.s3_options import check_endpoint
 from adelta.storage.sigv4 import Credentials
 
@@ -192,7 +193,10 @@ async def _assume_role(
     async with contextlib.AsyncExitStack() as stack:
         sts = await stack.enter_async_context(
             session.create_client(
-                "sts", region_name=region, endpoint_url=options.sts_endpoint, **keys
+                **client_arguments(
+                    "sts", options.http, region=region, endpoint=options.sts_endpoint
+                ),
+                **keys,
             )
         )
         if options.web_identity_token_file is not None:

@@ -24,6 +24,7 @@ from adelta.errors import (
     StorageError,
     ThrottledError,
 )
+from adelta.storage.aws_client import client_arguments
 from adelta.storage.credentials import AccessProvider
 from adelta.storage.request_runner import run_request
 from adelta.storage.retry import FINE, Outcome
@@ -303,29 +304,23 @@ class DynamoTable:
             return newest
 
     async def _open_client(self, access: Access) -> _Client:
-        from aiobotocore.config import AioConfig
-
         options, keys = self._options.client, access.credentials
         if keys is None:
             raise InvalidOptionError("there are no AWS credentials to ask DynamoDB with")
         if self._session is None:
             self._session = await in_io_thread(_warm_session, options.profile, access.region)
-        proxy = options.http.proxy_url
         stack = AsyncExitStack()
         made = self._session.create_client(
-            "dynamodb",
-            region_name=access.region,
-            endpoint_url=options.endpoint,
-            verify=not options.http.allow_invalid_certificates,
+            **client_arguments(
+                "dynamodb",
+                options.http,
+                region=access.region,
+                endpoint=options.endpoint,
+                attempts=1,
+            ),
             aws_access_key_id=keys.access_key_id,
             aws_secret_access_key=keys.secret_access_key,
             aws_session_token=keys.session_token,
-            config=AioConfig(
-                connect_timeout=options.http.connect_timeout,
-                read_timeout=options.http.read_timeout,
-                retries={"total_max_attempts": 1},
-                proxies=None if proxy is None else {"http": proxy, "https": proxy},
-            ),
         )
         api = await stack.enter_async_context(made)
         return _Client(api, access, stack)

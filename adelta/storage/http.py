@@ -14,6 +14,7 @@ import os
 import urllib.request
 from dataclasses import dataclass, field
 from functools import partial
+from ipaddress import ip_address, ip_network
 
 import aiohttp
 from yarl import URL
@@ -22,7 +23,7 @@ from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.storage.long_body import BodyConnection, LoopTurn
 from adelta.storage.slots import Slots
 
-__all__ = ["BoundPool", "HttpOptions", "HttpPool", "check_proxy"]
+__all__ = ["BoundPool", "HttpOptions", "HttpPool", "check_proxy", "proxy_for"]
 
 _SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _READ_BUFFER = 256 << 10
@@ -113,7 +114,7 @@ class HttpPool:
             skip_auto_headers=_SKIPPED_HEADERS,
             auto_decompress=False,
             read_bufsize=_READ_BUFFER,
-            proxy=options.proxy_url or _proxy_of_environment(origin),
+            proxy=proxy_for(origin, options),
         )
         # aiohttp would send a PUT again by itself when a pooled connection breaks. A conditional
         # put must know of every request that may have taken effect, so only our retries repeat.
@@ -165,9 +166,34 @@ def check_proxy(address: str, name: str) -> str:
     return address
 
 
-def _proxy_of_environment(origin: str) -> str | None:
+def proxy_for(origin: str, options: HttpOptions) -> str | None:
+    """The proxy through which `origin` (scheme and host) is reached, None for none.
+
+    That of the options, or that of the environment: the one of the origin's scheme, or else the one
+    of all schemes (`ALL_PROXY`), unless `NO_PROXY` names the host, its domain or its network.
+
+    Raises:
+        InvalidOptionError: the environment's is no address of a proxy.
+    """
+    if options.proxy_url is not None:
+        return options.proxy_url
     scheme, _, host = origin.partition("://")
-    if urllib.request.proxy_bypass(host):
+    proxies = urllib.request.getproxies()
+    if urllib.request.proxy_bypass(host) or _in_networks(origin, proxies.get("no", "")):
         return None
-    proxy = urllib.request.getproxies().get(scheme)
-    return None if proxy is None else check_proxy(proxy, f"the variable {scheme}_proxy")
+    name = scheme if scheme in proxies else "all"
+    proxy = proxies.get(name)
+    return None if proxy is None else check_proxy(proxy, f"the variable {name}_proxy")
+
+
+def _in_networks(origin: str, networks: str) -> bool:
+    """Whether the host is an address in one of the networks, such as ``10.0.0.0/8``."""
+    try:
+        address = ip_address(URL(origin).host or "")
+    except ValueError:  # a name
+        return False
+    for network in networks.split(","):
+        with contextlib.suppress(ValueError):
+            if address in ip_network(network.strip(), strict=False):
+                return True
+    return False
