@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import threading
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -157,22 +156,20 @@ class _Job(Generic[R]):
     """A call in a worker thread that is waited for, in the context of its caller."""
 
     __slots__ = (
-        "_begun",
         "_call",
         "_context",
         "_ended",
         "_future",
-        "_given_up",
-        "_lock",
         "_loop",
-        "_over",
+        "_process",
+        "_turn",
     )
 
     def __init__(self, call: Callable[[], R]) -> None:
         self._call = call
         self._context = copy_context()
-        self._lock = threading.Lock()
-        self._begun = self._over = self._given_up = False
+        self._turn = [True]  # who takes it out decides: the call begins, or it never does
+        self._process = os.getpid()
         self._loop = asyncio.get_running_loop()
         self._future: asyncio.Future[R] | None = None
         self._ended: asyncio.Event | None = None
@@ -194,10 +191,8 @@ class _Job(Generic[R]):
             raise
 
     def _run(self) -> Callable[[], None] | None:
-        with self._lock:
-            if self._given_up or self._future is None or self._future.cancelled():
-                return None
-            self._begun = True
+        if self._future is None or self._future.cancelled() or not self._took_turn():
+            return None
         try:
             answer = partial(self._answer, self._context.run(self._call))
         except OutOfMemoryError as error:
@@ -208,8 +203,6 @@ class _Job(Generic[R]):
             answer = partial(self._fail, failure)
         except BaseException as error:
             answer = partial(self._fail, error)
-        with self._lock:
-            self._over = True
         return partial(self._post, answer)
 
     def _post(self, answer: Callable[[], None]) -> None:
@@ -238,13 +231,18 @@ class _Job(Generic[R]):
         return future
 
     def _give_up(self) -> bool:
-        """Whether the call is running, so that `_ended` will be set."""
-        with self._lock:
-            self._given_up = True
-            if not self._begun or self._over:
-                return False
-            self._ended = asyncio.Event()
-            return True
+        """Whether the call has begun, so that `_ended` will be set."""
+        if self._took_turn() or self._future is None or self._process != os.getpid():
+            return False
+        self._ended = asyncio.Event()
+        return True
+
+    def _took_turn(self) -> bool:
+        try:
+            self._turn.pop()
+        except IndexError:
+            return False
+        return True
 
 
 async def map_concurrent(

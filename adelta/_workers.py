@@ -20,6 +20,8 @@ from collections import deque
 from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakSet, finalize
 
+from adelta.errors import InvalidUseError
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
@@ -58,40 +60,72 @@ class _Jobs:
             return self._others.popleft()
 
 
+class _Crew:
+    """Threads, the jobs that they do until they are told to end, and a count of the idle ones."""
+
+    __slots__ = ("idle", "jobs", "threads")
+
+    def __init__(self) -> None:
+        self.jobs = _Jobs()
+        self.idle = threading.Semaphore(0)
+        self.threads: list[threading.Thread] = []
+
+    def start_one(self) -> None:
+        thread = threading.Thread(
+            target=_work, args=(self.jobs, self.idle), name="adelta-worker", daemon=True
+        )
+        thread.start()
+        self.threads.append(thread)
+
+
 class Workers:
     """At most `most` threads that run what is submitted, first come, first served.
 
-    Started one by one, when all the others are busy. They hold no reference to `loop`.
+    Started one by one, when all the others are busy. They hold no reference to `loop`. After `end`,
+    as in a forked child, what is submitted gets new ones.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
         self._most = most
-        self._jobs = _Jobs()
-        self._idle = threading.Semaphore(0)
-        self._threads: list[threading.Thread] = []
+        self._crew = _Crew()
         _all.add(self)
-        finalize(loop, _end, self._jobs, self._threads).atexit = False
+        finalize(loop, self.end).atexit = False
 
     def submit(self, job: _Job, *, ahead: bool = False) -> None:
         """Run `job`, and what it returns as soon as its thread is free for another job.
 
-        With `ahead` it goes before those that were submitted without.
+        With `ahead` it goes before those that were submitted without. Neither the job nor what it
+        returns may raise anything. To be called by one thread alone.
 
-        Neither raises anything. To be called by one thread alone.
+        Raises:
+            InvalidUseError: there is no thread, and none can be started.
         """
-        self._jobs.put(job, ahead=ahead)
-        if len(self._threads) < self._most and not self._idle.acquire(blocking=False):
-            thread = threading.Thread(
-                target=_work, args=(self._jobs, self._idle), name="adelta-worker", daemon=True
-            )
-            thread.start()
-            self._threads.append(thread)
+        crew = self._crew
+        if len(crew.threads) < self._most and not crew.idle.acquire(blocking=False):
+            try:
+                crew.start_one()
+            except RuntimeError as error:
+                if not crew.threads:  # else one of them does it in its turn
+                    raise InvalidUseError(
+                        f"no thread can be started for adelta's work: {error}. Where the program "
+                        "is ending, await adelta earlier: before its exit handlers are run"
+                    ) from error
+        crew.jobs.put(job, ahead=ahead)
 
     def end(self) -> list[threading.Thread]:
-        """Let the threads end when the queue is empty; the threads."""
-        threads = self._threads[:]
-        _end(self._jobs, self._threads)
-        return threads
+        """Let the threads end when what was submitted is done; the threads."""
+        crew, self._crew = self._crew, _Crew()
+        for _ in crew.threads:
+            crew.jobs.put(None)
+        return crew.threads
+
+    def leave(self) -> None:
+        """Begin anew in a forked child, which has none of the threads."""
+        _left.append(self._crew)
+        self._crew = _Crew()
+
+
+_left: list[_Crew] = []  # whose jobs must not be collected inside a fork's hook
 
 
 def _work(jobs: _Jobs, idle: threading.Semaphore) -> None:
@@ -107,12 +141,6 @@ def _work(jobs: _Jobs, idle: threading.Semaphore) -> None:
         del then
 
 
-def _end(jobs: _Jobs, threads: list[threading.Thread]) -> None:
-    for _ in threads:
-        jobs.put(None)
-    threads.clear()
-
-
 def _end_all() -> None:
     threads = [thread for workers in list(_all) for thread in workers.end()]
     deadline = time.monotonic() + _EXIT_SECONDS
@@ -120,6 +148,11 @@ def _end_all() -> None:
         thread.join(max(0.0, deadline - time.monotonic()))
 
 
+def _leave_all() -> None:
+    for workers in list(_all):
+        workers.leave()
+
+
 atexit.register(_end_all)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_all.clear)  # a child has none of the threads
+    os.register_at_fork(after_in_child=_leave_all)

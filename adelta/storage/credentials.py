@@ -4,19 +4,21 @@ Keys in the options or the environment are used as they are. Everything else (pr
 roles, SSO, web identity, container and instance roles) is resolved by aiobotocore, in a worker
 thread with a loop of its own: loading it, and reading its files, would hold up the caller's loop.
 Keys that end are renewed before their end, by one caller while the others go on with the old ones.
+A forked child renews them by itself, whatever its parent was doing.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adelta._concurrency import in_io_thread
+from adelta._locks import ForkSafeLock
 from adelta.errors import AdeltaError, PermissionDeniedError, StorageError
 from adelta.storage.aws_client import client_arguments
 from adelta.storage.s3_options import check_endpoint
@@ -55,8 +57,8 @@ class AccessProvider:
     def __init__(self, options: S3Options) -> None:
         self._options = options
         self._resolved: _Resolved | None = None
-        self._lock = threading.Lock()  # held in worker threads alone
-        self._renewing = False
+        self._lock = ForkSafeLock()  # held in worker threads alone
+        self._renewing: int | None = None  # the process that does so ahead of time
         self._next_look = 0.0
         complete = options.region is not None or options.endpoint is not None
         if options.skip_signature or (options.credentials and complete and not options.role_arn):
@@ -86,15 +88,15 @@ class AccessProvider:
         resolved = self._resolved
         if resolved is None:
             return (await self.renew(None)).access
-        if resolved.ends_within(_RENEW_AHEAD) and not self._renewing:
-            self._renewing = True
+        if resolved.ends_within(_RENEW_AHEAD) and self._renewing != os.getpid():
+            self._renewing = os.getpid()
             try:
                 resolved = await self.renew(resolved)
             except StorageError:
                 if resolved.ends_within(_LAST_MOMENT):
                     raise
             finally:
-                self._renewing = False
+                self._renewing = None
         self._next_look = time.monotonic() + _LOOK_EVERY
         return resolved.access
 

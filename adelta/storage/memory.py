@@ -7,12 +7,12 @@ Stores opened by the same ``memory://name`` share their objects until the proces
 from __future__ import annotations
 
 import itertools
-import threading
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK, Clock
+from adelta._locks import ForkSafeLock
 from adelta.errors import InvalidOptionError, ObjectExistsError, ObjectNotFoundError
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import ObjectMeta, SuffixRead
@@ -41,11 +41,11 @@ class _Space:
     objects: dict[str, _Object] = field(default_factory=dict)
     keys: list[str] = field(default_factory=list)
     tags: Iterable[int] = field(default_factory=itertools.count)
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: ForkSafeLock = field(default_factory=ForkSafeLock)
 
 
 _spaces: dict[str, _Space] = {}
-_spaces_lock = threading.Lock()
+_spaces_lock = ForkSafeLock()
 
 
 class MemoryStore:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ from adelta._concurrency import (
     map_concurrent,
     together,
 )
+from adelta.errors import InvalidUseError
 
 _WORKER = "adelta-worker"
 _asked: ContextVar[str] = ContextVar("asked")
@@ -117,3 +119,75 @@ task._log_destroy_pending = False
     command = [sys.executable, "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+
+
+def run(program: str) -> tuple[int, str, str]:
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_an_exit_handler_that_runs_after_adeltas_gets_new_threads_or_an_error() -> None:
+    program = """
+import asyncio, atexit
+from adelta.errors import InvalidUseError
+
+loop = asyncio.new_event_loop()
+
+def late():
+    try:
+        print(loop.run_until_complete(in_thread(int)), flush=True)
+    except InvalidUseError as error:
+        assert "no thread can be started" in str(error)
+        print(0, flush=True)
+    finally:
+        loop.close()
+
+atexit.register(late)
+from adelta._concurrency import in_thread
+print(loop.run_until_complete(in_thread(int)), flush=True)
+"""
+    assert run(program) == (0, "0\n0\n", "")
+
+
+def test_where_no_thread_can_be_started_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def work() -> None:
+        with pytest.raises(InvalidUseError, match="can't start new thread"):
+            await in_thread(int)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        asyncio.run(work())
+
+    async def one_alone() -> None:
+        await in_thread(int)
+        with monkeypatch.context() as patched:
+            patched.setattr(threading.Thread, "start", refuse)
+            assert await asyncio.gather(*(in_thread(int) for _ in range(8))) == [0] * 8
+
+    asyncio.run(one_alone())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this platform does not fork")
+def test_a_forked_child_that_goes_on_with_its_parents_loop_has_threads_of_its_own() -> None:
+    program = """
+import asyncio, os, signal
+from adelta._concurrency import in_io_thread, in_thread
+
+loop = asyncio.new_event_loop()
+for _ in range(2):
+    loop.run_until_complete(in_thread(int))
+    loop.run_until_complete(in_io_thread(int))
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    loop.run_until_complete(in_thread(int))
+    loop.run_until_complete(in_io_thread(int))
+    os._exit(0)
+print(os.waitpid(child, 0)[1], loop.run_until_complete(in_thread(int)))
+loop.close()
+"""
+    assert run(program) == (0, "0 0\n", "")
