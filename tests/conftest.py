@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +38,19 @@ pytest_plugins = [
 
 @pytest.fixture(scope="session")
 def anyio_backend() -> tuple[str, dict[str, Any]]:
-    """Plain asyncio, as most users have it; with `ADELTA_TEST_UVLOOP=1` it is uvloop."""
+    """Plain asyncio, as most users have it; with `ADELTA_TEST_UVLOOP=1` it is uvloop.
+
+    With `ADELTA_TEST_EAGER_TASKS=1` tasks begin where they are made, from Python 3.12 on.
+    """
+    if os.environ.get("ADELTA_TEST_EAGER_TASKS") == "1":
+        return "asyncio", {"loop_factory": _eager_loop}
     return "asyncio", {"use_uvloop": os.environ.get("ADELTA_TEST_UVLOOP") == "1"}
+
+
+def _eager_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    loop.set_task_factory(asyncio.eager_task_factory)
+    return loop
 
 
 @pytest.fixture(autouse=True)
