@@ -157,12 +157,14 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
         tasks: list[asyncio.Task[Any]] = [task for task, _ in self._under_way]
         self._under_way.clear()
         try:
-            if self._feeder is not None:
-                self._feeder.cancel()
-                await to_the_end(asyncio.wait((self._feeder,)))
+            try:
+                if self._feeder is not None:
+                    self._feeder.cancel()
+                    await to_the_end(asyncio.wait((self._feeder,)))
+            finally:  # whoever is cancelled once more meanwhile
                 self._failure = None
-            if isinstance(self._items, ReadAhead | AsyncGenerator):
-                await self._items.aclose()
+                if isinstance(self._items, ReadAhead | AsyncGenerator):
+                    await self._items.aclose()
         finally:
             for task in tasks:
                 task.cancel()

@@ -66,8 +66,18 @@ _log = logging.getLogger("adelta.log")
 
 _LEAST_AGE_MS = 3_600_000
 
-_oldest_ms: WeakKeyDictionary[ObjectStore, int] = WeakKeyDictionary()
-"""When the oldest file of a log was last changed, as its last listing had it."""
+_LOOK_LASTS_MS = 24 * 3_600_000  # others may restore files with older times
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """When a log was last listed for what has expired, and when its oldest file was changed."""
+
+    at_ms: int
+    oldest_ms: int
+
+
+_looks: WeakKeyDictionary[ObjectStore, _Look] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +108,8 @@ class CleanedLog:
 async def clean_expired(state: LogState, now_ms: int) -> CleanedLog | None:
     """Clean up after a checkpoint, where the table wants that; None where nothing has been done.
 
-    The log is not listed again before the oldest of its files, as it was last seen, can expire.
+    The log is listed again when the oldest of its files, as it was last seen, can have expired, or
+    after a day.
 
     Raises:
         InvalidTableError: the log is damaged.
@@ -107,10 +118,10 @@ async def clean_expired(state: LogState, now_ms: int) -> CleanedLog | None:
     properties = TableProperties.parse(state.metadata.configuration)
     if not properties.enable_expired_log_cleanup:
         return None
-    oldest_ms = _oldest_ms.get(state.store)
-    if oldest_ms is not None:
-        expired_ms = await expiry_time_ms(state.store, now_ms) - properties.log_retention_ms
-        if day_of(expired_ms) < oldest_ms:
+    if (look := _looks.get(state.store)) is not None:
+        time_ms = await expiry_time_ms(state.store, now_ms)
+        none_expired = day_of(time_ms - properties.log_retention_ms) < look.oldest_ms
+        if none_expired and look.at_ms <= time_ms < look.at_ms + _LOOK_LASTS_MS:
             return None
     return await clean_log(state, now_ms, sweep=False)
 
@@ -143,7 +154,7 @@ async def clean_log(
     cutoff_ms = min(day_of(expired_ms) if whole_days else expired_ms, now_ms - _LEAST_AGE_MS)
     files = await list_log_until(store, cutoff_ms)
     if files:
-        _oldest_ms[store] = min(file.last_modified_ms for file in files)
+        _looks[store] = _Look(now_ms, min(file.last_modified_ms for file in files))
     found = await _plan(state, configuration, files, cutoff_ms)
     gone: tuple[LogPath, ...] = ()
     first_version = None

@@ -3,8 +3,8 @@
 A service may begin hundreds of scans at one moment. All of them at once would be no sooner done
 than one after the other, as they share the processor; but each turn of the loop would grow with
 their number, and with it the time until anything else has its turn, such as a commit. So a few are
-let in at a time, first come, first served. A scan gives its turn up with its first rows: what is
-streamed holds up no other.
+let in at a time, first come, first served. A scan gives its turn up with its first rows, and in any
+case after half a second: what is streamed, or waits for a store, holds up no other.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["admitted"]
 
 _AT_ONCE = 32
+_LONGEST_TURN = 0.5  # seconds
 
 _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, Slots] = WeakKeyDictionary()
 
@@ -42,7 +43,9 @@ async def admitted() -> AsyncGenerator[Callable[[], None]]:
             held = False
             slots.give()
 
+    timer = loop.call_later(_LONGEST_TURN, leave)
     try:
         yield leave
     finally:
+        timer.cancel()
         leave()

@@ -123,6 +123,9 @@ class Opener:
                 legacy = legacy_calendar(file.metadata.metadata)
                 opened = Opened(piece, file, columns, deciding, None, legacy, groups)
                 units = self._first_decoded(list(_units(opened)))
+                if units and units[0].table is None and self._plan.where is not None:
+                    # What is wrong may be in rows that are skipped.
+                    units, chosen[0] = None, self._choose(piece, file, columns, skips=True)
 
         async def open_file() -> None:
             nonlocal parquet

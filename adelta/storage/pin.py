@@ -25,7 +25,7 @@ __all__ = ["Pin", "current_pin", "pinned"]
 
 
 class Pin:
-    """Holds the reads of ranges of one object inside `pinned` to what the first of them saw.
+    """Holds the reads of ranges of an object inside `pinned` to what the first of them saw.
 
     It goes by the entity tag that every answer has, and costs no request: a store is told which tag
     is wanted once it is known, and the tags of reads that were under way together must agree. It
@@ -35,12 +35,11 @@ class Pin:
     __slots__ = ("_seen",)
 
     def __init__(self) -> None:
-        self._seen: dict[str, str] = {}
+        self._seen: dict[str, str] = {}  # by address
 
-    @property
-    def etag(self) -> str | None:
+    def etag(self, address: str) -> str | None:
         """The entity tag of the version that is read; None before the first answer."""
-        return self._seen.get("etag")
+        return self._seen.get(address)
 
     def saw(self, address: str, etag: str | None) -> None:
         """Note the tag that an answer has; None says nothing.
@@ -48,7 +47,7 @@ class Pin:
         Raises:
             ObjectChangedError: it is another one than before.
         """
-        if etag is not None and self._seen.setdefault("etag", etag) != etag:
+        if etag is not None and self._seen.setdefault(address, etag) != etag:
             raise self.broken(address)
 
     @staticmethod

@@ -120,12 +120,14 @@ class S3Store:
         headers: Mapping[str, str] = self._read_headers
         if span is not None:
             headers = {**headers, "range": f"bytes={span}"}
-        if pin is not None and pin.etag is not None and not pin.etag.startswith(_WEAK):
-            headers = {**headers, "if-match": pin.etag}
+        key = self._root + check_path(path)
+        etag = None if pin is None else pin.etag(self._address(key))
+        if etag is not None and not etag.startswith(_WEAK):
+            headers = {**headers, "if-match": etag}
         verify = self._options.response_checksums
         return S3Request(
             "GET",
-            self._root + check_path(path),
+            key,
             headers=headers,
             into=into,
             most=most,
@@ -156,11 +158,14 @@ class S3Store:
         """Whole objects, fetched at once, in the order asked. Raises: ObjectNotFoundError."""
         return await map_concurrent(self.get, paths, limit=self.concurrency)
 
+    def _address(self, key: str) -> str:
+        return f"s3://{self._bucket}/{key}"
+
     async def _try_get(self, request: S3Request, pin: Pin | None) -> Answer | Failure:
         """The answer, if it is of the version that `pin` holds to, or a failure of another kind."""
         outcome = await self._client.try_send(request)
         if pin is not None:
-            address = f"s3://{self._bucket}/{request.key}"
+            address = self._address(request.key)
             if isinstance(outcome, Answer):
                 pin.saw(address, outcome.headers.get("etag"))
             elif outcome.kind is Kind.EXISTS:  # under another tag than the one asked for
@@ -249,7 +254,7 @@ class S3Store:
         if outcome.headers.get("content-range", "").endswith("*/0"):
             return SuffixRead(b"", 0)
         meta = await self.head(path)  # an empty object, or a store without suffix ranges
-        pin.saw(f"{self._uri}/{path}", meta.etag)
+        pin.saw(self._address(request.key), meta.etag)
         start = max(0, meta.size - length)
         with pinned(pin):
             return SuffixRead(await self.get_range(path, start, meta.size), meta.size)

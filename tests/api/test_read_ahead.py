@@ -234,3 +234,25 @@ async def test_what_was_given_is_not_kept() -> None:
         await settled()
         gc.collect()
         assert found() is None
+
+
+@pytest.mark.parametrize("turns", range(1, 12))
+async def test_a_second_cancellation_while_it_closes_leaves_nothing_either(turns: int) -> None:
+    before = asyncio.all_tasks()
+    source = Source(9, stops_at=4)
+    inner = ReadAhead(Work(1, 3), source(), limit=2)
+
+    async def consume() -> None:
+        async with ReadAhead(Work(), inner, limit=2) as ahead:
+            async for _ in ahead:
+                await asyncio.sleep(9)
+
+    consuming = asyncio.ensure_future(consume())
+    await settled()
+    for _ in range(3):
+        consuming.cancel()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    await asyncio.wait([consuming])
+    assert source.closed
+    assert asyncio.all_tasks() == before

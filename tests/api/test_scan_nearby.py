@@ -104,3 +104,17 @@ async def test_a_scan_that_is_given_up_leaves_nothing_under_way(tmp_path: Path):
         await anext(batches)
         await batches.aclose()  # type: ignore[attr-defined]  # an async generator
     assert asyncio.all_tasks() <= before
+
+
+@pytest.mark.parametrize(
+    "where", ["id > 10 and cast(s as int) > 0", "cast(s as int) > 0 and id > 10"]
+)
+async def test_a_predicate_that_fails_on_rows_that_the_footer_skips_does_not_fail(
+    tmp_path: Path, where: str
+) -> None:
+    few = {"delta.dataSkippingNumIndexedCols": "0"}  # so that the log says nothing
+    await adelta.write_table(str(tmp_path), pa.table({"id": [1], "s": ["x"]}), properties=few)
+    await adelta.write_table(str(tmp_path), pa.table({"id": [11, 12], "s": ["1", "2"]}))
+    async with adelta.open_table(str(tmp_path)) as table:
+        scan = (await table.snapshot()).scan(where=where)
+        assert sorted((await scan.to_arrow())["id"].to_pylist()) == [11, 12]

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import adelta
+from adelta.read import admission
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.stores import Request, WrappedStore
@@ -65,7 +66,10 @@ async def rows_of(table: Table) -> list[int]:
     return sorted((await scan.to_arrow()).column("id").to_pylist())
 
 
-async def test_so_many_are_on_the_way_to_their_first_rows(table: Table) -> None:
+async def test_so_many_are_on_the_way_to_their_first_rows(
+    table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(admission, "_LONGEST_TURN", 60)
     store = watched(table)
     store.open.clear()
     scans = [asyncio.ensure_future(rows_of(table)) for _ in range(SCANS)]
@@ -87,6 +91,20 @@ async def test_a_scan_that_streams_holds_up_no_other(table: Table) -> None:
         assert await rows_of(table) == [0, 1, 2]
     for stream in streams:
         await stream.aclose()
+
+
+async def test_scans_that_wait_for_a_store_hold_up_others_for_a_moment_only(table: Table) -> None:
+    store = watched(table)
+    store.open.clear()
+    stuck = [asyncio.ensure_future(rows_of(table)) for _ in range(AT_ONCE)]
+    while store.now < AT_ONCE:  # noqa: ASYNC110 - no event
+        await asyncio.sleep(0.001)
+    other = Table("memory://another-lake/t")
+    await adelta.write_table(other, pa.table({"id": [7]}))
+    with anyio.fail_after(20):
+        assert await rows_of(other) == [7]
+    store.open.set()
+    assert await asyncio.gather(*stuck) == [[0, 1, 2]] * AT_ONCE
 
 
 async def test_scans_that_are_cancelled_give_their_turn_back(table: Table) -> None:

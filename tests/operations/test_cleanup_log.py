@@ -216,12 +216,25 @@ async def test_with_nothing_expired_a_clean_up_is_one_page_of_a_listing() -> Non
 
     await clean_expired(state, clock.now_ms())
     assert store.kinds == {"list": 1}
-    clock.advance(days=20)
+    clock.advance(seconds=20 * 3600)
     await clean_expired(state, clock.now_ms())
     assert store.kinds == {"list": 1}, "what was seen cannot have expired yet"
-    clock.advance(days=2)
+    clock.advance(seconds=5 * 3600)
     assert await clean_expired(state, clock.now_ms()) is not None
-    assert store.kinds["list"] >= 2
+    assert store.kinds == {"list": 2}, "of other files nobody knows for longer than a day"
+
+
+async def test_a_log_is_listed_again_as_soon_as_something_can_have_expired() -> None:
+    inner, clock = await aged_table(days=30)
+    store = CountingStore(inner)
+    state = await load_state(store)
+    from adelta.log.cleanup import clean_expired
+
+    store.clear()
+    for listings in (1, 1, 2):
+        await clean_expired(state, clock.now_ms())
+        assert store.kinds["list"] == listings
+        clock.advance(seconds=11 * 3600)
 
 
 async def test_a_damaged_checkpoint_is_no_beginning() -> None:
