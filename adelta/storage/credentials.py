@@ -38,11 +38,15 @@ _LAST_MOMENT = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What is needed to reach a bucket: keys (None: sign nothing), region and endpoint."""
+    """What is needed to reach a bucket: keys (None: sign nothing), region and endpoint.
+
+    `ca_bundle` has the certificates to trust, where the profile names some.
+    """
 
     credentials: Credentials | None
     region: str
     endpoint: str | None
+    ca_bundle: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +135,7 @@ async def _resolve(options: S3Options) -> _Resolved:
         endpoint = options.endpoint or await _configured_endpoint(session, region)
         if endpoint is not None:
             endpoint = check_endpoint(endpoint, allow_http=options.allow_http)
+        ca_bundle = session.get_config_variable("ca_bundle")
         credentials = options.credentials
         ends_within: Callable[[float], bool] = _never
         if options.role_arn is not None:
@@ -142,7 +147,7 @@ async def _resolve(options: S3Options) -> _Resolved:
     except (BotoCoreError, ClientError, OSError, ValueError) as error:
         reason = str(error)
     else:
-        return _Resolved(Access(credentials, region, endpoint), ends_within)
+        return _Resolved(Access(credentials, region, endpoint, ca_bundle), ends_within)
     # raised here, so that no other error is its context: an address in it may hold a password
     raise PermissionDeniedError(f"the AWS credentials cannot be resolved: {reason}")
 
@@ -196,7 +201,7 @@ async def _assume_role(
         sts = await stack.enter_async_context(
             session.create_client(
                 **client_arguments(
-                    "sts", options.http, region=region, endpoint=options.sts_endpoint
+                    session, "sts", options.http, region=region, endpoint=options.sts_endpoint
                 ),
                 **keys,
             )

@@ -312,6 +312,7 @@ class DynamoTable:
         stack = AsyncExitStack()
         made = self._session.create_client(
             **client_arguments(
+                self._session,
                 "dynamodb",
                 options.http,
                 region=access.region,

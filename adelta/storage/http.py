@@ -11,14 +11,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import ssl
 import urllib.request
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from ipaddress import ip_address, ip_network
+from pathlib import Path
 
 import aiohttp
 from yarl import URL
 
+from adelta._concurrency import in_io_thread
+from adelta._locks import ForkSafeLock
 from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.storage.long_body import BodyConnection, LoopTurn
 from adelta.storage.slots import Slots
@@ -27,6 +31,7 @@ __all__ = ["BoundPool", "HttpOptions", "HttpPool", "check_proxy", "proxy_for"]
 
 _SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _READ_BUFFER = 256 << 10
+_reading = ForkSafeLock()  # a bundle is read once, which takes long
 _kept: list[BoundPool] = []  # connections that collecting would close at the wrong place
 
 
@@ -34,7 +39,9 @@ _kept: list[BoundPool] = []  # connections that collecting would close at the wr
 class HttpOptions:
     """How to connect, and how long to wait, in seconds. `timeout` bounds one whole request.
 
-    So every request ends, also one whose bytes come one by one.
+    So every request ends, also one whose bytes come one by one. Of servers those are trusted whose
+    certificates are vouched for by one in `ca_bundle`, a file or a folder, or by the system's where
+    that is None.
     """
 
     connect_timeout: float = 5.0
@@ -42,6 +49,7 @@ class HttpOptions:
     timeout: float = 3600.0
     pool_idle_timeout: float = 30.0
     allow_invalid_certificates: bool = False
+    ca_bundle: str | None = None
     proxy_url: str | None = field(default=None, repr=False)
     user_agent: str | None = None
 
@@ -62,7 +70,25 @@ class HttpPool:
     def __init__(self, options: HttpOptions, concurrency: int) -> None:
         self._options = options
         self._bound: BoundPool | None = None
+        self._trust: ssl.SSLContext | bool = not options.allow_invalid_certificates
+        self._knows_trust = options.allow_invalid_certificates
         self.concurrency = concurrency
+
+    async def open(self, origin: str, ca_bundle: str | None = None) -> BoundPool:
+        """The connections for the running loop, as `bind` has them.
+
+        Certificates are read in a thread before the first one, those of `ca_bundle` where the
+        options name none.
+
+        Raises:
+            InvalidOptionError: there are no certificates where they should be.
+            InvalidUseError: another loop, still running, uses this store.
+        """
+        if not self._knows_trust and origin.startswith("https:"):
+            if (where := self._options.ca_bundle or ca_bundle) is not None:
+                self._trust = await in_io_thread(_trusting, where)
+            self._knows_trust = True
+        return self.bind(origin)
 
     def bind(self, origin: str) -> BoundPool:
         """The connections for the running loop.
@@ -97,7 +123,7 @@ class HttpPool:
             limit=0,  # the budget limits
             keepalive_timeout=options.pool_idle_timeout,
             ttl_dns_cache=30,
-            ssl=not options.allow_invalid_certificates,
+            ssl=self._trust,
         )
         loop = asyncio.get_running_loop()
         # aiohttp has no option for the class of its connections
@@ -145,6 +171,26 @@ def _abandon(bound: BoundPool) -> None:
             connector.close().__await__().send(None)
     else:
         _kept.append(bound)
+
+
+def _trusting(ca_bundle: str) -> ssl.SSLContext:
+    """What trusts the certificates of a bundle alone."""
+    with _reading:
+        return _read_trust(ca_bundle)
+
+
+@lru_cache(maxsize=16)
+def _read_trust(ca_bundle: str) -> ssl.SSLContext:
+    folder = Path(ca_bundle).is_dir()
+    try:
+        return ssl.create_default_context(
+            cafile=None if folder else ca_bundle, capath=ca_bundle if folder else None
+        )
+    except (OSError, ValueError) as error:  # of files, of their content and of odd names
+        raise InvalidOptionError(
+            f"storage option aws_ca_bundle, or the variable AWS_CA_BUNDLE: {ca_bundle!r} is no "
+            f"file of certificates in PEM: {error}"
+        ) from error
 
 
 def check_proxy(address: str, name: str) -> str:

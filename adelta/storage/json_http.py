@@ -129,7 +129,7 @@ class JsonServer:
         headers, data = self._headers, None
         if body is not None:
             headers, data = {**headers, "Content-Type": "application/json"}, orjson.dumps(body)
-        bound = self._pool.bind(str(self._base.origin()))
+        bound = await self._pool.open(str(self._base.origin()))
         self._under_way += 1
         status: int | None = None
         wait, content = 0.0, bytearray()

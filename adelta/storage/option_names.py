@@ -70,6 +70,7 @@ READ = frozenset(
         "aws_sse_customer_key_base64",
         # the client
         "aws_allow_http",
+        "aws_ca_bundle",
         "allow_invalid_certificates",
         "connect_timeout",
         "read_timeout",
@@ -157,7 +158,9 @@ _REFUSED = {
             "container_authorization_token_file",
         )
     },
-    "certificate_path": "set the environment variable SSL_CERT_FILE to that file instead",
+    "certificate_path": (
+        "give that file as aws_ca_bundle, or by the environment variable SSL_CERT_FILE, instead"
+    ),
     "disable_system_certificates": (
         "the system's certificates are trusted; to trust others, set the environment variable "
         "SSL_CERT_FILE to a file of them"

@@ -194,7 +194,8 @@ class S3Client:
     async def attempt(self, target: _Target, request: S3Request, payload: str) -> Answer | Failure:
         """The answer to one request, or why there is none."""
         path = target.prefix + encode_path(request.key)
-        async with self._pool.bind(target.origin).slots:
+        pool = await self._pool.open(target.origin, target.access.ca_bundle)
+        async with pool.slots:
             self.request_count += 1
             if self.on_request is not None:
                 self.on_request(request.method, request.key, request.query)

@@ -102,6 +102,7 @@ def parse_options(
             pool_idle_timeout=given.seconds(
                 http.pool_idle_timeout, "pool_idle_timeout", "s3_pool_idle_timeout_seconds"
             ),
+            ca_bundle=given.text("ca_bundle"),
             allow_invalid_certificates=bool(given.flag("allow_invalid_certificates")),
             proxy_url=None if proxy is None else check_proxy(proxy, "storage option proxy_url"),
             user_agent=given.text("user_agent"),

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import ssl
 from typing import TYPE_CHECKING
 
 from adelta.storage.s3 import S3Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 __all__ = ["Server", "told"]
 
@@ -18,13 +20,19 @@ __all__ = ["Server", "told"]
 class Server:
     """Answers request n with what `answer` says of it, and counts the bytes that were taken."""
 
-    def __init__(self, answer: Callable[[int, str], Iterator[bytes]]) -> None:
+    def __init__(
+        self, answer: Callable[[int, str], Iterator[bytes]], certificate: Path | None = None
+    ) -> None:
         self._answer = answer
         self.requests = self.sent = 0
         self._open: set[asyncio.StreamWriter] = set()
+        self._tls = None
+        if certificate is not None:
+            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self._tls.load_cert_chain(certificate)
 
     async def __aenter__(self) -> Server:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -35,7 +43,8 @@ class Server:
 
     @property
     def endpoint(self) -> str:
-        return f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        scheme = "http" if self._tls is None else "https"
+        return f"{scheme}://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def store(self, **options: str) -> S3Store:
         given = {
