@@ -1,0 +1,56 @@
+"""The pages beside the README: what ARCHITECTURE.md names is there, and links lead somewhere."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = " ".join((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split())
+PATH = re.compile(r"`((?:adelta|tests|docs)/[\w./]+)`")
+NAMES = re.compile(r"`([\w/]+\.py)`: ((?:`[\w.]+`(?: and )?)+)")
+
+
+def defined(path: Path) -> set[str]:
+    """The names that a module defines, those of methods behind their class's."""
+    found = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            found.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            methods = (ast.FunctionDef, ast.AsyncFunctionDef)
+            found |= {f"{node.name}.{each.name}" for each in node.body if isinstance(each, methods)}
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(set(PATH.findall(PAGE))))
+def test_every_file_that_it_names_is_there(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+@pytest.mark.parametrize(("path", "names"), sorted(set(NAMES.findall(PAGE))))
+def test_every_function_that_it_names_is_where_it_says(path: str, names: str) -> None:
+    assert set(re.findall(r"`([\w.]+)`", names)) <= defined(ROOT / path)
+
+
+def test_it_names_enough_to_be_held_to() -> None:
+    assert len(PATH.findall(PAGE)) > 60
+    assert len(NAMES.findall(PAGE)) > 20
+
+
+def test_every_layer_is_on_the_page() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    contracts = project["tool"]["importlinter"]["contracts"]
+    layers = next(each["layers"] for each in contracts if each["name"] == "layers")
+    for layer in (name for line in layers for name in re.findall(r"\w+", line)):
+        assert re.search(rf"`adelta/{layer}(\.py)?`", PAGE), layer
+
+
+@pytest.mark.parametrize("page", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md"])
+def test_links_between_pages_lead_somewhere(page: str) -> None:
+    links = re.findall(r"\]\((?!https?:)([\w./]+)\)", (ROOT / page).read_text(encoding="utf-8"))
+    assert [link for link in links if not (ROOT / link).exists()] == []
