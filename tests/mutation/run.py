@@ -112,6 +112,7 @@ EQUIVALENT: dict[str, str] = {
     _READ_SET + "never: if not moved.num_rows": _ONLY_SOONER,
     "adelta/kernel/transaction/creation.py: without operand 1 of: ours.protocol == theirs.protocol "
     "or protocol_may_change(ours.protocol, theirs.protocol)": "no change is one that may be",
+    "adelta/kernel/transaction/metadata_change.py: never: if old == new": _ONLY_SOONER,
     _CHECKER
     + "without operand 1 of: read.is_empty or not level.must_see_adds_of(winner, staged)": (
         _ONLY_SOONER
