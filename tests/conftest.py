@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +27,25 @@ settings.register_profile(
 settings.register_profile("random", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
 
+# Files that take more than a minute, the longest ones first: of several processes none shall begin
+# one of them when the others are about to end.
+LONGEST = (
+    "cli/test_demo.py",
+    "faults/test_system_calls.py",
+    "faults/test_maintenance.py",
+    "property/test_skipping.py",
+    "faults/test_killed_process.py",
+    "property/test_log_cleanup.py",
+    "test_readme.py",
+    "spark/test_read.py",
+    "spark/test_write_modes.py",
+    "stateful/test_linearizability.py",
+    "property/test_alterations.py",
+    "commit/test_linearizability.py",
+    "fuzz/test_native_decoders.py",
+    "interoperability/test_reading.py",
+)
+
 pytest_plugins = [
     "tests.support.certificates",
     "tests.support.dynamo_server",
@@ -34,6 +54,14 @@ pytest_plugins = [
     "tests.support.s3_server",
     "tests.support.unity_catalog",
 ]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where the tests are shared among processes, the longest files come first."""
+    if not hasattr(config, "workerinput"):
+        return
+    rank = {Path(__file__).parent / path: at for at, path in enumerate(LONGEST)}
+    items.sort(key=lambda item: rank.get(item.path, len(LONGEST)))
 
 
 @pytest.fixture(scope="session")
