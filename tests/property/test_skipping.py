@@ -417,4 +417,4 @@ def test_page_indexes_and_bloom_filters_never_lose_a_row(
 
     monkeypatch.setattr(index_skipping.IndexSkipping, "kept", recorded)
     _check_indexed(indexed)
-    assert 0.5 < sum(kept) / sum(asked) < 0.95, "the predicates are such that some are skipped"
+    assert 0.5 < sum(kept) / sum(asked) < 0.98, "the predicates are such that some are skipped"

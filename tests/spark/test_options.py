@@ -76,7 +76,7 @@ def test_an_option_of_delta_spark_that_adelta_lacks_is_refused_unless_it_asks_fo
 
 def test_options_of_delta_spark_say_what_a_write_does_to_the_table():
     def kind(overwrite: bool = True, **options: str) -> WriteKind:
-        return WriteOptions.parse({"path": "/t", **options}).kind(overwrite=overwrite)
+        return WriteOptions.parse({"path": "/t", **options}).request(overwrite=overwrite).kind
 
     assert kind(mergeSchema="true").schema_mode == "merge"
     assert kind(mergeSchema="true", overwriteSchema="true").schema_mode == "overwrite"
