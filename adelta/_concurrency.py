@@ -25,6 +25,7 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Collection,
     Iterable,
     Iterator,
 )
@@ -32,7 +33,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import Generic, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -47,6 +48,7 @@ __all__ = [
     "ahead_of_others",
     "arrow_is_ready",
     "arrow_ready",
+    "ended",
     "goes_ahead",
     "in_io_thread",
     "in_thread",
@@ -333,15 +335,27 @@ async def to_the_end(work: Awaitable[R]) -> R:
     A cancellation, of a scope as of the task, is raised when the work has ended.
     """
     task = asyncio.ensure_future(work)
+    try:
+        await ended((task,))
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            task.exception()  # seen, and of less weight than the cancellation
+        raise
+    return task.result()
+
+
+async def ended(tasks: Collection[asyncio.Future[Any]]) -> None:
+    """Wait until all `tasks` have ended, though the caller be cancelled meanwhile.
+
+    The cancellation, of a scope as of the task, is raised then. No task is made that whoever
+    cancels all tasks of the loop, as its end does, could cancel in the place of the caller's.
+    """
     cancelled: asyncio.CancelledError | None = None
     with anyio.CancelScope(shield=True):  # keeps scopes out; what follows keeps the rest out
-        while not task.done():
+        while left := [task for task in tasks if not task.done()]:
             try:
-                await asyncio.wait((task,))
+                await asyncio.wait(left)
             except asyncio.CancelledError as error:
                 cancelled = error
     if cancelled is not None:
-        if not task.cancelled():
-            task.exception()  # seen, and of less weight than the cancellation
         raise cancelled
-    return task.result()

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from adelta._concurrency import to_the_end
+from adelta._concurrency import ended
+from adelta._streams import OutOfSight
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -116,7 +118,7 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
             while True:
                 while not self._has_room():
                     await self._change()
-                item = await anext(items)
+                item = await OutOfSight(partial(anext, items))  # `aclose` closes them
                 if self._exhausted:  # closed, by items that take no cancellation
                     return
                 self._next = item, self._cost(item) if self._cost else 0
@@ -160,7 +162,7 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
             try:
                 if self._feeder is not None:
                     self._feeder.cancel()
-                    await to_the_end(asyncio.wait((self._feeder,)))
+                    await ended((self._feeder,))
             finally:  # whoever is cancelled once more meanwhile
                 self._failure = None
                 if isinstance(self._items, ReadAhead | AsyncGenerator):
@@ -168,8 +170,7 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
         finally:
             for task in tasks:
                 task.cancel()
-            if tasks:
-                await to_the_end(asyncio.wait(tasks))  # a half-cancelled fetch must not outlive us
+            await ended(tasks)  # a half-cancelled fetch must not outlive us
             for task in tasks:
                 if not task.cancelled():
                     task.exception()

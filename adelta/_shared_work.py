@@ -19,7 +19,7 @@ import copy
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from adelta._concurrency import ahead_of_others, to_the_end
+from adelta._concurrency import ahead_of_others, ended
 from adelta.errors import AdeltaError
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class SharedWork(Generic[R]):
         self._runs.discard(run)
         if not run.task.done():
             run.task.cancel()
-            await to_the_end(asyncio.wait((run.task,)))
+            await ended((run.task,))
         if not run.task.cancelled():
             run.task.exception()
 

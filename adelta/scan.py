@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from adelta._concurrency import in_thread, map_concurrent
+from adelta._streams import stream
 from adelta.errors import InvalidTableError
 from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts, skip_files
 from adelta.kernel.file_set import FileSet
@@ -17,7 +18,7 @@ from adelta.read.data_files import Piece, read_files, read_pieces
 from adelta.read.opener import open_data_file
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.expressions.nodes import Node
@@ -121,7 +122,8 @@ class Scan:
             return tables[0]
         return pa.concat_tables(tables) if tables else self.schema.empty_table()
 
-    async def batches(self) -> AsyncIterator[pa.RecordBatch]:
+    @stream
+    async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:
         """The rows in batches of at most 65,536, in bounded memory.
 
         Raises:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import check_choice, check_count, check_flag, check_names
 from adelta._concurrency import arrow_is_ready, in_thread
+from adelta._streams import stream
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.expressions.dnf import Where, is_long, to_predicate
@@ -20,7 +21,7 @@ from adelta.log.checksum_io import verify_checksum
 from adelta.scan import Scan, prune, prune_batches, shown
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
     from datetime import datetime
 
     import pyarrow as pa
@@ -123,9 +124,10 @@ class Snapshot:
         files = await prune(self._state, plan.where, plan)
         return await in_thread(lambda: list(files.rows()))
 
+    @stream
     async def files_batches(
         self, where: Where | None = None, *, columns: Sequence[str] | None = None
-    ) -> AsyncIterator[pa.RecordBatch]:
+    ) -> AsyncGenerator[pa.RecordBatch, None]:
         """What `files` gives, batch by batch, in the memory of a few row groups of a checkpoint.
 
         Raises:

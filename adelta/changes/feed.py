@@ -18,6 +18,7 @@ from pyroaring import BitMap64
 from adelta._arguments import checked
 from adelta._concurrency import arrow_ready, in_thread
 from adelta._read_ahead import ReadAhead
+from adelta._streams import stream
 from adelta.changes.missing import find_late_commit
 from adelta.errors import (
     ChangesNotAvailableError,
@@ -82,6 +83,7 @@ class _Change:
 
 
 @checked
+@stream
 async def changes(
     table: TableOrAddress,
     since: int | datetime | str | Position = 0,
@@ -89,7 +91,7 @@ async def changes(
     *,
     columns: Sequence[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
-) -> AsyncIterator[pa.RecordBatch]:
+) -> AsyncGenerator[pa.RecordBatch, None]:
     """The rows that the commits from `since` to `until`, both included, changed, in their order.
 
     The bounds are versions, times (a datetime, or ISO 8601 text) or a `Position`: from its commit

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 
 from adelta._arguments import checked
+from adelta._streams import stream
 from adelta.changes.missing import find_late_commit
 from adelta.errors import (
     ChangesNotAvailableError,
@@ -31,7 +32,7 @@ from adelta.log.version_mark import VersionMark
 from adelta.table import opened
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 
     from adelta.kernel.commit import Commit
     from adelta.storage.object_store import ObjectStore
@@ -43,13 +44,14 @@ _AT_ONCE = 64  # commits fetched together when far behind
 
 
 @checked
+@stream
 async def tail(
     table: TableOrAddress,
     since: int | Position | Literal["latest"] = 0,
     *,
     poll: float = 1.0,
     storage_options: Mapping[str, str] | None = None,
-) -> AsyncIterator[Commit]:
+) -> AsyncGenerator[Commit, None]:
     """Every commit from `since` on, once and in order; then the new ones as they come, for ever.
 
     `since` is the first version wanted, a `Position` kept from an earlier run, or ``"latest"`` for

@@ -256,3 +256,46 @@ async def test_a_second_cancellation_while_it_closes_leaves_nothing_either(turns
     await asyncio.wait([consuming])
     assert source.closed
     assert asyncio.all_tasks() == before
+
+
+async def test_it_closes_in_order_though_the_end_of_the_loop_cancels_all_of_its_tasks() -> None:
+    """As `asyncio.run` does; the closing, in a task of its own, is cancelled with the rest."""
+    before = asyncio.all_tasks()
+    ended: list[str] = []
+
+    async def work(number: int) -> int:
+        try:
+            await asyncio.sleep(9)
+        finally:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.01)
+            ended.append(f"work {number}")
+        return number
+
+    async def items() -> AsyncGenerator[int, None]:
+        try:
+            yield 0
+            await asyncio.sleep(9)
+        finally:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+            ended.append("items")
+
+    ahead = ReadAhead(work, items(), limit=3)
+    await ahead.begin()
+    await settled()
+
+    async def close() -> None:
+        try:
+            await ahead.aclose()
+        finally:
+            ended.append("closed")
+
+    closing = asyncio.ensure_future(close())
+    await settled()
+    for task in asyncio.all_tasks() - before:
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert ended == ["items", "work 0", "closed"]

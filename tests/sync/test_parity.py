@@ -23,8 +23,8 @@ NOT_OFFERED = {"Table": {"store"}}
 
 
 def blocking_annotation(text: str) -> str:
-    text = re.sub(r"\bAsyncI(terator|terable)\b", r"BlockingI\1", text)
-    return text.replace("BlockingIterable", "Iterable")
+    text = re.sub(r"\bAsyncGenerator\[(.+), None\]", r"BlockingIterator[\1]", text)
+    return re.sub(r"\bAsyncIterable\b", "Iterable", text)
 
 
 def is_facade(name: str) -> bool:

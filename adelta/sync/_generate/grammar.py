@@ -54,7 +54,7 @@ __all__ = ["read"]
 
 _Def = ast.FunctionDef | ast.AsyncFunctionDef
 
-_TRANSPARENT: Final = frozenset({"checked"})
+_TRANSPARENT: Final = frozenset({"checked", "stream"})
 _LISTS: Final = frozenset({"list", "List", "Sequence"})
 _OWN_RECIPE: Final = frozenset({"__getstate__", "__reduce__", "__reduce_ex__"})
 _BLOCK: Final = frozenset({"__aenter__", "__aexit__", "__aiter__", "__anext__"})
