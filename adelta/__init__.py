@@ -20,37 +20,58 @@ if TYPE_CHECKING:
     from adelta.commit.catalog import ProposedCommit as ProposedCommit
     from adelta.commit.catalog import RatifiedCommit as RatifiedCommit
     from adelta.commit.catalog import RatifiedCommits as RatifiedCommits
+    from adelta.commit.unity_catalog import StagedTable as StagedTable
     from adelta.commit.unity_catalog import UnityCatalogClient as UnityCatalogClient
     from adelta.kernel.actions.commit_info import CommitInfo as CommitInfo
+    from adelta.kernel.actions.domain_metadata import DomainMetadata as DomainMetadata
     from adelta.kernel.actions.file_actions import AddFile as AddFile
     from adelta.kernel.actions.file_actions import (
         DeletionVectorDescriptor as DeletionVectorDescriptor,
     )
+    from adelta.kernel.actions.file_actions import RemoveFile as RemoveFile
     from adelta.kernel.actions.metadata import Metadata as Metadata
     from adelta.kernel.actions.protocol import Protocol as Protocol
+    from adelta.kernel.actions.set_transaction import SetTransaction as SetTransaction
     from adelta.kernel.commit import Commit as Commit
     from adelta.kernel.position import Position as Position
+    from adelta.kernel.schema.types import ArrayType as ArrayType
+    from adelta.kernel.schema.types import DecimalType as DecimalType
+    from adelta.kernel.schema.types import MapType as MapType
+    from adelta.kernel.schema.types import PrimitiveType as PrimitiveType
+    from adelta.kernel.schema.types import StructField as StructField
+    from adelta.kernel.schema.types import StructType as StructType
     from adelta.operations.add_columns import add_columns as add_columns
     from adelta.operations.add_feature import add_feature as add_feature
+    from adelta.operations.alter import AlterMetrics as AlterMetrics
     from adelta.operations.change_column import change_column as change_column
+    from adelta.operations.checkpoint import CheckpointMetrics as CheckpointMetrics
     from adelta.operations.checkpoint import checkpoint as checkpoint
+    from adelta.operations.cleanup_log import LogCleanupMetrics as LogCleanupMetrics
     from adelta.operations.cleanup_log import cleanup_log as cleanup_log
     from adelta.operations.cluster_by import cluster_by as cluster_by
+    from adelta.operations.compact_log import LogCompactionMetrics as LogCompactionMetrics
     from adelta.operations.compact_log import compact_log as compact_log
     from adelta.operations.constraints import add_constraint as add_constraint
     from adelta.operations.constraints import drop_constraint as drop_constraint
     from adelta.operations.create import create_table as create_table
+    from adelta.operations.delete import DeleteMetrics as DeleteMetrics
     from adelta.operations.delete import delete as delete
+    from adelta.operations.detail import TableDetail as TableDetail
     from adelta.operations.detail import detail as detail
     from adelta.operations.drop_columns import drop_columns as drop_columns
     from adelta.operations.drop_feature import drop_feature as drop_feature
+    from adelta.operations.fsck import FsckProblem as FsckProblem
+    from adelta.operations.fsck import FsckReport as FsckReport
     from adelta.operations.fsck import fsck as fsck
+    from adelta.operations.history import HistoryEntry as HistoryEntry
     from adelta.operations.history import history as history
     from adelta.operations.identity_column import identity_column as identity_column
     from adelta.operations.rename_column import rename_column as rename_column
     from adelta.operations.set_properties import set_properties as set_properties
     from adelta.operations.set_properties import unset_properties as unset_properties
+    from adelta.operations.update import UpdateMetrics as UpdateMetrics
     from adelta.operations.update import update as update
+    from adelta.operations.write import WriteMetrics as WriteMetrics
     from adelta.operations.write import write_table as write_table
     from adelta.parquet.options import BloomFilter as BloomFilter
     from adelta.parquet.options import ColumnOptions as ColumnOptions
@@ -75,33 +96,44 @@ __all__ = exports(
             "RatifiedCommit",
             "RatifiedCommits",
         ),
-        "adelta.commit.unity_catalog": ("UnityCatalogClient",),
+        "adelta.commit.unity_catalog": ("StagedTable", "UnityCatalogClient"),
         "adelta.kernel.actions.commit_info": ("CommitInfo",),
-        "adelta.kernel.actions.file_actions": ("AddFile", "DeletionVectorDescriptor"),
+        "adelta.kernel.actions.domain_metadata": ("DomainMetadata",),
+        "adelta.kernel.actions.file_actions": ("AddFile", "DeletionVectorDescriptor", "RemoveFile"),
         "adelta.kernel.actions.metadata": ("Metadata",),
         "adelta.kernel.actions.protocol": ("Protocol",),
+        "adelta.kernel.actions.set_transaction": ("SetTransaction",),
         "adelta.kernel.commit": ("Commit",),
         "adelta.kernel.position": ("Position",),
+        "adelta.kernel.schema.types": (
+            "ArrayType",
+            "DecimalType",
+            "MapType",
+            "PrimitiveType",
+            "StructField",
+            "StructType",
+        ),
         "adelta.operations.add_columns": ("add_columns",),
         "adelta.operations.add_feature": ("add_feature",),
+        "adelta.operations.alter": ("AlterMetrics",),
         "adelta.operations.change_column": ("change_column",),
-        "adelta.operations.checkpoint": ("checkpoint",),
-        "adelta.operations.cleanup_log": ("cleanup_log",),
+        "adelta.operations.checkpoint": ("CheckpointMetrics", "checkpoint"),
+        "adelta.operations.cleanup_log": ("LogCleanupMetrics", "cleanup_log"),
         "adelta.operations.cluster_by": ("cluster_by",),
-        "adelta.operations.compact_log": ("compact_log",),
+        "adelta.operations.compact_log": ("LogCompactionMetrics", "compact_log"),
         "adelta.operations.constraints": ("add_constraint", "drop_constraint"),
         "adelta.operations.create": ("create_table",),
-        "adelta.operations.delete": ("delete",),
-        "adelta.operations.detail": ("detail",),
+        "adelta.operations.delete": ("DeleteMetrics", "delete"),
+        "adelta.operations.detail": ("TableDetail", "detail"),
         "adelta.operations.drop_columns": ("drop_columns",),
         "adelta.operations.drop_feature": ("drop_feature",),
-        "adelta.operations.fsck": ("fsck",),
-        "adelta.operations.history": ("history",),
+        "adelta.operations.fsck": ("FsckProblem", "FsckReport", "fsck"),
+        "adelta.operations.history": ("HistoryEntry", "history"),
         "adelta.operations.identity_column": ("identity_column",),
         "adelta.operations.rename_column": ("rename_column",),
         "adelta.operations.set_properties": ("set_properties", "unset_properties"),
-        "adelta.operations.update": ("update",),
-        "adelta.operations.write": ("write_table",),
+        "adelta.operations.update": ("UpdateMetrics", "update"),
+        "adelta.operations.write": ("WriteMetrics", "write_table"),
         "adelta.parquet.options": ("BloomFilter", "ColumnOptions", "WriterOptions"),
         "adelta.retry": ("retry",),
         "adelta.scan": ("Scan",),

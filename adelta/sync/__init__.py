@@ -9,24 +9,46 @@ from adelta._exports import exports
 
 if TYPE_CHECKING:
     from adelta import AddFile as AddFile
+    from adelta import AlterMetrics as AlterMetrics
+    from adelta import ArrayType as ArrayType
     from adelta import BloomFilter as BloomFilter
     from adelta import CatalogClient as CatalogClient
+    from adelta import CheckpointMetrics as CheckpointMetrics
     from adelta import ColumnOptions as ColumnOptions
     from adelta import Commit as Commit
     from adelta import CommitInfo as CommitInfo
     from adelta import CommitResponse as CommitResponse
     from adelta import DataFileOptions as DataFileOptions
+    from adelta import DecimalType as DecimalType
+    from adelta import DeleteMetrics as DeleteMetrics
     from adelta import DeletionVectorDescriptor as DeletionVectorDescriptor
+    from adelta import DomainMetadata as DomainMetadata
+    from adelta import FsckProblem as FsckProblem
+    from adelta import FsckReport as FsckReport
+    from adelta import HistoryEntry as HistoryEntry
+    from adelta import LogCleanupMetrics as LogCleanupMetrics
+    from adelta import LogCompactionMetrics as LogCompactionMetrics
+    from adelta import MapType as MapType
     from adelta import Metadata as Metadata
     from adelta import Position as Position
+    from adelta import PrimitiveType as PrimitiveType
     from adelta import ProposedCommit as ProposedCommit
     from adelta import Protocol as Protocol
     from adelta import RatifiedCommit as RatifiedCommit
     from adelta import RatifiedCommits as RatifiedCommits
+    from adelta import RemoveFile as RemoveFile
+    from adelta import SetTransaction as SetTransaction
+    from adelta import StagedTable as StagedTable
+    from adelta import StructField as StructField
+    from adelta import StructType as StructType
+    from adelta import TableDetail as TableDetail
     from adelta import UnityCatalogClient as UnityCatalogClient
+    from adelta import UpdateMetrics as UpdateMetrics
+    from adelta import WriteMetrics as WriteMetrics
     from adelta import WriterOptions as WriterOptions
     from adelta import identity_column as identity_column
     from adelta.sync import operations as operations
+    from adelta.sync._iterate import BlockingIterator as BlockingIterator
     from adelta.sync._retry import retry as retry
     from adelta.sync.changes.feed import changes as changes
     from adelta.sync.changes.tail import tail as tail
@@ -62,24 +84,46 @@ __all__ = exports(
     {
         "adelta": (
             "AddFile",
+            "AlterMetrics",
+            "ArrayType",
             "BloomFilter",
             "CatalogClient",
+            "CheckpointMetrics",
             "ColumnOptions",
             "Commit",
             "CommitInfo",
             "CommitResponse",
             "DataFileOptions",
+            "DecimalType",
+            "DeleteMetrics",
             "DeletionVectorDescriptor",
+            "DomainMetadata",
+            "FsckProblem",
+            "FsckReport",
+            "HistoryEntry",
+            "LogCleanupMetrics",
+            "LogCompactionMetrics",
+            "MapType",
             "Metadata",
             "Position",
+            "PrimitiveType",
             "ProposedCommit",
             "Protocol",
             "RatifiedCommit",
             "RatifiedCommits",
+            "RemoveFile",
+            "SetTransaction",
+            "StagedTable",
+            "StructField",
+            "StructType",
+            "TableDetail",
             "UnityCatalogClient",
+            "UpdateMetrics",
+            "WriteMetrics",
             "WriterOptions",
             "identity_column",
         ),
+        "adelta.sync._iterate": ("BlockingIterator",),
         "adelta.sync._retry": ("retry",),
         "adelta.sync.changes.feed": ("changes",),
         "adelta.sync.changes.tail": ("tail",),

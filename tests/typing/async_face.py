@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import aclosing
 from datetime import datetime
 from typing import assert_type
 
@@ -36,6 +37,8 @@ async def scans(snapshot: adelta.Snapshot) -> None:
     assert_type(await scan.count(), int)
     async for batch in scan.batches():
         assert_type(batch, pa.RecordBatch)
+    async with aclosing(snapshot.files_batches()) as batches:
+        assert_type(await anext(batches), pa.RecordBatch)
 
 
 async def transactions(table: adelta.Table, data: pa.Table) -> None:
@@ -54,3 +57,26 @@ async def consumers(table: adelta.Table) -> None:
         assert_type(commit, adelta.Commit)
         assert_type(commit.adds, pa.Table)
         assert_type(commit.info.operation, str | None)
+    async with aclosing(adelta.tail(table)) as commits, aclosing(adelta.changes(table)) as rows:
+        assert_type(await anext(commits), adelta.Commit)
+        assert_type(await anext(rows), pa.RecordBatch)
+
+
+async def results(table: adelta.Table, data: pa.Table) -> None:
+    assert_type(await adelta.write_table(table, data), adelta.WriteMetrics)
+    assert_type(await adelta.delete(table), adelta.DeleteMetrics)
+    assert_type(await adelta.update(table, {"a": "1"}), adelta.UpdateMetrics)
+    assert_type(await adelta.set_properties(table, {"a": "1"}), adelta.AlterMetrics)
+    assert_type(await adelta.history(table), list[adelta.HistoryEntry])
+    assert_type(await adelta.detail(table), adelta.TableDetail)
+    assert_type((await table.snapshot()).delta_schema, adelta.StructType)
+
+
+async def failures(table: adelta.Table) -> int | None:
+    try:
+        await adelta.delete(table)
+    except adelta.errors.CommitConflictError as conflict:
+        return assert_type(conflict.winning_version, int | None)
+    except adelta.errors.AdeltaEror:  # type: ignore[attr-defined]
+        pass
+    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import datetime
 from typing import assert_type
 
@@ -54,3 +55,19 @@ def consumers(table: adelta.sync.Table) -> None:
         assert_type(commit, adelta.sync.Commit)
         assert_type(commit.adds, pa.Table)
         assert_type(commit.info.operation, str | None)
+    with closing(adelta.sync.tail(table)) as commits, adelta.sync.changes(table) as rows:
+        assert_type(commits, adelta.sync.BlockingIterator[adelta.sync.Commit])
+        assert_type(next(commits), adelta.sync.Commit)
+        assert_type(next(rows), pa.RecordBatch)
+
+
+def results(table: adelta.sync.Table, data: pa.Table) -> None:
+    assert_type(adelta.sync.write_table(table, data), adelta.sync.WriteMetrics)
+    assert_type(adelta.sync.detail(table), adelta.sync.TableDetail)
+
+
+def failures(table: adelta.sync.Table) -> None:
+    try:
+        adelta.sync.delete(table)
+    except adelta.errors.CommitConflictError as conflict:
+        assert_type(conflict.winning_version, int | None)
