@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from adelta.cli.render import Output
+from adelta.console.render import Output
 from adelta.errors import AdeltaError, InvalidExpressionError, InvalidOptionError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from adelta.kernel.schema.types import StructType
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from adelta.cli.render import Output
+    from adelta.console.render import Output
     from adelta.operations import AlterMetrics
 
     Verb = Callable[..., Awaitable[AlterMetrics]]

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, cast
 import adelta
 from adelta._concurrency import in_thread
 from adelta.cli.arguments import add_table, natural, open_table
-from adelta.cli.json_values import dumps, rows
+from adelta.console.json_values import dumps, rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     import pyarrow as pa
 
-    from adelta.cli.render import Output
+    from adelta.console.render import Output
 
 __all__ = ["configure", "run"]
 

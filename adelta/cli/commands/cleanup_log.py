@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import adelta
 from adelta.cli.arguments import add_table, open_table
-from adelta.cli.render import camel_case, counted, size
+from adelta.console.render import camel_case, counted, size
 from adelta.kernel.table_properties import parse_interval
 
 if TYPE_CHECKING:
-    from adelta.cli.render import Output
+    from adelta.console.render import Output
 
 __all__ = ["configure", "run"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import adelta
 from adelta.cli.arguments import add_table, natural, open_table
-from adelta.cli.render import Output, camel_case, counted, size
+from adelta.console.render import Output, camel_case, counted, size
 
 if TYPE_CHECKING:
     import argparse

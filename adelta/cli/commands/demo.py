@@ -13,7 +13,7 @@ from adelta.cli.arguments import add_storage
 from adelta.errors import InvalidUseError
 
 if TYPE_CHECKING:
-    from adelta.cli.render import Output
+    from adelta.console.render import Output
 
 __all__ = ["configure", "run"]
 
@@ -53,7 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Run the demo."""
     try:
-        from adelta.cli.demo.run import run_demo  # PySpark is loaded by those alone who ask for it
+        from adelta.demo.run import run_demo  # PySpark is loaded by those alone who ask for it
     except ModuleNotFoundError as error:
         missing = (error.name or "more").partition(".")[0]
         raise InvalidUseError(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from adelta import detail
 from adelta.cli.arguments import add_table, open_table
-from adelta.cli.render import Output, camel_case
+from adelta.console.render import Output, camel_case
 
 if TYPE_CHECKING:
     import argparse

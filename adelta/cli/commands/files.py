@@ -10,7 +10,7 @@ import orjson
 
 from adelta._concurrency import in_thread
 from adelta.cli.arguments import add_table, add_version, natural, open_snapshot, open_table
-from adelta.cli.render import Output, counted, size
+from adelta.console.render import Output, counted, size
 
 if TYPE_CHECKING:
     import argparse

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import adelta
 from adelta.cli.arguments import add_table, open_table
-from adelta.cli.render import Output, counted
+from adelta.console.render import Output, counted
 from adelta.errors import InvalidTableError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from adelta._concurrency import in_thread
 from adelta.cli.arguments import add_table, add_version, natural, open_snapshot, open_table
-from adelta.cli.json_values import dumps, rows
+from adelta.console.json_values import dumps, rows
 
 if TYPE_CHECKING:
     import argparse
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from adelta import Scan
-    from adelta.cli.render import Output
+    from adelta.console.render import Output
 
 __all__ = ["configure", "run"]
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Collection, Sequence
 
-    from adelta.cli.render import Output
+    from adelta.console.render import Output
     from adelta.kernel.schema.types import StructType
 
 __all__ = ["columns", "configure", "run"]

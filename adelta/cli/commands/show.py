@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from adelta.cli.arguments import add_table, add_version, open_snapshot, open_table
 from adelta.cli.commands.schema import columns
-from adelta.cli.render import Output, size
+from adelta.console.render import Output, size
 
 if TYPE_CHECKING:
     import argparse

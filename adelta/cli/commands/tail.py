@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 import adelta
 from adelta.cli.arguments import add_table, natural, open_table, positive
-from adelta.cli.render import Output, counted, plain, size
+from adelta.console.render import Output, counted, plain, size
 
 if TYPE_CHECKING:
     import argparse

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 import adelta.spark
-from adelta.cli.demo import queries
+from adelta.demo import queries
 from adelta.errors import AdeltaError, InvalidUseError
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from adelta.cli.demo.dataset import Dataset
-    from adelta.cli.demo.lake import Lake
-    from adelta.cli.demo.report import Report
+    from adelta.demo.dataset import Dataset
+    from adelta.demo.lake import Lake
+    from adelta.demo.report import Report
 
 __all__ = ["Pipeline"]
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adelta.cli.json_values import dumps, rows
+from adelta.console.json_values import dumps, rows
 
 
 def said(value: Any, kind: pa.DataType) -> Any:

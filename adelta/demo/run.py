@@ -12,13 +12,13 @@ import anyio
 import pyarrow.compute as pc
 
 from adelta._concurrency import in_io_thread, map_concurrent, together
-from adelta.cli.demo.consumer import Consumer
-from adelta.cli.demo.dataset import Dataset, make_dataset
-from adelta.cli.demo.lake import Lake
-from adelta.cli.demo.pipeline import Pipeline
-from adelta.cli.demo.report import Report
-from adelta.cli.demo.service import Service
-from adelta.cli.render import counted, size
+from adelta.console.render import counted, size
+from adelta.demo.consumer import Consumer
+from adelta.demo.dataset import Dataset, make_dataset
+from adelta.demo.lake import Lake
+from adelta.demo.pipeline import Pipeline
+from adelta.demo.report import Report
+from adelta.demo.service import Service
 from adelta.errors import InvalidTableError, TableNotFoundError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from adelta.cli.render import Output
+    from adelta.console.render import Output
 
 __all__ = ["run_demo"]
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 import anyio
 
 from adelta._concurrency import together
-from adelta.cli.render import counted
+from adelta.console.render import counted
 from adelta.errors import TableNotFoundError
 
 if TYPE_CHECKING:
     from adelta import Table
-    from adelta.cli.demo.lake import Lake
-    from adelta.cli.demo.report import Report
+    from adelta.demo.lake import Lake
+    from adelta.demo.report import Report
 
 __all__ = ["Service"]
 

@@ -8,15 +8,15 @@ import anyio
 import orjson
 
 import adelta
-from adelta.cli.render import counted
+from adelta.console.render import counted
 from adelta.errors import TableNotFoundError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from adelta import Commit, Table
-    from adelta.cli.demo.lake import Lake
-    from adelta.cli.demo.report import Report
+    from adelta.demo.lake import Lake
+    from adelta.demo.report import Report
 
 __all__ = ["Consumer"]
 

@@ -6,7 +6,7 @@ import datetime as dt
 
 import pytest
 
-from adelta.cli.render import Output, counted, plain, size
+from adelta.console.render import Output, counted, plain, size
 
 
 def test_a_control_character_in_the_data_never_reaches_the_terminal(

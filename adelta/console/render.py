@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from adelta.cli.json_values import dumps
+from adelta.console.json_values import dumps
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

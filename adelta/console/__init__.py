@@ -1,0 +1,1 @@
+"""What programs print: tables for people, JSON for other programs."""
