@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from adelta.sync._generate.program import generate, write_files
+from tools.blocking_face.program import generate, write_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from adelta.sync._generate.program import check_files, generate
+from tools.blocking_face.program import check_files, generate
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,8 +15,8 @@ def test_the_generated_files_are_what_the_async_face_generates() -> None:
 
 def test_the_check_is_a_command() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "adelta.sync._generate", "--check"],
-        capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-m", "tools.blocking_face", "--check"],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from adelta.sync._generate.source import Module, Place
+    from tools.blocking_face.source import Module, Place
 
 __all__ = ["Facade", "Face", "Function", "Parameter", "Property", "Result", "Shape", "Use"]
 

@@ -1,4 +1,4 @@
-"""The program that writes the blocking face: ``python -m adelta.sync._generate [--check]``.
+"""The program that writes the blocking face: ``python -m tools.blocking_face [--check]``.
 
 * `source` reads modules without importing them,
 * `annotations` turns annotations of the async face into blocking ones,

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from adelta.errors import InvalidUseError
-from adelta.sync._generate.annotations import (
+from tools.blocking_face.annotations import (
     ITERATORS,
     REFUSED,
     Bound,
@@ -34,7 +34,7 @@ from adelta.sync._generate.annotations import (
     unquoted,
     uses,
 )
-from adelta.sync._generate.face import (
+from tools.blocking_face.face import (
     Facade,
     Face,
     Function,
@@ -48,7 +48,7 @@ from adelta.sync._generate.face import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from adelta.sync._generate.source import Module, Package, Place, Resolved
+    from tools.blocking_face.source import Module, Package, Place, Resolved
 
 __all__ = ["read"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Final
 
-from adelta.sync._generate.face import Use
+from tools.blocking_face.face import Use
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from adelta.sync._generate.source import Module, Package, Resolved
+    from tools.blocking_face.source import Module, Package, Resolved
 
 __all__ = [
     "ITERATORS",

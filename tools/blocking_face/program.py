@@ -1,4 +1,4 @@
-"""What ``python -m adelta.sync._generate`` does."""
+"""What ``python -m tools.blocking_face`` does."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 from adelta.errors import InvalidUseError
-from adelta.sync._generate.emit import HEADER, emit
-from adelta.sync._generate.grammar import read
-from adelta.sync._generate.source import Package
+from tools.blocking_face.emit import HEADER, emit
+from tools.blocking_face.grammar import read
+from tools.blocking_face.source import Package
 
 __all__ = ["BY_HAND", "PARTS", "check_files", "generate", "main", "write_files"]
 
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(__file__).resolve().parents[2]
 
 PARTS = {
     "table": ("table",),
@@ -56,7 +56,7 @@ def generate(
 def main(arguments: list[str] | None = None) -> int:
     """Run the program; its exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m adelta.sync._generate", description="Write the blocking face."
+        prog="python -m tools.blocking_face", description="Write the blocking face."
     )
     parser.add_argument("--check", action="store_true", help="write nothing; fail on a difference")
     check = parser.parse_args(arguments).check
@@ -91,7 +91,7 @@ def check_files(files: dict[Path, str]) -> int:
             lines = (stored.splitlines(keepends=True), text.splitlines(keepends=True))
             sys.stderr.writelines(difflib.unified_diff(*lines, f"{path}", "as generated"))
     if different:
-        print("adelta/sync is stale: run `python -m adelta.sync._generate`", file=sys.stderr)
+        print("adelta/sync is stale: run `python -m tools.blocking_face`", file=sys.stderr)
     return different
 
 
