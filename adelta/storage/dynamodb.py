@@ -26,6 +26,7 @@ from adelta.errors import (
 )
 from adelta.storage.aws_client import client_arguments
 from adelta.storage.credentials import AccessProvider
+from adelta.storage.request_log import logged
 from adelta.storage.request_runner import run_request
 from adelta.storage.retry import FINE, Outcome
 
@@ -269,15 +270,23 @@ class DynamoTable:
 
         self.request_count += 1
         try:
-            answer: dict[str, Any] = await getattr(api, operation)(TableName=self.name, **request)
+            with logged(operation, repr(self)) as exchange:
+                try:
+                    call = getattr(api, operation)
+                    answer: dict[str, Any] = await call(TableName=self.name, **request)
+                except ClientError as error:
+                    exchange.status = _status(error.response)
+                    raise
+                exchange.status = _status(answer)
         except ClientError as error:
-            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+            status = _status(error.response)
             code = str(error.response.get("Error", {}).get("Code", ""))
             broken = status >= 500
             return _Failure(
                 code,
                 Outcome(
                     str(error),
+                    f"its status is {status}",
                     transient=broken or code in _THROTTLED,
                     maybe_applied=broken,
                     expired=code in _EXPIRED,
@@ -287,7 +296,10 @@ class DynamoTable:
             unsent = type(error).__name__ in _UNSENT
             lost = not unsent and isinstance(error, (HTTPClientError, OSError))
             reason = f"{type(error).__name__}: {error}"
-            return _Failure("", Outcome(reason, transient=unsent or lost, maybe_applied=lost))
+            return _Failure(
+                "",
+                Outcome(reason, "it got no answer", transient=unsent or lost, maybe_applied=lost),
+            )
         return answer
 
     async def _connected(self) -> _Client:
@@ -357,6 +369,10 @@ class _Client:
 
     async def aclose(self) -> None:
         await self.stack.aclose()
+
+
+def _status(answer: Mapping[str, Any]) -> int:
+    return int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from yarl import URL
 from adelta._secrets import without_secrets
 from adelta.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
 from adelta.storage.http import HttpOptions, HttpPool
+from adelta.storage.request_log import logged
 from adelta.storage.request_runner import run_request
 from adelta.storage.retry import FINE, Outcome, RetryPolicy, retry_after
 
@@ -24,6 +25,7 @@ __all__ = ["JsonAnswer", "JsonServer"]
 _RETRY = RetryPolicy(max_retries=6, retry_timeout=60.0, max_backoff=5.0)
 _ONCE = RetryPolicy(max_retries=0)
 _THROTTLED = 429
+_NO_ANSWER = "it got no answer"
 _LONGEST = 64 << 20  # bytes of an answer
 
 
@@ -134,28 +136,30 @@ class JsonServer:
         status: int | None = None
         wait, content = 0.0, bytearray()
         try:
-            async with (
-                bound.slots,
-                bound.session.request(
-                    method, url, data=data, headers=headers, allow_redirects=False
-                ) as response,
-            ):
-                async for chunk in response.content.iter_any():
-                    content += chunk
-                    if len(content) > _LONGEST:
-                        response.close()
-                        reason = (
-                            f"{self._base} answers {method} {path} with more than {_LONGEST:,} "
-                            "bytes, which no answer of a catalog has"
-                        )
-                        return _none(Outcome(reason, maybe_applied=True))
-                status, wait = response.status, retry_after(response.headers)
+            with logged(method, url) as exchange:
+                async with (
+                    bound.slots,
+                    bound.session.request(
+                        method, url, data=data, headers=headers, allow_redirects=False
+                    ) as response,
+                ):
+                    exchange.status = response.status
+                    async for chunk in response.content.iter_any():
+                        content += chunk
+                        if len(content) > _LONGEST:
+                            response.close()
+                            reason = (
+                                f"{self._base} answers {method} {path} with more than {_LONGEST:,} "
+                                "bytes, which no answer of a catalog has"
+                            )
+                            return _none(Outcome(reason, maybe_applied=True))
+                    status, wait = response.status, retry_after(response.headers)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             reason = f"{self._base} cannot be reached: {error}"
-            return _none(Outcome(reason, transient=True), error)
+            return _none(Outcome(reason, _NO_ANSWER, transient=True), error)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             reason = f"{self._base} gave no answer to {method} {path}: {error!r}"
-            return _none(Outcome(reason, transient=True, maybe_applied=True), error)
+            return _none(Outcome(reason, _NO_ANSWER, transient=True, maybe_applied=True), error)
         except ValueError:  # of aiohttp, whose text may hold the token
             pass
         finally:
@@ -169,9 +173,13 @@ class JsonServer:
         answer = JsonAnswer(status, _decoded(bytes(content)))
         if status != _THROTTLED and status < 500:
             return FINE, answer
-        return Outcome(f"HTTP {status}", transient=True, maybe_applied=status >= 500, wait=wait), (
-            answer
-        )
+        return Outcome(
+            f"HTTP {status}",
+            f"its status is {status}",
+            transient=True,
+            maybe_applied=status >= 500,
+            wait=wait,
+        ), answer
 
     async def aclose(self) -> None:
         """Close the connections, when the last request has ended; later ones make new ones."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio
 
-from adelta._secrets import without_secrets
+from adelta.storage.request_log import log_retry
 from adelta.storage.retry import FINE, Attempt, Done, Move, Renew, next_step
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["Ended", "run_request"]
 
 R = TypeVar("R")
-
-_log = logging.getLogger("adelta.storage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,21 +63,21 @@ async def run_request(
         step = next_step(
             Attempt(retries, elapsed, random.random(), may_renew, may_move, policy), outcome
         )
-        if _log.isEnabledFor(logging.DEBUG):
-            _log.debug("%s: %s: %r", name, without_secrets(outcome.reason), step)
         if isinstance(step, Done):
             return Ended(result, attempts, repeated)
         if isinstance(step, Renew):
             may_renew = False
             if renew is None or not await renew():
                 return Ended(result, attempts, repeated)
+            log_retry(name, "the credentials had expired")
         elif isinstance(step, Move):
             may_move = False
             if move is not None:
                 move(step.region)
-        elif outcome.otherwise:
-            pass
+            log_retry(name, "it belongs to another region")
         else:
-            retries += 1
-            await anyio.sleep(step.delay)
+            log_retry(name, outcome.why, step.delay)
+            if not outcome.otherwise:
+                retries += 1
+                await anyio.sleep(step.delay)
         repeated = repeated or outcome.maybe_applied

@@ -69,6 +69,7 @@ class Outcome:
 
     Attributes:
         reason: what went wrong, in words.
+        why: the same in words that hold nothing of the answer's, as the log has them.
         transient: whether the same request may succeed later.
         maybe_applied: whether a failed request may have taken effect all the same.
         expired: whether newer credentials may help.
@@ -79,6 +80,7 @@ class Outcome:
     """
 
     reason: str = ""
+    why: str = "it failed"
     transient: bool = False
     maybe_applied: bool = False
     expired: bool = False

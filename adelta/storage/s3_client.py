@@ -26,6 +26,7 @@ from adelta.storage.bucket_names import check_bucket, fits_certificates
 from adelta.storage.credentials import Access, AccessProvider
 from adelta.storage.http import HttpPool
 from adelta.storage.long_body import place_body, receive_body, unclaim, waiting_body
+from adelta.storage.request_log import logged
 from adelta.storage.request_runner import run_request
 from adelta.storage.retry import FINE, Outcome
 from adelta.storage.s3_checksums import body_fault, range_fault, refuses_checksums
@@ -242,14 +243,16 @@ class S3Client:
         self, origin: str, request: S3Request, url: URL, headers: Mapping[str, str]
     ) -> Answer:
         session = self._pool.bind(origin).session  # which may be another one than when it queued
-        response = await session.request(
-            request.method,
-            url,
-            headers=headers,
-            data=_body(request.body),
-            allow_redirects=False,
-        )
-        return await _answer(request, response)
+        with logged(request.method, url) as exchange:
+            response = await session.request(
+                request.method,
+                url,
+                headers=headers,
+                data=_body(request.body),
+                allow_redirects=False,
+            )
+            exchange.status = response.status
+            return await _answer(request, response)
 
     async def _payload_hash(self, body: bytes) -> str:
         if not body:
@@ -337,7 +340,7 @@ class _Sending:
             return await self._verified(result)
         if request.optional and self._knows_checksums and refuses_checksums(result):
             self._knows_checksums = False
-            return Outcome(result.reason, otherwise=True), result
+            return Outcome(result.reason, "the store refuses checksums", otherwise=True), result
         return self._failed(result)
 
     async def renew(self) -> bool:
@@ -372,7 +375,9 @@ class _Sending:
             return self._failed(Failure(Kind.REFUSED, "", reason, answer.headers))
         self._doubted.append(digest)
         if len(self._doubted) == 1 and not fault.certain:
-            return Outcome(fault.reason, otherwise=True), answer
+            return Outcome(
+                fault.reason, "its bytes differ from the store's checksum", otherwise=True
+            ), answer
         return self._failed(Failure(Kind.DAMAGED, "", fault.reason, answer.headers))
 
 

@@ -202,6 +202,7 @@ def outcome_of(failure: Failure, *, method: str, region: str) -> Outcome:
     elsewhere = (unclear or failure.kind is Kind.WRONG_REGION) and named != region
     return Outcome(
         failure.reason,
+        f"it was {failure.kind.name.lower().replace('_', ' ')}",
         transient=failure.kind in _TRANSIENT,
         maybe_applied=failure.kind in _MAYBE_APPLIED,
         expired=unclear or failure.kind is Kind.EXPIRED,

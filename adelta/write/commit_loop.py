@@ -10,6 +10,7 @@ change is committed, or refused, or certainly not written. `CommitQueue` runs th
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from contextlib import suppress
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from adelta._secrets import without_secrets
 from adelta.commit.coordinator import Committed, Lost, Unknown, WithoutBase
 from adelta.errors import AdeltaError, OutOfMemoryError, RootNotAllowedError, StorageError
 from adelta.kernel.log_path import LOG_DIR, commit_path
@@ -28,10 +30,13 @@ from adelta.write.winners import read_winners
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from adelta.kernel.commit import Commit
     from adelta.write.recent_commits import RecentCommits
     from adelta.write.submission import Submission
 
 __all__ = ["commit_step"]
+
+_log = logging.getLogger("adelta.transaction")
 
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.1
@@ -100,6 +105,18 @@ async def _bears(leader: Submission, transaction_id: str) -> bool:
     return transaction_id.encode() in await leader.store.get(commit_path(leader.next_version))
 
 
+def _log_winners(leader: Submission, winners: Sequence[Commit]) -> None:
+    if _log.isEnabledFor(logging.DEBUG):
+        for winner in winners:
+            _log.debug(
+                "%s: version %d is another commit's, of operation %.100r; lost in attempt %d",
+                without_secrets(leader.store.uri),
+                winner.version,
+                winner.info.operation,
+                leader.attempts,
+            )
+
+
 async def _rebase_on_winners(
     group: Sequence[Submission], transaction_id: str, recent: RecentCommits
 ) -> None:
@@ -125,6 +142,7 @@ async def _rebase_on_winners(
     if own is None and winners.damage is not None:
         raise winners.damage
     recent.note(leader.state.metadata.id, commits, asked_at=seen_at)
+    _log_winners(leader, commits[:own])
     if len(group) > 1 and own is not None:
         for each in group:
             await each.follow(commits[:own], seen_at=seen_at)
