@@ -51,6 +51,7 @@ STAGES = [  # from the quickest on, and each only for what the ones before it le
         "tests/write/test_lost_answers.py",
         "tests/write/test_recent_commits.py",
         "tests/write/test_staged_files.py",
+        "tests/write/test_transaction_core.py",
         "tests/operations/test_alter_races.py",
         "tests/operations/test_row_tracking.py",
         "tests/stateful/test_row_tracking_races.py",
@@ -73,21 +74,34 @@ STAGES = [  # from the quickest on, and each only for what the ones before it le
     ],
 ]
 NEAREST: dict[str, list[str]] = {  # what is run before all of them, for a part of the package
-    "adelta/transaction.py": ["tests/api/test_own_operations.py", "tests/api/test_arguments.py"],
+    "adelta/transaction.py": [
+        "tests/api/test_own_operations.py",
+        "tests/api/test_arguments.py",
+        "tests/write/test_transaction_core.py",
+    ],
     "adelta/commit/filesystem.py": ["tests/commit/test_filesystem.py", "tests/write/test_base.py"],
     "adelta/write/attempt.py": ["tests/write/test_creation.py", "tests/api/test_arguments.py"],
-    "adelta/write/commit_loop.py": ["tests/write/test_creation.py", "tests/write/test_base.py"],
-    "adelta/write/commit_queue.py": ["tests/write/test_commit_queue.py"],
+    "adelta/write/commit_loop.py": [
+        "tests/write/test_creation.py",
+        "tests/write/test_base.py",
+        "tests/write/test_transaction_core.py",
+    ],
+    "adelta/write/commit_queue.py": [
+        "tests/write/test_commit_queue.py",
+        "tests/write/test_transaction_core.py",
+    ],
     "adelta/write/staging.py": ["tests/write/test_staged_files.py"],
     "adelta/write/submission.py": ["tests/write/test_creation.py"],
     "adelta/write/transaction_core.py": [
         "tests/api/test_transaction_verbs.py",
         "tests/api/test_own_operations.py",
+        "tests/write/test_transaction_core.py",
     ],
     "adelta/write/transaction_life.py": [
         "tests/api/test_transaction_verbs.py",
         "tests/api/test_own_operations.py",
         "tests/write/test_kept_files.py",
+        "tests/write/test_transaction_core.py",
     ],
     "adelta/write/winners.py": ["tests/write/test_base.py", "tests/write/test_recent_commits.py"],
 }
@@ -117,6 +131,7 @@ EQUIVALENT: dict[str, str] = {
     + "without operand 1 of: read.is_empty or not level.must_see_adds_of(winner, staged)": (
         _ONLY_SOONER
     ),
+    "adelta/write/commit_queue.py: never: if winners.damage is not None": _ONLY_SOONER,
 }
 """What no test can tell from the original, as `str(mutant)` without its line, and why."""
 _STAGES_OF_EQUIVALENT = 2  # where one of them is not what it is said to be, these would tell
