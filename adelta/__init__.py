@@ -73,9 +73,9 @@ if TYPE_CHECKING:
     from adelta.operations.update import update as update
     from adelta.operations.write import WriteMetrics as WriteMetrics
     from adelta.operations.write import write_table as write_table
-    from adelta.parquet.options import BloomFilter as BloomFilter
-    from adelta.parquet.options import ColumnOptions as ColumnOptions
-    from adelta.parquet.options import WriterOptions as WriterOptions
+    from adelta.parquet.write.options import BloomFilter as BloomFilter
+    from adelta.parquet.write.options import ColumnOptions as ColumnOptions
+    from adelta.parquet.write.options import WriterOptions as WriterOptions
     from adelta.retry import retry as retry
     from adelta.scan import Scan as Scan
     from adelta.snapshot import Snapshot as Snapshot
@@ -134,7 +134,7 @@ __all__ = exports(
         "adelta.operations.set_properties": ("set_properties", "unset_properties"),
         "adelta.operations.update": ("UpdateMetrics", "update"),
         "adelta.operations.write": ("WriteMetrics", "write_table"),
-        "adelta.parquet.options": ("BloomFilter", "ColumnOptions", "WriterOptions"),
+        "adelta.parquet.write.options": ("BloomFilter", "ColumnOptions", "WriterOptions"),
         "adelta.retry": ("retry",),
         "adelta.scan": ("Scan",),
         "adelta.snapshot": ("Snapshot",),

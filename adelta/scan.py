@@ -185,7 +185,7 @@ class Scan:
 
         async def footer_rows(file: AddFile) -> int:
             vector = file.deletion_vector
-            rows = (await open_data_file(self._roots, file)).num_rows
+            rows = (await open_data_file(self._roots, file)).layout.num_rows
             if vector is not None and vector.cardinality > rows:
                 raise InvalidTableError(
                     f"{self._state.root}: {file.path} has {rows} rows, and the log deletes "

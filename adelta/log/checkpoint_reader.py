@@ -28,7 +28,7 @@ from adelta.kernel.log_path import sidecar_path
 from adelta.log.commit_reader import check_lengths, check_log_files
 from adelta.log.file_groups import FilePart
 from adelta.log.map_columns import pairs_of
-from adelta.parquet.reader import ParquetFile
+from adelta.parquet.file import ParquetFile
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Mapping
@@ -135,7 +135,7 @@ class CheckpointReader:
 
         async def open_one(part: LogPath) -> ParquetFile:
             file = opened.get(part.path) if opened else None
-            if file is not None and file.size == part.size:
+            if file is not None and file.layout.size == part.size:
                 return file
             return await _present(open_file(store, part.path, part.size), part.path)
 
@@ -204,11 +204,11 @@ async def _singletons(
     """Rows of the named actions over all files, by action; each has a leaf that is never null."""
 
     def plan(file: ParquetFile) -> tuple[dict[str, str], list[int]]:
-        present = {a: leaf for a, leaf in required.items() if file.has_column((a, leaf))}
+        present = {a: leaf for a, leaf in required.items() if file.layout.has_column((a, leaf))}
         leaves = list(present.items())
         groups = [
             group
-            for group in range(file.num_row_groups)
+            for group in range(file.layout.num_row_groups)
             if not all(_all_null(file, group, leaf) for leaf in leaves)
         ]
         return present, groups
@@ -222,8 +222,8 @@ async def _singletons(
             return await in_thread(_rows, table, present)
         except UnicodeDecodeError as error:
             raise InvalidTableError(
-                f"{file.path}: holds bytes that are not UTF-8 ({error}) where a text belongs; "
-                "delete the checkpoint, and the log is read without it"
+                f"{file.layout.path}: holds bytes that are not UTF-8 ({error}) where a text "
+                "belongs; delete the checkpoint, and the log is read without it"
             ) from error
 
     found: _Singletons = {action: [] for action in required}
@@ -236,8 +236,8 @@ async def _singletons(
 
 
 def _all_null(file: ParquetFile, group: int, leaf: tuple[str, ...]) -> bool:
-    found = file.statistics(group, leaf)
-    rows = file.metadata.row_group(group).num_rows
+    found = file.layout.statistics(group, leaf)
+    rows = file.layout.metadata.row_group(group).num_rows
     return rows == 0 or (found is not None and found.null_count == rows)
 
 

@@ -21,14 +21,15 @@ from adelta.kernel.data_skipping.stats_text import stats_text
 from adelta.log.action_columns import conform, fields_of, kept_maps, nulls
 from adelta.log.row_group_reader import STATS_PARSED, RowGroupReader
 from adelta.log.row_group_skipping import RowGroupSkipping
-from adelta.parquet.column_slices import ColumnSlices
+from adelta.parquet.decode.column_slices import ColumnSlices
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Sequence
 
     from adelta.kernel.data_skipping.prune import Skipping
     from adelta.log.column_arena import ColumnArena
-    from adelta.parquet.reader import FetchedColumns, ParquetFile
+    from adelta.parquet.fetch import FetchedColumns
+    from adelta.parquet.file import ParquetFile
 
 __all__ = ["CheckpointRowGroup"]
 
@@ -147,7 +148,7 @@ class CheckpointRowGroup:
                 continue
             columns.append(
                 [
-                    _add_column(actions, column, self._reader.file.path, arena)
+                    _add_column(actions, column, self._reader.file.layout.path, arena)
                     for actions in self._of_live(slices, fields, size, live)
                 ]
             )
@@ -211,7 +212,7 @@ class CheckpointRowGroup:
             start += len(part)
             if here.true_count:
                 rows = part.filter(here) if here.false_count else part
-                chunks.append(_add_column(rows, column, self._reader.file.path, arena))
+                chunks.append(_add_column(rows, column, self._reader.file.layout.path, arena))
         return chunks
 
 

@@ -40,8 +40,8 @@ from adelta.log.checkpoint_rows import CheckpointRows
 from adelta.log.checksum_writer import counted_by, empty_checksum, known_checksum
 from adelta.log.expiry_time import expiry_time_ms
 from adelta.log.listing import read_hint
-from adelta.parquet.options import WriterOptions
-from adelta.parquet.writer import ParquetObjectWriter
+from adelta.parquet.write.options import WriterOptions
+from adelta.parquet.write.writer import ParquetObjectWriter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.segment_replay import VersionReplay
     from adelta.log.state import LogState
-    from adelta.parquet.writer import WrittenFile
+    from adelta.parquet.write.writer import WrittenFile
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["checkpoint_if_due", "write_checkpoint", "write_manifest"]

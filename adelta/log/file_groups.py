@@ -30,7 +30,7 @@ from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.log.action_columns import conform, fields_of
 from adelta.log.checkpoint_row_group import CheckpointRowGroup
-from adelta.parquet.column_slices import ColumnSlices
+from adelta.parquet.decode.column_slices import ColumnSlices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from adelta.kernel.data_skipping.prune import Skipping
     from adelta.kernel.data_skipping.stats_schema import Statistic
     from adelta.log.column_arena import ColumnArena
-    from adelta.parquet.reader import FetchedColumns, ParquetFile
+    from adelta.parquet.fetch import FetchedColumns
+    from adelta.parquet.file import ParquetFile
 
 __all__ = ["FileGroup", "FilePart"]
 
@@ -69,7 +70,7 @@ class FilePart:
         """The row groups that may hold live files that `skipping` keeps, by the footer alone."""
         if self._batch is not None:
             return [FileGroup(self._batch.adds.drop_columns([VERSION_COLUMN]))]
-        if self._file is None or not self._file.has_column(_PATH):
+        if self._file is None or not self._file.layout.has_column(_PATH):
             return []
         return await in_thread(_groups, self._file, skipping)
 
@@ -77,7 +78,7 @@ class FilePart:
         """The row groups that may hold tombstones, by the footer alone."""
         if self._batch is not None:
             return [FileGroup(self._batch.removes.drop_columns([VERSION_COLUMN]))]
-        if self._file is None or not self._file.has_column(_REMOVED_PATH):
+        if self._file is None or not self._file.layout.has_column(_REMOVED_PATH):
             return []
         return await in_thread(_groups, self._file, None, _REMOVED_PATH)
 
@@ -125,7 +126,7 @@ class FileGroup:
             return self.rows
         assert self.file is not None
         file = self.file
-        names = [n for n in REMOVE_JSON_NAMES.values() if file.has_column(("remove", n))]
+        names = [n for n in REMOVE_JSON_NAMES.values() if file.layout.has_column(("remove", n))]
         fetched = await file.fetch([("remove", n) for n in names], row_groups=[self.row_group])
         return await in_thread(_removes, file, fetched, names)
 
@@ -133,17 +134,17 @@ class FileGroup:
 def _groups(
     file: ParquetFile, skipping: Skipping | None, leaf: tuple[str, ...] = _PATH
 ) -> list[FileGroup]:
-    groups = [g for g in range(file.num_row_groups) if not _all_null(file, g, leaf)]
+    groups = [g for g in range(file.layout.num_row_groups) if not _all_null(file, g, leaf)]
     if skipping is not None and groups:
         kept = _groups_mask(file, groups, skipping).to_pylist()
         groups = [group for group, keep in zip(groups, kept, strict=True) if keep]
-    size = file.size // max(1, file.num_row_groups)
+    size = file.layout.size // max(1, file.layout.num_row_groups)
     return [FileGroup(file=file, row_group=group, size=size) for group in groups]
 
 
 def _all_null(file: ParquetFile, group: int, leaf: tuple[str, ...]) -> bool:
-    found = file.statistics(group, leaf)
-    rows = file.metadata.row_group(group).num_rows
+    found = file.layout.statistics(group, leaf)
+    rows = file.layout.metadata.row_group(group).num_rows
     return rows == 0 or (found is not None and found.null_count == rows)
 
 
@@ -165,12 +166,12 @@ def _bound(file: ParquetFile, group: int, statistic: Statistic) -> object:
     """What holds of a statistic for all files of a row group together, or None."""
     leaf = (*_STATS_PARSED, *statistic.source)
     kind = statistic.kind
-    if kind == NUM_RECORDS or not file.has_column(leaf):
+    if kind == NUM_RECORDS or not file.layout.has_column(leaf):
         return None
     if kind != NULL_COUNT and statistic.type not in _BOUNDED_BY_FOOTERS:
         return None  # NaN is left out of footers, and decimals come in several shapes
     try:
-        found, paths = file.statistics(group, leaf), file.statistics(group, _PATH)
+        found, paths = file.layout.statistics(group, leaf), file.layout.statistics(group, _PATH)
     except (ValueError, OverflowError, InvalidTableError):
         return None  # a bound that Python has no value for
     if found is None or paths is None or found.null_count != paths.null_count:
@@ -185,7 +186,7 @@ def _removes(file: ParquetFile, fetched: FetchedColumns, names: Sequence[str]) -
     with ColumnSlices(file, fetched) as slices:
         for actions in slices.of([("remove", name) for name in names], _SLICE):
             fields = fields_of(actions.filter(pc.struct_field(actions, "path").is_valid()))
-            batches.append(_remove_batch(fields, file.path))
+            batches.append(_remove_batch(fields, file.layout.path))
     return pa.Table.from_batches(batches, REMOVE_SCHEMA)
 
 

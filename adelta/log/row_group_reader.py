@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 import pyarrow as pa
 import pyarrow.compute
 
-from adelta.parquet.column_slices import ColumnSlices
+from adelta.parquet.decode.column_slices import ColumnSlices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from adelta.parquet.reader import FetchedColumns, ParquetFile
+    from adelta.parquet.fetch import FetchedColumns
+    from adelta.parquet.file import ParquetFile
 
 __all__ = ["PARTITION_VALUES_PARSED", "STATS_PARSED", "RowGroupReader", "type_of"]
 
@@ -44,7 +45,7 @@ class RowGroupReader:
 
     def __init__(self, file: ParquetFile, group: int) -> None:
         self.file = file
-        self.rows = file.metadata.row_group(group).num_rows
+        self.rows = file.layout.metadata.row_group(group).num_rows
         self._group = group
         self._fetched: FetchedColumns | None = None
 
@@ -61,15 +62,15 @@ class RowGroupReader:
     def present(self, fields: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
         """The leaves of these fields that the file has."""
         leaves = [("add", *field) for field in fields]
-        return [leaf for leaf in leaves if self.file.has_column(leaf)]
+        return [leaf for leaf in leaves if self.file.layout.has_column(leaf)]
 
     def complete(self, field: str) -> bool:
         """Whether the footer says that every file has a value of the field."""
-        kind = type_of(self.file.schema, ("add", field))
+        kind = type_of(self.file.layout.schema, ("add", field))
         if kind is None or pa.types.is_nested(kind):
             return False
-        found = self.file.statistics(self._group, ("add", field))
-        paths = self.file.statistics(self._group, _PATH)
+        found = self.file.layout.statistics(self._group, ("add", field))
+        paths = self.file.layout.statistics(self._group, _PATH)
         if found is None or paths is None or found.null_count is None:
             return False
         return found.null_count == paths.null_count
@@ -115,7 +116,7 @@ class RowGroupReader:
 
     def only_files(self) -> bool:
         """Whether the footer says that every row is of a live file."""
-        paths = self.file.statistics(self._group, _PATH)
+        paths = self.file.layout.statistics(self._group, _PATH)
         return paths is not None and paths.null_count == 0
 
 

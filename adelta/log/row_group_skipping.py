@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.data_skipping.prune import Columns, Skipping
     from adelta.log.row_group_reader import RowGroupReader
-    from adelta.parquet.column_slices import ColumnSlices
+    from adelta.parquet.decode.column_slices import ColumnSlices
 
 __all__ = ["RowGroupSkipping"]
 
@@ -89,7 +89,7 @@ class RowGroupSkipping:
         typed = {}
         for field in skipping.partition_fields:
             leaf = (*PARTITION_VALUES_PARSED, physical_name(field, skipping.mode))
-            kind = type_of(self._reader.file.schema, leaf)
+            kind = type_of(self._reader.file.layout.schema, leaf)
             if field.type not in _TYPED_PARTITIONS or kind != to_arrow_type(field.type):
                 return {}
             typed[field.name] = leaf[1:]
@@ -131,7 +131,7 @@ class RowGroupSkipping:
 
         None where some of them have their statistics as JSON, and that is not among `fields`.
         """
-        more = ("stats",) not in fields and self._reader.file.has_column(("add", "stats"))
+        more = ("stats",) not in fields and self._reader.file.layout.has_column(("add", "stats"))
         masks, used = [], 0
         for start, actions in self._reader.slices(slices, fields, self._reader.end(mask)):
             rows = actions.is_valid()

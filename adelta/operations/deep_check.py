@@ -25,9 +25,8 @@ from adelta.kernel.statistics import num_records
 from adelta.log.checkpoint_reader import CheckpointReader
 from adelta.log.checksum_io import read_checksum
 from adelta.log.commit_reader import read_commits
-from adelta.parquet.page_checks import check_pages
-from adelta.parquet.reader import ParquetFile
-from adelta.parquet.row_slices import row_slices
+from adelta.parquet.file import ParquetFile
+from adelta.parquet.guard.page_checks import check_pages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.log_path import LogPath
     from adelta.kernel.log_segment import CheckpointFiles
-    from adelta.parquet.reader import FetchedColumns
+    from adelta.parquet.fetch import FetchedColumns
     from adelta.storage.object_store import ObjectStore
     from adelta.storage.roots import StoreRoots
 
@@ -130,16 +129,16 @@ async def _read_pages(store: ObjectStore, path: str, size: int | None, check: De
         ObjectNotFoundError: it is not there.
     """
     file = await ParquetFile.open(store, path, size=size)
-    columns = file.select(None)
-    for group in range(file.num_row_groups):
-        size = await in_thread(file.column_bytes, columns, group)
-        for share in file.shares(columns, (group,), max(1, size // _SHARE)):
+    columns = file.layout.select(None)
+    for group in range(file.layout.num_row_groups):
+        size = await in_thread(file.layout.column_bytes, columns, group)
+        for share in file.layout.shares(columns, (group,), max(1, size // _SHARE)):
             fetched = await file.fetch(share, row_groups=(group,))
             pages, summed = await in_thread(_decode, file, fetched)
             del fetched
             check.pages += pages
             check.without_checksum += pages - summed
-    return file.num_rows
+    return file.layout.num_rows
 
 
 def _decode(file: ParquetFile, fetched: FetchedColumns) -> tuple[int, int]:
@@ -147,12 +146,13 @@ def _decode(file: ParquetFile, fetched: FetchedColumns) -> tuple[int, int]:
     (group,) = fetched.row_groups
     leaves = fetched.columns.leaves
     pages = summed = 0
-    with file.source(fetched) as source:
-        for leaf, place in zip(leaves, file.places(leaves, (group,)), strict=True):
-            found = check_pages(file.path, source, file.metadata, (group, leaf), place)
+    layout = file.layout
+    with file.bytes.source(fetched) as source:
+        for leaf, place in zip(leaves, layout.places(leaves, (group,)), strict=True):
+            found = check_pages(layout.path, source, layout.metadata, (group, leaf), place)
             pages += found.pages
             summed += found.summed
-    with closing(row_slices(file, fetched, _ROWS)) as tables:
+    with closing(file.slices(fetched, _ROWS)) as tables:
         for table in tables:
             del table
     return pages, summed

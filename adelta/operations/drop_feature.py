@@ -206,7 +206,7 @@ class _Dropping:
 
         async def is_clean(file: AddFile) -> bool:
             opened_file = await open_data_file(self.table._roots, file)
-            return clean(opened_file.schema, metadata)
+            return clean(opened_file.layout.schema, metadata)
 
         done = await map_concurrent(is_clean, every, limit=_FOOTERS_AT_ONCE)
         return [file for file, is_done in zip(every, done, strict=True) if not is_done]

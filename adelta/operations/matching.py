@@ -146,7 +146,7 @@ def decided_by_partition(where: Node, configuration: TableConfiguration) -> bool
 
 async def _physical_rows(roots: StoreRoots, file: AddFile) -> int:
     stated = num_records(file.stats)
-    return stated if stated is not None else (await open_data_file(roots, file)).num_rows
+    return stated if stated is not None else (await open_data_file(roots, file)).layout.num_rows
 
 
 def _deleted(file: AddFile) -> int:

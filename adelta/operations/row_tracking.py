@@ -99,7 +99,7 @@ async def _counted(roots: StoreRoots, file: AddFile) -> AddFile:
     """The file with the number of its rows in its statistics, from its footer where need be."""
     if num_records(file.stats) is not None:
         return file
-    rows = (await open_data_file(roots, file)).num_rows
+    rows = (await open_data_file(roots, file)).layout.num_rows
     return replace(file, stats=with_num_records(file.stats, rows))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from adelta.commit.catalog import CatalogClient
-    from adelta.parquet.options import WriterOptions
+    from adelta.parquet.write.options import WriterOptions
     from adelta.table import TableOrAddress
     from adelta.write.batches import Data
     from adelta.write.transaction_core import TransactionCore

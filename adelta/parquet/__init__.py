@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from adelta.parquet.chunk_statistics import ChunkStatistics
-from adelta.parquet.columns import ColumnName
-from adelta.parquet.footer import read_metadata
-from adelta.parquet.options import BloomFilter, ColumnOptions, WriterOptions
-from adelta.parquet.reader import ParquetFile
-from adelta.parquet.statistics import ColumnStatistics, FileStatistics, StatisticsCollector
-from adelta.parquet.writer import ParquetObjectWriter, WrittenFile, write_parquet
+from adelta.parquet.file import ParquetFile
+from adelta.parquet.footer.columns import ColumnName
+from adelta.parquet.footer.fetch_footer import read_metadata
+from adelta.parquet.skip.chunk_statistics import ChunkStatistics
+from adelta.parquet.write.options import BloomFilter, ColumnOptions, WriterOptions
+from adelta.parquet.write.statistics import ColumnStatistics, FileStatistics, StatisticsCollector
+from adelta.parquet.write.writer import ParquetObjectWriter, WrittenFile, write_parquet
 
 __all__ = [
     "BloomFilter",

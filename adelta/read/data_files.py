@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from adelta._read_ahead import ReadAhead
-from adelta.parquet.reader import FetchedColumns
+from adelta.parquet.fetch import FetchedColumns
 from adelta.read.opener import Opener
 from adelta.read.unit_decoder import UNITS_AHEAD, UnitDecoder
 from adelta.read.unit_decoding import Piece, Unit

@@ -23,9 +23,9 @@ from adelta.kernel.data_skipping.equality import (
 )
 from adelta.kernel.data_skipping.rewrite import MAX_VALUES, MIN_VALUES, NUM_RECORDS
 from adelta.kernel.schema.conform import conform
-from adelta.parquet.bloom_filter import LONGEST_HEADER, SplitBlockFilter
-from adelta.parquet.page_index import Pages, decode_pages, index_places
-from adelta.parquet.plain_values import PlainType, decode_plain, encode_plain
+from adelta.parquet.skip.bloom_filter import LONGEST_HEADER, SplitBlockFilter
+from adelta.parquet.skip.page_index import Pages, decode_pages, index_places
+from adelta.parquet.skip.plain_values import PlainType, decode_plain, encode_plain
 from adelta.parquet.thrift import ThriftError
 from adelta.read.row_groups import RowGroupSkipping, bounds_mean_nothing, locate
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from adelta.kernel.scan_plan import ScanPlan
     from adelta.kernel.schema.types import DataType
     from adelta.parquet.byte_ranges import ByteRange
-    from adelta.parquet.reader import ParquetFile
+    from adelta.parquet.file import ParquetFile
 
 __all__ = ["IndexSkipping"]
 
@@ -111,7 +111,7 @@ class IndexSkipping:
         cost, saved = sum(end - start for start, end in missing), sum(sizes[g] for g in groups)
         if not missing or saved < _WORTH_A_REQUEST or cost * _SHARE > saved:
             return groups
-        answers = await parquet.fetch_bytes(missing)
+        answers = await parquet.bytes.get(missing)
         indexes.bytes |= {place: data for place, (_, data) in zip(missing, answers, strict=True)}
         return await in_thread(self._judged, file, parquet, leaves, indexes, groups)
 
@@ -126,7 +126,7 @@ class IndexSkipping:
         if not indexes.pages and not indexes.filters:
             return None
         for place in indexes.missing(groups):
-            data = parquet.held_bytes(*place)
+            data = parquet.bytes.slice(*place)
             if data is not None:
                 indexes.bytes[place] = data
         return leaves, indexes, self._judged(file, parquet, leaves, indexes, groups)
@@ -138,11 +138,11 @@ class IndexSkipping:
         paths |= dict.fromkeys(columns_asked(self._values)) if self._values else {}
         leaves: dict[Path, _Leaf] = {}
         for path in filter(None, paths):
-            found = locate(path, self._plan, parquet.schema)
+            found = locate(path, self._plan, parquet.layout.schema)
             if found is None or bounds_mean_nothing(parquet, *found):
                 continue
-            number = parquet.leaf(found[0])
-            column = parquet.metadata.schema.column(number)
+            number = parquet.layout.leaf(found[0])
+            column = parquet.layout.metadata.schema.column(number)
             stored = PlainType(column.physical_type, found[1], column.length or 0)
             if column.max_repetition_level == 0:
                 leaves[path] = _Leaf(number, stored)
@@ -155,7 +155,7 @@ class IndexSkipping:
         indexes: _Indexes,
         groups: Sequence[int],
     ) -> None:
-        skipping, footer = self._row_groups.skipping, parquet.footer
+        skipping, footer = self._row_groups.skipping, parquet.layout.footer
         if skipping is None or footer is None or len(footer) > _LARGEST_FOOTER:
             return
         bounds = [s for s in skipping.statistics if s.kind in (MIN_VALUES, MAX_VALUES)]
@@ -167,12 +167,12 @@ class IndexSkipping:
             for path, leaf in leaves.items()
             if path in named
             for group in groups
-            if parquet.chunk(group, leaf.number).has_column_index
+            if parquet.layout.chunk(group, leaf.number).has_column_index
         }
         if not wanted:
             return
         try:
-            places = index_places(footer, wanted, end=parquet.size - len(footer))
+            places = index_places(footer, wanted, end=parquet.layout.footer_start)
         except ThriftError:
             return
         indexes.pages = {
@@ -190,11 +190,11 @@ class IndexSkipping:
         if self._values is None:
             return
         asked = [leaves[path] for path in set(columns_asked(self._values)) if path in leaves]
-        end = parquet.size - (len(parquet.footer) if parquet.footer is not None else 0)
+        end = parquet.layout.footer_start
         for group in groups:
             places: dict[int, ByteRange] = {}
             for leaf in asked:
-                chunk: Any = parquet.chunk(group, leaf.number)  # the stubs lack filters
+                chunk: Any = parquet.layout.chunk(group, leaf.number)  # the stubs lack filters
                 start, length = chunk.bloom_filter_offset, chunk.bloom_filter_length
                 stop = min(end, (start or 0) + (length or LONGEST_HEADER + _LARGEST_FILTER))
                 if start is not None and 0 < start < stop:
@@ -301,8 +301,8 @@ class _Segments:
         self._pages: list[dict[int, tuple[Pages, int]]] = []
         numbers = sorted({leaf.number for leaf in leaves})
         for group in groups:
-            rows = parquet.metadata.row_group(group).num_rows
-            end = parquet.size - (len(parquet.footer) if parquet.footer is not None else 0)
+            rows = parquet.layout.metadata.row_group(group).num_rows
+            end = parquet.layout.footer_start
             found = {
                 number: pages
                 for number in numbers

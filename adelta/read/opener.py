@@ -13,7 +13,8 @@ from adelta.kernel.deletion_vector.mask import check_bounds
 from adelta.kernel.scan_plan import ScanPlan, file_column_indices, row_id_columns
 from adelta.kernel.schema.calendar import legacy_calendar
 from adelta.log.deletion_vector_reader import read_deletion_vector
-from adelta.parquet.reader import ParquetFile, SelectedColumns
+from adelta.parquet.file import ParquetFile
+from adelta.parquet.footer.layout import SelectedColumns
 from adelta.read.index_skipping import IndexSkipping
 from adelta.read.row_groups import RowGroupSkipping
 from adelta.read.unit_decoding import Opened, Piece, SliceDecoding, Unit, UnitDecoding
@@ -120,7 +121,7 @@ class Opener:
             chosen.append(self._choose(piece, file, columns, skips=not at_once))
             if at_once:
                 _, deciding, groups = chosen[0]
-                legacy = legacy_calendar(file.metadata.metadata)
+                legacy = legacy_calendar(file.layout.metadata.metadata)
                 opened = Opened(piece, file, columns, deciding, None, legacy, groups)
                 units = self._first_decoded(list(_units(opened)))
                 if units and units[0].table is None and self._plan.where is not None:
@@ -151,12 +152,12 @@ class Opener:
             return units
         if deleted is not None and vector is not None:
             source = f"{self._roots.store.uri}: {piece.file.path}"
-            check_bounds(deleted, parquet.num_rows, vector.cardinality, source)
+            check_bounds(deleted, parquet.layout.num_rows, vector.cardinality, source)
         columns, deciding, groups = chosen[0]
         sizes = {group: size for group, (size, _) in groups.items()}
         kept = await self._indexes.kept(piece.file, parquet, sizes)
         groups = {group: groups[group] for group in kept}
-        legacy = legacy_calendar(parquet.metadata.metadata)
+        legacy = legacy_calendar(parquet.layout.metadata.metadata)
         return list(_units(Opened(piece, parquet, columns, deciding, deleted, legacy, groups)))
 
     def _first_decoded(self, units: list[Unit]) -> list[Unit]:
@@ -164,7 +165,7 @@ class Opener:
         if not units or units[0].decoded_bytes > _DECODED_AT_ONCE:
             return units
         first, opened = units[0], units[0].opened
-        columns, missing = opened.parquet.at_hand(opened.columns, first.row_groups)
+        columns, missing = opened.parquet.bytes.at_hand(opened.columns, first.row_groups)
         if missing and not columns.in_file:
             return units
         decoding = UnitDecoding(self._plan, first, columns, self._roots.store.uri, None)
@@ -181,18 +182,18 @@ class Opener:
     ) -> _Chosen:
         """The columns to read, those that decide, and the row groups worth it with their bytes."""
         deciding = None
-        kept: Sequence[int] = range(parquet.num_row_groups)
+        kept: Sequence[int] = range(parquet.layout.num_row_groups)
         if skips and self._plan.where is not None:
             deciding = self._columns(self._plan.deciding, parquet)
             if len(deciding.leaves) == len(columns.leaves):
                 deciding = None
             kept = self._skipping.kept(piece.file, parquet)
             _ = self._indexes  # made here, in a worker thread: a predicate may be long
-        parquet.places(columns.leaves, kept)
+        parquet.layout.places(columns.leaves, kept)
         groups = {
             group: (
-                parquet.column_bytes(columns, group),
-                parquet.uncompressed_bytes(columns, group),
+                parquet.layout.column_bytes(columns, group),
+                parquet.layout.uncompressed_bytes(columns, group),
             )
             for group in kept
         }
@@ -200,10 +201,10 @@ class Opener:
 
     @staticmethod
     def _columns(plan: ScanPlan, parquet: ParquetFile) -> SelectedColumns:
-        found = file_column_indices(plan, parquet.schema)
-        names = [parquet.schema.field(index).name for _, index in found if index is not None]
-        names += row_id_columns(plan, parquet.schema)
-        return parquet.select([(name,) for name in dict.fromkeys(names)])
+        found = file_column_indices(plan, parquet.layout.schema)
+        names = [parquet.layout.schema.field(index).name for _, index in found if index is not None]
+        names += row_id_columns(plan, parquet.layout.schema)
+        return parquet.layout.select([(name,) for name in dict.fromkeys(names)])
 
     async def _deleted(self, piece: Piece) -> BitMap64 | None:
         vector = piece.file.deletion_vector
@@ -215,18 +216,19 @@ class Opener:
 
 def _is_small(parquet: ParquetFile, columns: SelectedColumns) -> bool:
     """Whether the file is one small row group, of which these columns are at hand."""
-    if parquet.num_row_groups != 1 or parquet.uncompressed_bytes(columns, 0) > _NOT_WORTH_A_LOOK:
+    layout = parquet.layout
+    if layout.num_row_groups != 1 or layout.uncompressed_bytes(columns, 0) > _NOT_WORTH_A_LOOK:
         return False
-    fetched, missing = parquet.at_hand(columns, (0,))
+    fetched, missing = parquet.bytes.at_hand(columns, (0,))
     return fetched.in_file or not missing
 
 
 def _units(opened: Opened) -> Iterator[Unit]:
     """The row groups to read, small ones together."""
-    only, metadata = opened.piece.only, opened.parquet.metadata
+    only, metadata = opened.piece.only, opened.parquet.layout.metadata
     waiting: Unit | None = None
     first_row = 0
-    for group in range(opened.parquet.num_row_groups):
+    for group in range(opened.parquet.layout.num_row_groups):
         rows = metadata.row_group(group).num_rows
         sizes = opened.row_groups.get(group)
         if sizes is None or not (

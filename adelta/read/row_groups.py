@@ -20,8 +20,8 @@ from adelta.kernel.schema.types import DataType, StructType
 if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.scan_plan import ScanPlan
-    from adelta.parquet.chunk_statistics import ChunkStatistics
-    from adelta.parquet.reader import ParquetFile
+    from adelta.parquet.file import ParquetFile
+    from adelta.parquet.skip.chunk_statistics import ChunkStatistics
 
 __all__ = ["RowGroupSkipping", "bounds_mean_nothing", "locate"]
 
@@ -39,7 +39,7 @@ class RowGroupSkipping:
 
     def kept(self, file: AddFile, parquet: ParquetFile) -> list[int]:
         """The row groups that may hold rows for which the predicate is true. CPU-heavy."""
-        count = parquet.num_row_groups
+        count = parquet.layout.num_row_groups
         if self.skipping is None or not count:
             return list(range(count))
         columns: dict[tuple[str, ...], pa.Array[Any]] = {}
@@ -47,10 +47,10 @@ class RowGroupSkipping:
         for statistic in self.skipping.statistics:
             path = statistic.path[1:]
             if statistic.kind == NUM_RECORDS:
-                rows = [parquet.metadata.row_group(group).num_rows for group in range(count)]
+                rows = [parquet.layout.metadata.row_group(group).num_rows for group in range(count)]
                 columns[statistic.path] = pa.array(rows, pa.int64())
                 continue
-            found = locate(path, self._plan, parquet.schema)
+            found = locate(path, self._plan, parquet.layout.schema)
             if found is None:
                 continue
             steps, kind = found
@@ -105,8 +105,8 @@ def _statistics(
     found: dict[str, list[Any]] = {MIN_VALUES: [], MAX_VALUES: [], "nullCount": []}
     try:
         odd = bounds_mean_nothing(parquet, steps, kind)
-        for group in range(parquet.num_row_groups):
-            chunk = parquet.statistics(group, steps)
+        for group in range(parquet.layout.num_row_groups):
+            chunk = parquet.layout.statistics(group, steps)
             usable = None if chunk is None or odd or not _is_bounded(chunk) else chunk
             found[MIN_VALUES].append(None if usable is None else usable.min)
             found[MAX_VALUES].append(None if usable is None else usable.max)
@@ -119,8 +119,8 @@ def _statistics(
 def bounds_mean_nothing(parquet: ParquetFile, steps: tuple[str, ...], kind: pa.DataType) -> bool:
     """Whether values as they are stored are in another order than those that are read."""
     temporal = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
-    return parquet.physical_types(steps) == ("INT96",) or (
-        temporal and legacy_calendar(parquet.metadata.metadata) is not None
+    return parquet.layout.physical_types(steps) == ("INT96",) or (
+        temporal and legacy_calendar(parquet.layout.metadata.metadata) is not None
     )
 
 

@@ -14,7 +14,7 @@ from adelta.read.unit_decoding import SliceDecoding, UnitDecoding
 
 if TYPE_CHECKING:
     from adelta.kernel.scan_plan import ScanPlan
-    from adelta.parquet.reader import FetchedColumns
+    from adelta.parquet.fetch import FetchedColumns
     from adelta.read.unit_decoding import Piece, Unit
 
 __all__ = ["UNITS_AHEAD", "UnitDecoder", "UnitRows"]

@@ -12,8 +12,7 @@ from adelta._concurrency import CPU_THREADS
 from adelta.kernel.deletion_vector.mask import kept_rows, named_rows
 from adelta.kernel.scan_plan import ScanPlan, assemble, attach_row_ids
 from adelta.kernel.schema.calendar import LegacyCalendar, rebase
-from adelta.parquet.row_group_decoder import side_by_side
-from adelta.parquet.row_slices import row_slices
+from adelta.parquet.decode.tables import side_by_side
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -21,7 +20,9 @@ if TYPE_CHECKING:
     from pyroaring import BitMap64
 
     from adelta.kernel.actions.file_actions import AddFile
-    from adelta.parquet.reader import FetchedColumns, ParquetFile, SelectedColumns
+    from adelta.parquet.fetch import FetchedColumns
+    from adelta.parquet.file import ParquetFile
+    from adelta.parquet.footer.layout import SelectedColumns
 
 __all__ = ["Opened", "Piece", "SliceDecoding", "Unit", "UnitDecoding"]
 
@@ -89,10 +90,10 @@ class UnitDecoding:
         parquet = unit.opened.parquet
         chosen = [columns.columns]
         if rows is not None and columns.columns.leaves:
-            chosen = parquet.shares(columns.columns, columns.row_groups, CPU_THREADS)
+            chosen = parquet.layout.shares(columns.columns, columns.row_groups, CPU_THREADS)
         whole = len(chosen) == 1
         self.shares = [
-            _Share(row_slices(parquet, columns if whole else replace(columns, columns=one), rows))
+            _Share(parquet.slices(columns if whole else replace(columns, columns=one), rows))
             for one in chosen
         ]
         self._order = None if whole else columns.columns.order
@@ -207,7 +208,7 @@ class _Share:
 
 def _in_todays_calendar(table: pa.Table, parquet: ParquetFile, legacy: LegacyCalendar) -> pa.Table:
     for index, name in enumerate(table.column_names):
-        int96 = [kind == "INT96" for kind in parquet.physical_types((name,))]
+        int96 = [kind == "INT96" for kind in parquet.layout.physical_types((name,))]
         chunks = [rebase(chunk, legacy, iter(int96)) for chunk in table.column(index).chunks]
         if chunks:
             field = table.schema.field(index).with_type(chunks[0].type)

@@ -15,7 +15,7 @@ import pyarrow as pa
 from adelta._clock import SYSTEM_CLOCK
 from adelta.kernel.actions.file_actions import AddCDCFile
 from adelta.kernel.table_features import CHANGE_TYPE
-from adelta.parquet.abortable import Abortable
+from adelta.parquet.write.abortable import Abortable
 from adelta.write.data_files import DataFileWriter
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from adelta.kernel.actions.file_actions import AddFile, encode_path
 from adelta.kernel.deletable import parse_written_path
 from adelta.kernel.partition import partition_directory
 from adelta.log.deletion import delete_objects
-from adelta.parquet.abortable import Abortable
-from adelta.parquet.statistics import StatisticsCollector
-from adelta.parquet.upload import STREAM_FROM_BYTES
-from adelta.parquet.writer import ParquetObjectWriter
+from adelta.parquet.write.abortable import Abortable
+from adelta.parquet.write.statistics import StatisticsCollector
+from adelta.parquet.write.upload import STREAM_FROM_BYTES
+from adelta.parquet.write.writer import ParquetObjectWriter
 from adelta.write.layout import FileLayout
 from adelta.write.partitioner import PartitionedRows, split_by_partition
 

@@ -14,16 +14,16 @@ from adelta.kernel.schema.names import as_nullable, physical_schema
 from adelta.kernel.statistics import bounded_leaves, stats_json, stats_leaves
 from adelta.kernel.table_features import CHANGE_DATA_DIRECTORY, CHANGE_TYPE
 from adelta.kernel.table_properties import TableProperties
-from adelta.parquet.columns import ColumnTree
-from adelta.parquet.options import WriterOptions
+from adelta.parquet.footer.columns import ColumnTree
+from adelta.parquet.write.options import WriterOptions
 from adelta.write.identity_values import IdentityValues
 from adelta.write.row_rules import RowRules
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from adelta.parquet.columns import ColumnName, ColumnNode
-    from adelta.parquet.statistics import FileStatistics
+    from adelta.parquet.footer.columns import ColumnName, ColumnNode
+    from adelta.parquet.write.statistics import FileStatistics
     from adelta.write.spec import WriteSpec
 
 __all__ = ["FileLayout"]

@@ -29,7 +29,7 @@ from adelta.kernel.schema.names import walk_fields
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_features import DEFAULT_KEY
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
-from adelta.parquet.geospatial import first_damaged
+from adelta.parquet.write.geospatial import first_damaged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

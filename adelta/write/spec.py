@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from adelta._arguments import check_count, check_flag
 from adelta.errors import InvalidOptionError
 from adelta.kernel.table_features import ALLOW_COLUMN_DEFAULTS, GENERATED_COLUMNS
-from adelta.parquet.options import WriterOptions
+from adelta.parquet.write.options import WriterOptions
 
 if TYPE_CHECKING:
     from adelta.kernel.expressions.nodes import Node

@@ -42,8 +42,8 @@ from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.json import schema_from_string, schema_to_string
 from adelta.kernel.table_properties import PROPERTIES
-from adelta.parquet.bloom_filter import SplitBlockFilter
-from adelta.parquet.page_index import decode_pages, index_places
+from adelta.parquet.skip.bloom_filter import SplitBlockFilter
+from adelta.parquet.skip.page_index import decode_pages, index_places
 from adelta.parquet.thrift import ThriftError
 from adelta.storage.local import LocalStore
 from adelta.storage.memory import MemoryStore

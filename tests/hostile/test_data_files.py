@@ -128,11 +128,11 @@ async def test_what_a_row_group_unfolds_to_counts_as_its_size() -> None:
     store = MemoryStore()
     await store.put("x.parquet", _sevens(1))
     file = await ParquetFile.open(store, "x.parquet")
-    assert file.uncompressed_bytes(None, 0) >= 160_000_000
+    assert file.layout.uncompressed_bytes(None, 0) >= 160_000_000
 
 
 async def test_a_row_group_that_no_memory_holds_is_refused(monkeypatch) -> None:
-    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 100 << 20)
+    monkeypatch.setattr("adelta.parquet.guard.decoding._LARGEST_ROW_GROUP", 100 << 20)
     failure = await failure_of(await _with(_sevens(1)))
     assert isinstance(failure, InvalidTableError)
     for part in ("a.parquet", "row group 0", "20,000,000 rows", "smaller row groups"):
@@ -207,10 +207,10 @@ async def test_texts_that_repeat_inside_lists_structs_and_maps_count(monkeypatch
     sink = io.BytesIO()
     pq.write_table(pa.table({"column": column}), sink)
     assert (await _read(sink.getvalue())).column("column").to_pylist() == column.to_pylist()
-    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 29_900_000)
+    monkeypatch.setattr("adelta.parquet.guard.decoding._LARGEST_ROW_GROUP", 29_900_000)
     with pytest.raises(InvalidTableError, match=r"x\.parquet: its row group 0"):
         await _read(sink.getvalue())
-    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 30_200_000)
+    monkeypatch.setattr("adelta.parquet.guard.decoding._LARGEST_ROW_GROUP", 30_200_000)
     assert (await _read(sink.getvalue())).num_rows == len(column)
 
 
@@ -220,11 +220,11 @@ async def test_texts_of_which_each_repeats_the_one_before_are_decoded_in_parts(m
     settings: dict[str, Any] = {"column_encoding": {"text": "DELTA_BYTE_ARRAY"}}
     pq.write_table(pa.table({"text": texts}), sink, use_dictionary=False, **settings)
     assert len(sink.getvalue()) < 100_000
-    monkeypatch.setattr("adelta.parquet.unfolding._AT_ONCE", 10_000_000)
-    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 90_000_000)
+    monkeypatch.setattr("adelta.parquet.guard.unfolding._AT_ONCE", 10_000_000)
+    monkeypatch.setattr("adelta.parquet.guard.decoding._LARGEST_ROW_GROUP", 90_000_000)
     with pytest.raises(InvalidTableError, match=r"x\.parquet: its row group 0"):
         await _read(sink.getvalue())
-    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 110_000_000)
+    monkeypatch.setattr("adelta.parquet.guard.decoding._LARGEST_ROW_GROUP", 110_000_000)
     assert (await _read(sink.getvalue())).column("text").combine_chunks().equals(texts)
 
 

@@ -426,7 +426,7 @@ async def test_a_checkpoint_whose_texts_unfold_beyond_memory_is_one_error(monkey
     lines += [logs.add(f"{n}.parquet", stats=stats) for n in range(2000)]
     await logs.put_checkpoint(store, 1, lines)
     assert (await store.head(checkpoint_path(1))).size < 500_000
-    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 100_000_000)
+    monkeypatch.setattr("adelta.parquet.guard.decoding._LARGEST_ROW_GROUP", 100_000_000)
     async with Table("memory://of/tests", store=store) as table:
         snapshot = await table.snapshot()
         with pytest.raises(InvalidTableError, match=r"00001\.checkpoint\.parquet: its row group 0"):

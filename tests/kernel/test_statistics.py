@@ -25,7 +25,7 @@ from adelta.kernel.statistics import (
     truncate_min,
 )
 from adelta.kernel.table_properties import TableProperties
-from adelta.parquet.statistics import StatisticsCollector
+from adelta.parquet.write.statistics import StatisticsCollector
 
 
 @dataclass

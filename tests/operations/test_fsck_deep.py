@@ -84,7 +84,7 @@ async def test_a_damaged_sidecar_is_found() -> None:
     made, store = await table()
     (sidecar,) = await paths(store, ".parquet", "_delta_log/_sidecars/")
     file = await ParquetFile.open(store, sidecar)
-    ((_, end),) = file.places([file.leaf("add.path")], [0])
+    ((_, end),) = file.layout.places([file.layout.leaf("add.path")], [0])
     await damage(store, sidecar, lambda data: data[: end - 1] + b"~" + data[end:])
     assert ("checkpoint", sidecar) in told(await fsck(made, deep=True))
 

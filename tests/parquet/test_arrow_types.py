@@ -61,7 +61,7 @@ async def test_columns_have_the_types_of_parquet_alone(
 ) -> None:
     column = pa.array(values, written)
     file = await opened(parquet_bytes(pa.table({"c": column})))
-    assert file.schema.field("c").type == read
+    assert file.layout.schema.field("c").type == read
     found = await file.read()
     assert found.schema.field("c").type == read
     plain = await (await opened(parquet_bytes(pa.table({"c": column}), store_schema=False))).read()
@@ -84,12 +84,12 @@ async def test_bytes_that_only_look_like_the_key_stay_what_they_are(
         if last:
             writer.add_key_value_metadata({"about": text, "ARROW:other": text})
     file = await opened(sink.getvalue())
-    assert file.schema.names == ["c", KEY.decode()]
-    assert file.schema.field("c").type == pa.string()
-    statistics = file.statistics(0, "c")
+    assert file.layout.schema.names == ["c", KEY.decode()]
+    assert file.layout.schema.field("c").type == pa.string()
+    statistics = file.layout.statistics(0, "c")
     assert statistics is not None
     assert statistics.min == text
-    said = file.metadata.metadata or {}
+    said = file.layout.metadata.metadata or {}
     assert said.get(b"about") == (text.encode() if last else None)
     assert said.get(b"ARROW:other") == (text.encode() if last else None)
     assert (await file.read()).column("c").to_pylist() == [text, "z"]
@@ -102,7 +102,7 @@ async def test_a_footer_that_names_the_schema_twice_is_read_like_any_other() -> 
         writer.write_table(table)
         writer.add_key_value_metadata({KEY.decode(): "damaged"})
     file = await opened(sink.getvalue())
-    assert file.schema.field("c").type == pa.string()
+    assert file.layout.schema.field("c").type == pa.string()
     assert (await file.read()).column("c").to_pylist() == ["a"]
 
 
@@ -112,5 +112,5 @@ async def test_a_key_written_in_another_way_is_found() -> None:
     length = int.from_bytes(data[-8:-4], "little")
     longer = data[:at] + b"\x08\x02" + data[at + 1 : -8]  # the field's number, spelt out
     file = await opened(longer + (length + 1).to_bytes(4, "little") + b"PAR1")
-    assert file.schema.field("c").type == pa.string()
+    assert file.layout.schema.field("c").type == pa.string()
     assert (await file.read()).column("c").to_pylist() == ["a"]

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import InvalidTableError, SchemaMismatchError
-from adelta.parquet import column_slices as slices_module
-from adelta.parquet.column_slices import ColumnSlices
-from adelta.parquet.reader import ParquetFile
+from adelta.parquet.decode import column_slices as slices_module
+from adelta.parquet.decode.column_slices import ColumnSlices
+from adelta.parquet.file import ParquetFile
 from tests.parquet.recording_store import stored
 
 ROWS = 3000
@@ -73,7 +73,7 @@ async def test_what_was_fetched_before_is_not_fetched_again() -> None:
     store.asked()
     both = await file.fetch(["id", ("s", "x")], row_groups=[0], having=some)
     ((_, ranges),) = store.asked()
-    assert sum(end - start for start, end in ranges) == file.column_bytes([("s", "x")], 0)
+    assert sum(end - start for start, end in ranges) == file.layout.column_bytes([("s", "x")], 0)
     with ColumnSlices(file, both) as slices:
         assert sum(len(part) for part in slices.of(["id"], 100)) == ROWS
     again = await file.fetch([("s", "x")], row_groups=[0], having=both)
@@ -106,12 +106,12 @@ async def test_damage_is_an_error_that_names_the_object() -> None:
 async def test_texts_that_a_dictionary_repeats_are_refused_before_they_fill_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 30 << 20)
+    monkeypatch.setattr("adelta.parquet.guard.decoding._LARGEST_ROW_GROUP", 30 << 20)
     table = pa.table({"t": ["x" * 20_000] * ROWS})  # 60 MB of which the file has 20 kB
     file = await ParquetFile.open(await stored(table), "f.parquet")
     fetched = await file.fetch(row_groups=[0])
     with ColumnSlices(file, fetched) as slices, pytest.raises(InvalidTableError, match="more than"):
         list(slices.of(["t"], 1 << 20))
-    monkeypatch.setattr("adelta.parquet.reader._LARGEST_ROW_GROUP", 90 << 20)
+    monkeypatch.setattr("adelta.parquet.guard.decoding._LARGEST_ROW_GROUP", 90 << 20)
     with ColumnSlices(file, await file.fetch(row_groups=[0])) as slices:
         assert sum(len(part) for part in slices.of(["t"], 1 << 20)) == ROWS

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from adelta.parquet.byte_ranges import join_adjacent, subtract
-from adelta.parquet.columns import ColumnTree, column_tree, evenly
+from adelta.parquet.footer.columns import ColumnTree, column_tree, evenly
 
 SCHEMA = pa.schema(
     [

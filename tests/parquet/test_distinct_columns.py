@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from adelta.parquet.distinct_columns import distinct_columns
-from adelta.parquet.options import ColumnOptions, WriterOptions
-from adelta.parquet.writer import ParquetObjectWriter
+from adelta.parquet.write.distinct_columns import distinct_columns
+from adelta.parquet.write.options import ColumnOptions, WriterOptions
+from adelta.parquet.write.writer import ParquetObjectWriter
 from adelta.storage.memory import MemoryStore
 
 ROWS = 40_000

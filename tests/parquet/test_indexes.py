@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from adelta.parquet.bloom_filter import SplitBlockFilter
-from adelta.parquet.page_index import decode_pages, index_places
-from adelta.parquet.plain_values import PlainType, decode_plain, encode_plain
+from adelta.parquet.skip.bloom_filter import SplitBlockFilter
+from adelta.parquet.skip.page_index import decode_pages, index_places
+from adelta.parquet.skip.plain_values import PlainType, decode_plain, encode_plain
 from adelta.parquet.thrift import I32, STRUCT, CompactReader, ThriftError
 from tests.parquet.recording_store import parquet_bytes
 

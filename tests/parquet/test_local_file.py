@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import InvalidTableError, ObjectNotFoundError
-from adelta.parquet.reader import ParquetFile
+from adelta.parquet.file import ParquetFile
 from adelta.storage.local import LocalStore
 from tests.parquet.recording_store import parquet_bytes
 
@@ -61,8 +61,8 @@ async def test_two_of_sixteen_columns_are_an_eighth_of_the_bytes_and_none_is_cop
     assert store.copied == []
     assert len(store.read) == 4  # two columns of two row groups
     asked = sum(end - start for start, end in store.read)
-    assert asked == sum(file.column_bytes(["c3", "c9"], group) for group in (0, 1))
-    assert file.size / 8.1 < asked < file.size / 7.9
+    assert asked == sum(file.layout.column_bytes(["c3", "c9"], group) for group in (0, 1))
+    assert file.layout.size / 8.1 < asked < file.layout.size / 7.9
 
 
 async def test_any_name_that_the_file_system_knows_is_read(tmp_path):

@@ -9,8 +9,8 @@ import pytest
 
 from adelta.errors import InvalidTableError
 from adelta.parquet import ParquetFile, WriterOptions
-from adelta.parquet.column_slices import ColumnSlices
-from adelta.parquet.writer import ParquetObjectWriter
+from adelta.parquet.decode.column_slices import ColumnSlices
+from adelta.parquet.write.writer import ParquetObjectWriter
 from adelta.storage.local import LocalStore
 from adelta.storage.memory import MemoryStore
 from tests.parquet.recording_store import stored
@@ -51,8 +51,8 @@ async def written(store: ObjectStore, **options: Any) -> bytes:
 
 async def chunks_end(store: ObjectStore) -> int:
     file = await ParquetFile.open(store, "f.parquet")
-    leaves = range(file.metadata.num_columns)
-    return max(end for _, end in file.places(leaves, range(file.num_row_groups)))
+    leaves = range(file.layout.metadata.num_columns)
+    return max(end for _, end in file.layout.places(leaves, range(file.layout.num_row_groups)))
 
 
 def flipped(data: bytes, at: int, bit: int) -> bytes:

@@ -6,9 +6,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from adelta.parquet import repeated_texts as module
-from adelta.parquet.reader import ParquetFile
-from adelta.parquet.repeated_texts import laid_out, repeated_texts
+from adelta.parquet.decode import repeated_texts as module
+from adelta.parquet.decode.repeated_texts import laid_out, repeated_texts
+from adelta.parquet.file import ParquetFile
 from tests.parquet.recording_store import parquet_bytes, stored
 
 ROWS = 10_000

@@ -25,8 +25,8 @@ from adelta.parquet import (
     WriterOptions,
     write_parquet,
 )
-from adelta.parquet.geospatial import with_shape_types
-from adelta.parquet.upload import QUEUE_BYTES, STREAM_FROM_BYTES
+from adelta.parquet.write.geospatial import with_shape_types
+from adelta.parquet.write.upload import QUEUE_BYTES, STREAM_FROM_BYTES
 from tests.parquet.recording_store import RecordingStore
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ async def test_a_small_file_is_one_put_and_reads_back_the_same():
     assert store.asked() == [("put", written.size)]
     assert (written.path, written.num_rows) == ("f", 10_000)
     file = await ParquetFile.open(store, "f")
-    assert file.metadata.equals(written.metadata)
+    assert file.layout.metadata.equals(written.metadata)
     assert (await file.read()).equals(TABLE)
 
 
@@ -243,7 +243,7 @@ async def test_batches_that_differ_in_nullability_and_inner_names_alone_are_take
     async with ParquetObjectWriter(store, "f", schema=schema) as writer:
         await writer.write(data)
     file = await ParquetFile.open(store, "f")
-    assert file.schema.equals(schema)
+    assert file.layout.schema.equals(schema)
     assert (await file.read()).to_pylist() == data.to_pylist()
 
 

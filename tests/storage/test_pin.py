@@ -151,9 +151,9 @@ async def test_a_file_of_this_machine_that_is_replaced_while_arrow_reads_is_read
     await store.put("f.parquet", parquet_bytes(OLD, **SETTINGS))
     file = await ParquetFile.open(store, "f.parquet", tail=4000)
     fetched = await file.fetch()
-    with file.source(fetched) as source:
+    with file.bytes.source(fetched) as source:
         await store.put("f.parquet", parquet_bytes(NEW, **SETTINGS))
-        place = file.places([1], [0])[0]
+        place = file.layout.places([1], [0])[0]
         source.seek(place[0])
         assert b"old 0" in source.read(1000)
 
@@ -165,7 +165,7 @@ async def test_a_file_of_this_machine_that_changes_in_place_gives_no_rows(tmp_pa
     fetched = await file.fetch()
 
     def change_while_it_is_read() -> None:
-        with file.source(fetched):
+        with file.bytes.source(fetched):
             os.truncate(tmp_path / "f.parquet", 10)
 
     with pytest.raises(InvalidTableError, match="changed while it was read"):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.dnf import Where
     from adelta.operations.write import WriteMetrics
     from adelta.operations.write_kind import PartitionOverwrite, SchemaMode, WriteMode
-    from adelta.parquet.options import WriterOptions
+    from adelta.parquet.write.options import WriterOptions
     from adelta.sync.table import Table
     from adelta.write.batches import ArrowStream
 

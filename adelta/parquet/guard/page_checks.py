@@ -12,7 +12,7 @@ import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from adelta.errors import InvalidTableError
-from adelta.parquet.faults import reading
+from adelta.parquet.guard.faults import reading
 from adelta.parquet.page_headers import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, Page, pages_of
 from adelta.parquet.thrift import ThriftError
 

@@ -7,9 +7,6 @@ Arrow reads nothing ahead on threads of its own.
 The types are those of Parquet alone. Writers that have their data from Arrow put its schema into
 the footer too, by which Arrow would make the same layouts again: views, large offsets,
 dictionaries, extensions, for which it lacks many of its own functions. `open_footer` hides that.
-
-It is the reader beneath `pyarrow.parquet.ParquetFile`, for that one decodes into the process's
-memory pool alone.
 """
 
 from __future__ import annotations
@@ -17,9 +14,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyarrow._parquet import ParquetReader
 
-from adelta.parquet.faults import reading
+from adelta.parquet._pyarrow import ArrowReader, new_reader
+from adelta.parquet.guard.faults import reading
 from adelta.parquet.thrift import BINARY, LIST, STRUCT, CompactReader, encoded_binary
 
 if TYPE_CHECKING:
@@ -43,7 +40,7 @@ def open_arrow_reader(
     read_dictionary: list[str] | None = None,
     pool: pa.MemoryPool | None = None,
     buffered: int = 0,
-) -> ParquetReader:
+) -> ArrowReader:
     """Arrow's reader over `source`; it reads nothing where `metadata` is given.
 
     Leaves named by `read_dictionary` come as dictionaries, without making their values. `pool` is
@@ -55,7 +52,7 @@ def open_arrow_reader(
         UnsupportedFeatureError: it uses a part of Parquet that Arrow does not read.
     """
     file = source if isinstance(source, pa.NativeFile) else pa.BufferReader(source)
-    reader = ParquetReader(pool)
+    reader = new_reader(pool)
     with reading(path):
         reader.open(
             file,
@@ -68,7 +65,7 @@ def open_arrow_reader(
     return reader
 
 
-def open_footer(path: str, footer: memoryview) -> ParquetReader:
+def open_footer(path: str, footer: memoryview) -> ArrowReader:
     """Arrow's reader over the footer of the object at `path`, which takes types from Parquet alone.
 
     Raises:
@@ -88,7 +85,7 @@ def open_footer(path: str, footer: memoryview) -> ParquetReader:
     return reader
 
 
-def _opened(path: str, footer: bytes, places: Sequence[int]) -> ParquetReader:
+def _opened(path: str, footer: bytes, places: Sequence[int]) -> ArrowReader:
     """A reader over the footer, which is to hide the keys at `places`."""
     edited = bytearray(footer)
     for place in places:
@@ -96,7 +93,7 @@ def _opened(path: str, footer: bytes, places: Sequence[int]) -> ParquetReader:
     return open_arrow_reader(path, memoryview(edited if places else footer))
 
 
-def _has(path: str, reader: ParquetReader, key: bytes) -> bool:
+def _has(path: str, reader: ArrowReader, key: bytes) -> bool:
     with reading(path):
         return key in (reader.metadata.metadata or {})
 

@@ -18,10 +18,10 @@ import pyarrow.compute
 
 from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError
-from adelta.parquet.arrow_reader import open_arrow_reader
-from adelta.parquet.faults import reading
+from adelta.parquet.decode.arrow_reader import open_arrow_reader
+from adelta.parquet.decode.snappy import unsnapped
+from adelta.parquet.guard.faults import reading
 from adelta.parquet.page_headers import DICTIONARY_PAGE, Page, pages_of
-from adelta.parquet.snappy import unsnapped
 from adelta.parquet.thrift import ThriftError
 
 if TYPE_CHECKING:

@@ -12,16 +12,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from adelta.errors import InvalidOptionError, InvariantViolationError, SchemaMismatchError
-from adelta.parquet.columns import ColumnTree
-from adelta.parquet.distinct_columns import distinct_columns
-from adelta.parquet.geospatial import with_shape_types
-from adelta.parquet.row_shape import conform
+from adelta.parquet.footer.columns import ColumnTree
+from adelta.parquet.write.distinct_columns import distinct_columns
+from adelta.parquet.write.geospatial import with_shape_types
+from adelta.parquet.write.row_shape import conform
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from adelta.parquet.options import WriterOptions
-    from adelta.parquet.statistics import StatisticsCollector
+    from adelta.parquet.write.options import WriterOptions
+    from adelta.parquet.write.statistics import StatisticsCollector
 
 __all__ = ["Encoder"]
 

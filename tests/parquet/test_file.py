@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from adelta._concurrency import map_concurrent
 from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchError
 from adelta.parquet import ParquetFile
-from adelta.parquet.arrow_reader import open_arrow_reader
-from adelta.parquet.row_group_decoder import read_tables
+from adelta.parquet.decode.arrow_reader import open_arrow_reader
+from adelta.parquet.decode.tables import read_tables
 from tests.parquet.recording_store import RecordingStore, parquet_bytes, stored
 
 ROWS = 2000
@@ -53,7 +53,7 @@ async def test_only_the_projected_columns_bytes_leave_the_store():
     table = await file.read(["id", "s.y.z"], row_groups=[1, 3])
     assert table.num_rows == 1000
     assert table.schema.field("s").type == pa.struct([("y", pa.struct([("z", pa.string())]))])
-    wanted = [chunk_range(file.metadata, group, leaf) for group in (1, 3) for leaf in (0, 4)]
+    wanted = [chunk_range(file.layout.metadata, group, leaf) for group in (1, 3) for leaf in (0, 4)]
     assert store.asked() == [("ranges", wanted)]
 
 
@@ -62,7 +62,7 @@ async def test_adjacent_columns_are_asked_for_as_one_range():
     file = await ParquetFile.open(store, "f.parquet", tail=64)
     store.asked()
     await file.read(["text", "id"], row_groups=[0])
-    first, second = (chunk_range(file.metadata, 0, leaf) for leaf in (0, 1))
+    first, second = (chunk_range(file.layout.metadata, 0, leaf) for leaf in (0, 1))
     assert store.asked() == [("ranges", [(first[0], second[1])])]
 
 
@@ -88,12 +88,14 @@ async def test_known_metadata_and_size_spare_every_request_but_the_data():
     store = await stored(TABLE)
     first = await ParquetFile.open(store, "f.parquet")
     store.asked()
-    again = await ParquetFile.open(store, "f.parquet", size=first.size, metadata=first.metadata)
+    again = await ParquetFile.open(
+        store, "f.parquet", size=first.layout.size, metadata=first.layout.metadata
+    )
     assert store.asked() == []
-    assert again.schema == first.schema
+    assert again.layout.schema == first.layout.schema
     assert (await again.read(["id"])).equals(TABLE.select(["id"]))
-    third = await ParquetFile.open(store, "f.parquet", metadata=first.metadata)
-    assert third.size == first.size
+    third = await ParquetFile.open(store, "f.parquet", metadata=first.layout.metadata)
+    assert third.layout.size == first.layout.size
 
 
 async def test_columns_come_in_the_order_asked_for_and_fields_of_one_struct_as_one_column():
@@ -119,7 +121,7 @@ async def test_an_empty_file_and_an_empty_row_group_have_no_rows_but_a_schema():
         store = RecordingStore()
         await store.put("f", data)
         file = await ParquetFile.open(store, "f", tail=64)
-        assert (await file.read()).num_rows == file.num_rows
+        assert (await file.read()).num_rows == file.layout.num_rows
         assert (await file.read(["id"])).schema.names == ["id"]
 
 
@@ -146,23 +148,23 @@ async def test_what_is_not_in_the_file_is_an_error_that_says_what_is():
     with pytest.raises(InvalidUseError, match="no row group 1"):
         await file.read(row_groups=[1])
     with pytest.raises(SchemaMismatchError, match="name one of its fields"):
-        file.statistics(0, "s")
-    assert file.has_column("s.y.z")
-    assert not file.has_column(("s", "y", "w"))
+        file.layout.statistics(0, "s")
+    assert file.layout.has_column("s.y.z")
+    assert not file.layout.has_column(("s", "y", "w"))
 
 
 async def test_budgets_and_statistics_are_those_of_the_footer():
     store = await stored(TABLE, row_group_size=500)
     file = await ParquetFile.open(store, "f.parquet")
-    metadata = file.metadata
+    metadata = file.layout.metadata
     start, end = chunk_range(metadata, 1, 1)
-    assert file.column_bytes(["text"], 1) == end - start
-    assert file.uncompressed_bytes(None, 1) >= metadata.row_group(1).total_byte_size
-    found = file.statistics(1, "id")
+    assert file.layout.column_bytes(["text"], 1) == end - start
+    assert file.layout.uncompressed_bytes(None, 1) >= metadata.row_group(1).total_byte_size
+    found = file.layout.statistics(1, "id")
     assert found is not None
     assert (found.min, found.max, found.null_count) == (500, 999, 0)
     bare = await ParquetFile.open(await stored(TABLE, write_statistics=False), "f.parquet")
-    assert bare.statistics(0, "id") is None
+    assert bare.layout.statistics(0, "id") is None
 
 
 async def test_int96_timestamps_outside_the_nanosecond_range_are_microseconds():
@@ -170,7 +172,7 @@ async def test_int96_timestamps_outside_the_nanosecond_range_are_microseconds():
     near = pa.table({"t": pa.array([dt.datetime(2024, 1, 1)] * 2, pa.timestamp("ns"))})
     store = await stored(near, use_deprecated_int96_timestamps=True, store_schema=False)
     file = await ParquetFile.open(store, "f.parquet")
-    assert file.schema.field("t").type == pa.timestamp("us")
+    assert file.layout.schema.field("t").type == pa.timestamp("us")
     assert (await file.read()).column("t").to_pylist() == near.column("t").to_pylist()
     wide = pa.table({"t": pa.array(far, pa.timestamp("us"))})
     store = await stored(wide)
@@ -181,7 +183,7 @@ async def test_int96_timestamps_outside_the_nanosecond_range_are_microseconds():
 async def test_field_ids_are_kept():
     schema = pa.schema([pa.field("x", pa.int32(), metadata={"PARQUET:field_id": "17"})])
     file = await ParquetFile.open(await stored(schema.empty_table()), "f.parquet")
-    assert file.schema.field("x").metadata == {b"PARQUET:field_id": b"17"}
+    assert file.layout.schema.field("x").metadata == {b"PARQUET:field_id": b"17"}
 
 
 @pytest.mark.parametrize(
@@ -219,9 +221,9 @@ async def test_an_unencrypted_footer_over_encrypted_columns_does_not_end_the_pro
     properties = factory.file_encryption_properties(encryption.KmsConnectionConfig(), config)
     store = await stored(TABLE.select(["id", "text"]), encryption_properties=properties)
     file = await ParquetFile.open(store, "f.parquet")
-    for use in (file.statistics, file.column_bytes):
+    for use in (file.layout.statistics, file.layout.column_bytes):
         with pytest.raises(InvalidTableError, match=r"f\.parquet"):
-            use(*((0, "id") if use == file.statistics else (["id"], 0)))
+            use(*((0, "id") if use == file.layout.statistics else (["id"], 0)))
     with pytest.raises(InvalidTableError, match=r"f\.parquet"):
         await file.read(["id"])
 

@@ -10,8 +10,8 @@ What is not as it should be is left to Arrow, which says what it makes of it.
 
 from __future__ import annotations
 
+import os
 from bisect import bisect_right
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,113 +19,73 @@ import pyarrow as pa
 
 from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError
-from adelta.parquet.arrow_reader import open_arrow_reader
+from adelta.parquet.decode.arrow_reader import open_arrow_reader
+from adelta.parquet.decode.chunk_source import ChunkSource
+from adelta.parquet.decode.partial_footer import SNAPPY, UNCOMPRESSED, PlacedChunk, footer_of
+from adelta.parquet.decode.seekable_file import SeekableFile
+from adelta.parquet.decode.snappy import unsnapped
 from adelta.parquet.page_headers import DICTIONARY_PAGE, Page, pages_of
-from adelta.parquet.partial_footer import SNAPPY, UNCOMPRESSED, PlacedChunk, footer_of
-from adelta.parquet.seekable_file import SeekableFile
-from adelta.parquet.snappy import unsnapped
 from adelta.parquet.thrift import ThriftError, encoded_integer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Sequence
-
-    import pyarrow.parquet as pq
+    from collections.abc import Sequence
 
     from adelta.parquet.byte_ranges import ByteRange
-    from adelta.parquet.reader import ParquetFile
+    from adelta.parquet.footer.layout import FileLayout
 
-__all__ = ["ReadableChunks", "decode_chunks"]
+__all__ = ["UnsnappedError", "decompressed_chunks"]
 
 _FEWEST_BYTES: Final = 512 * 1024  # of chunks, on average, that are worth the work
 _LEAST_UNFOLDED: Final = 1.05  # bytes that Snappy makes of one, where that is work to speak of
 _MOST_UNFOLDED: Final = 32  # bytes that Snappy makes of one, and more
 _MOST_BYTES: Final = 32 * 1024 * 1024  # decompressed ones of a chunk: Arrow needs but a page's
+_SWITCH: Final = "ADELTA_SNAPPY"  # "arrow" leaves all of Snappy to Arrow
 _START: Final = 4  # of the first chunk: Arrow takes 0 for none
 
 
-@dataclass(frozen=True, slots=True)
-class ReadableChunks:
-    """Column chunks for Arrow to decode.
-
-    Attributes:
-        source: the file where they are.
-        metadata: its footer.
-        row_groups: the numbers of their row groups in it.
-        decompressed: whether they are decompressed on the way.
-    """
-
-    source: pa.NativeFile
-    metadata: pq.FileMetaData
-    row_groups: list[int]
-    decompressed: bool = False
-
-
-class _UnsnappedError(ValueError):
+class UnsnappedError(ValueError):
     """A page is not what Snappy makes of anything."""
 
 
-def decode_chunks(
-    file: ParquetFile,
-    source: pa.NativeFile,
-    groups: Sequence[int],
-    leaves: Sequence[int],
-    decode: Callable[[ReadableChunks], Iterator[pa.Table]],
-) -> Generator[pa.Table, None, None]:
-    """What `decode` makes of the chunks of the leaves in the row groups of `file`. CPU-heavy.
+def decompressed_chunks(
+    layout: FileLayout, source: pa.NativeFile, groups: Sequence[int], leaves: Sequence[int]
+) -> ChunkSource | None:
+    """The chunks of the leaves in the row groups, decompressed as Arrow asks for them. CPU-heavy.
 
-    `source` has the bytes of the file; `decode` is to take chunks as a whole.
-
-    Raises:
-        ArrowException: the file is damaged; likewise the following.
-        OSError: it is damaged.
-        ValueError: a page of it cannot be decompressed.
+    `source` has the bytes of the file; the chunks are to be taken as a whole. None where there is
+    nothing to be gained, or where something is not as it should be.
     """
-    began = False
-    try:
-        for found in decode(_readable(file, source, groups, leaves)):
-            began = True
-            yield found
-            del found  # so that the next one may have its memory
-        return
-    except (_UnsnappedError, pa.ArrowException, OSError):
-        if began:
-            raise
-    yield from decode(ReadableChunks(source, file.metadata, list(groups)))
-
-
-def _readable(
-    file: ParquetFile, source: pa.NativeFile, groups: Sequence[int], leaves: Sequence[int]
-) -> ReadableChunks:
-    as_they_are = ReadableChunks(source, file.metadata, list(groups))
-    places = file.places(leaves, groups)
+    places = layout.places(leaves, groups)
     size = sum(end - start for start, end in places)
-    if file.footer is None or size < _FEWEST_BYTES * len(places):
-        return as_they_are
+    if os.environ.get(_SWITCH) == "arrow" or layout.footer is None:
+        return None
+    if size < _FEWEST_BYTES * len(places):
+        return None
     chunks: dict[tuple[int, int], _Chunk | _PlainChunk] = {}
     at = _START
     try:
         wanted = ((group, leaf) for group in groups for leaf in leaves)
         for (group, leaf), place in zip(wanted, places, strict=True):
-            column = file.metadata.row_group(group).column(leaf)
+            column = layout.metadata.row_group(group).column(leaf)
             small = column.total_uncompressed_size < (place[1] - place[0]) * _LEAST_UNFOLDED
             pages = _first_pages(source, place) if small else _snappy_pages(source, place)
             if pages is None:
-                return as_they_are
+                return None
             chunk = _Chunk(pages, at, place) if small else _PlainChunk(pages, at)
             chunks[group, leaf] = chunk
             at = chunk.end
             if chunk.end - chunk.start > _MOST_BYTES:
-                return as_they_are
+                return None
         placed = {key: chunk.placed for key, chunk in chunks.items()}
-        footer = footer_of(file.metadata, file.footer, groups, placed)
-        metadata = open_arrow_reader(file.path, memoryview(footer)).metadata
-    except (ThriftError, InvalidTableError):
-        return as_they_are
+        footer = footer_of(layout.metadata, layout.footer, groups, placed)
+        metadata = open_arrow_reader(layout.path, memoryview(footer)).metadata
+    except (ThriftError, InvalidTableError, pa.ArrowException, OSError):
+        return None
     if not any(isinstance(chunk, _PlainChunk) for chunk in chunks.values()):
-        return as_they_are
-    plain: Any = _PlainFile(file.path, source, list(chunks.values()))
+        return None
+    plain: Any = _PlainFile(layout.path, source, list(chunks.values()))
     numbers = list(range(len(groups)))
-    return ReadableChunks(pa.PythonFile(plain, mode="r"), metadata, numbers, decompressed=True)
+    return ChunkSource(pa.PythonFile(plain, mode="r"), metadata, numbers, decompressed=True)
 
 
 def _first_pages(source: pa.NativeFile, place: ByteRange) -> list[Page] | None:
@@ -203,7 +163,7 @@ class _PlainChunk:
         """The bytes from `start` to `end`.
 
         Raises:
-            _UnsnappedError: they are damaged, or something else than Snappy has compressed them.
+            UnsnappedError: they are damaged, or something else than Snappy has compressed them.
         """
         first, last = self._pages[0].payload[0], self._pages[-1].payload[1]
         source.seek(first)
@@ -221,7 +181,7 @@ class _PlainChunk:
                 try:
                     unsnapped(payload[page.levels :], out[values:end])
                 except ValueError as error:
-                    raise _UnsnappedError(str(error)) from error
+                    raise UnsnappedError(str(error)) from error
             at = end
         return out
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from adelta._fields import check_fields
 from adelta.errors import InvalidOptionError
-from adelta.parquet.columns import ColumnName, ColumnTree
+from adelta.parquet.footer.columns import ColumnName, ColumnTree
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

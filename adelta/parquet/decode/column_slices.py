@@ -10,15 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from adelta._memory import lasting_pool
-from adelta.parquet.arrow_reader import open_arrow_reader
-from adelta.parquet.faults import reading, rows_missing
-from adelta.parquet.row_group_decoder import read_batches
+from adelta.parquet.decode.arrow_reader import open_arrow_reader
+from adelta.parquet.decode.tables import read_batches
+from adelta.parquet.guard.faults import reading, rows_missing
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from adelta.parquet.columns import ColumnName
-    from adelta.parquet.reader import FetchedColumns, ParquetFile
+    from adelta.parquet.fetch import FetchedColumns
+    from adelta.parquet.file import ParquetFile
+    from adelta.parquet.footer.columns import ColumnName
 
 __all__ = ["MOST_ROWS", "ColumnSlices"]
 
@@ -37,13 +38,13 @@ class ColumnSlices:
     def __init__(self, file: ParquetFile, fetched: FetchedColumns) -> None:
         (self._group,) = fetched.row_groups
         self._file = file
-        self._opened = file.source(fetched)
+        self._opened = file.bytes.source(fetched)
 
     def __enter__(self) -> ColumnSlices:
         """The slices, with the bytes at hand."""
         self._source = self._opened.__enter__()
         self._reader = open_arrow_reader(
-            self._file.path, self._source, self._file.metadata, pool=lasting_pool()
+            self._file.layout.path, self._source, self._file.layout.metadata, pool=lasting_pool()
         )
         return self
 
@@ -62,24 +63,24 @@ class ColumnSlices:
             SchemaMismatchError: the file has no such column.
             UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
         """
-        file, group = self._file, self._group
-        chosen = file.select(columns)
+        layout, guard, group = self._file.layout, self._file.guard, self._group
+        chosen = layout.select(columns)
         leaves = list(chosen.leaves)
-        file.check_memory(leaves, [group])
-        rows = file.metadata.row_group(group).num_rows
-        estimate = file.uncompressed_bytes(chosen, group)
+        guard.check_memory(leaves, [group])
+        rows = layout.metadata.row_group(group).num_rows
+        estimate = layout.uncompressed_bytes(chosen, group)
         most = MOST_ROWS if estimate < rows * _LONG else _MOST_LONG
         pieces = max(1, -(-estimate // size), -(-rows // most))
         most = -(-rows // pieces)
-        at_once = file.check_chunks(self._source, leaves, [group], most)
+        at_once = guard.check_chunks(self._source, leaves, [group], most)
         most = min(most, at_once or most)
         found = total = 0
-        with reading(file.path):
+        with reading(layout.path):
             for batch in read_batches(self._reader, [group], leaves, most):
                 found += batch.num_rows
                 total += batch.nbytes
-                file.check_decoded(total, group)
+                guard.check_decoded(total, group)
                 yield batch.column(0)
                 del batch
         if found != rows:
-            raise rows_missing(file.path, found, rows)
+            raise rows_missing(layout.path, found, rows)

@@ -22,18 +22,18 @@ import pyarrow as pa
 
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidUseError, SchemaMismatchError
-from adelta.parquet.abortable import Abortable
-from adelta.parquet.encoder import Encoder
-from adelta.parquet.options import WriterOptions
-from adelta.parquet.row_shape import check_shape
-from adelta.parquet.upload import Upload
+from adelta.parquet.write.abortable import Abortable
+from adelta.parquet.write.encoder import Encoder
+from adelta.parquet.write.options import WriterOptions
+from adelta.parquet.write.row_shape import check_shape
+from adelta.parquet.write.upload import Upload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     import pyarrow.parquet as pq
 
-    from adelta.parquet.statistics import StatisticsCollector
+    from adelta.parquet.write.statistics import StatisticsCollector
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["ParquetObjectWriter", "WrittenFile", "write_parquet"]

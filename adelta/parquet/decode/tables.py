@@ -16,7 +16,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pyarrow._parquet import ParquetReader
+    from adelta.parquet._pyarrow import ArrowReader
 
 __all__ = ["read_batches", "read_tables", "side_by_side"]
 
@@ -24,7 +24,7 @@ _ALONE = 65_536  # rows of row groups, on average, from which on each is a table
 
 
 def read_tables(
-    reader: ParquetReader, groups: list[int], leaves: Sequence[list[int]], rows: int | None
+    reader: ArrowReader, groups: list[int], leaves: Sequence[list[int]], rows: int | None
 ) -> Iterator[pa.Table]:
     """The row groups with these leaves, `rows` rows at a time, or as large as is good.
 
@@ -64,7 +64,7 @@ def side_by_side(parts: Sequence[pa.Table]) -> pa.Table:
 
 
 def read_batches(
-    reader: ParquetReader, groups: list[int], leaves: list[int], rows: int
+    reader: ArrowReader, groups: list[int], leaves: list[int], rows: int
 ) -> Iterator[pa.RecordBatch]:
     """The row groups with these leaves, `rows` rows at a time, or fewer where that is too much."""
     done = 0

@@ -1,0 +1,1 @@
+"""Bytes of column chunks into Arrow tables."""

@@ -1,0 +1,141 @@
+"""The bytes of an object: those at hand, those that are asked for, and both as a file for Arrow."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
+
+from adelta._concurrency import in_thread
+from adelta._memory import lasting_pool
+from adelta.errors import InvalidTableError
+from adelta.parquet.byte_ranges import ByteRange, extents, join_adjacent, subtract
+from adelta.parquet.decode.sparse_file import SparseFile
+from adelta.parquet.guard.faults import unchanged
+from adelta.storage.object_store import LocalFiles
+from adelta.storage.pin import Pin, pinned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from adelta.parquet.footer.layout import FileLayout, SelectedColumns
+    from adelta.storage.object_store import ObjectStore
+
+__all__ = ["FetchedColumns", "ObjectBytes", "Pieces"]
+
+_JOINED = 4 * 1024 * 1024  # adjacent chunks are asked for as one range up to this size
+
+Pieces: TypeAlias = tuple[tuple[int, memoryview], ...]  # bytes of an object, and where they start
+
+
+@dataclass(frozen=True, slots=True)
+class FetchedColumns:
+    """What `ObjectBytes.fetch` has brought: the bytes of some columns in some row groups."""
+
+    row_groups: tuple[int, ...]
+    columns: SelectedColumns
+    pieces: Pieces = field(repr=False)
+    in_file: bool = False
+    """Whether they are read as they are decoded, from a file of this machine."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectBytes:
+    """The bytes of one version of an object.
+
+    Attributes:
+        store: where it is.
+        layout: where in it the columns are.
+        held: the bytes that came along with its footer.
+        pin: the version that was opened: all reads are of it.
+    """
+
+    store: ObjectStore
+    layout: FileLayout
+    held: Pieces
+    pin: Pin
+
+    async def fetch(
+        self,
+        columns: SelectedColumns,
+        row_groups: tuple[int, ...],
+        having: FetchedColumns | None = None,
+    ) -> FetchedColumns:
+        """The bytes of the columns in the row groups, in as few requests as is good.
+
+        What `having`, an earlier answer, has of them is not asked for again.
+
+        Raises:
+            InvalidTableError: the object is damaged, or was written again.
+            ObjectNotFoundError: the object is no longer there.
+        """
+        if not self.layout.knows_places(columns.leaves, row_groups):
+            await in_thread(self.layout.places, columns.leaves, row_groups)
+        fetched, missing = self.at_hand(columns, row_groups, having)
+        if not missing or fetched.in_file:
+            return fetched
+        return replace(fetched, pieces=(*fetched.pieces, *await self.get(missing)))
+
+    def at_hand(
+        self,
+        columns: SelectedColumns,
+        row_groups: tuple[int, ...],
+        having: FetchedColumns | None = None,
+    ) -> tuple[FetchedColumns, list[ByteRange]]:
+        """What `fetch` answers without a request, and what it then has to ask for."""
+        if not columns.leaves or not row_groups:
+            return FetchedColumns(row_groups, columns, ()), []
+        held = having.pieces if having is not None and having.pieces else self.held
+        missing = subtract(self._ranges(columns, row_groups), extents(held))
+        in_file = bool(missing) and isinstance(self.store, LocalFiles)
+        return FetchedColumns(row_groups, columns, () if in_file else held, in_file), missing
+
+    async def get(self, ranges: Sequence[ByteRange]) -> list[tuple[int, memoryview]]:
+        """The bytes of each of the ranges ``[start, end)``, with their start.
+
+        Raises:
+            InvalidTableError: the object was written again, or is shorter than it was.
+            ObjectNotFoundError: the object is no longer there.
+        """
+        if not ranges:
+            return []
+        path = self.layout.path
+        with unchanged(path), pinned(self.pin):
+            answers = await self.store.get_ranges(path, ranges)
+        for (start, end), answer in zip(ranges, answers, strict=True):
+            if len(answer) != end - start:
+                raise InvalidTableError(
+                    f"{path}: is shorter than it was: {end - start:,} bytes were asked for "
+                    f"at {start:,}, {len(answer):,} came. Data files are never overwritten in a "
+                    "Delta table: find out what wrote this one again."
+                )
+        return [(start, memoryview(a)) for (start, _), a in zip(ranges, answers, strict=True)]
+
+    def slice(self, start: int, end: int) -> memoryview | None:
+        """The bytes ``[start, end)`` where they came along with the footer; None where not."""
+        for at, data in self.held:
+            if at <= start and end <= at + len(data):
+                return data[start - at : end - at]
+        return None
+
+    @contextmanager
+    def source(self, fetched: FetchedColumns) -> Iterator[pa.NativeFile]:
+        """The bytes as Arrow reads them: what was fetched, or the file itself."""
+        path = self.layout.path
+        if not fetched.in_file:
+            sparse: Any = SparseFile(path, self.layout.size, fetched.pieces)
+            yield pa.PythonFile(sparse, mode="r")
+            return
+        assert isinstance(self.store, LocalFiles)
+        ranges = self._ranges(fetched.columns, fetched.row_groups)
+        with (
+            unchanged(path),
+            self.store.file_to_read(path, ranges, pin=self.pin) as name,
+            pa.OSFile(name, mode="r", memory_pool=lasting_pool()) as file,  # type: ignore[arg-type]  # bytes do as well
+        ):
+            yield file
+
+    def _ranges(self, columns: SelectedColumns, row_groups: tuple[int, ...]) -> list[ByteRange]:
+        return join_adjacent(self.layout.places(columns.leaves, row_groups), limit=_JOINED)

@@ -1,0 +1,237 @@
+"""A Parquet object over the storage port, read by column chunk.
+
+`ParquetFile.open` reads the footer; `read` asks the store for the bytes of the projected columns
+alone, all at once, and decodes them in a worker thread. Guarantees:
+
+* Only the column chunks asked for leave the store; what the footer's read brought along is used.
+* Arrow reads the chunks of a file of this machine by itself, so that no byte of them is copied.
+* Nothing is held between reads but the footer and those few bytes, so any number of row groups can
+  be read at the same time, and a caller bounds memory by the sizes that the `layout` gives.
+* The event loop never decodes.
+
+INT96 timestamps arrive as microseconds, field ids as the Arrow field metadata ``PARQUET:field_id``.
+Columns have the Arrow types of Parquet's own: no views, large offsets, dictionaries, extensions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from adelta._concurrency import in_io_thread, in_thread, map_concurrent
+from adelta._memory import memory_limit_of
+from adelta.parquet.decode.arrow_reader import open_arrow_reader, open_footer
+from adelta.parquet.decode.rows import decode_rows
+from adelta.parquet.fetch import FetchedColumns, ObjectBytes
+from adelta.parquet.footer.fetch_footer import (
+    DEFAULT_TAIL,
+    TRAILER,
+    FetchedFooter,
+    fetch_footer,
+    footer_within,
+)
+from adelta.parquet.footer.layout import FileLayout, SelectedColumns
+from adelta.parquet.guard.decoding import DecodingGuard
+from adelta.parquet.guard.faults import reading
+from adelta.storage.object_store import LocalFiles
+from adelta.storage.pin import Pin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    import pyarrow.parquet as pq
+
+    from adelta.parquet.fetch import Pieces
+    from adelta.parquet.footer.columns import ColumnName
+    from adelta.storage.object_store import ObjectStore
+
+__all__ = ["ParquetFile"]
+
+_ROW_GROUPS_DECODED = 4  # at once, in one read; the worker threads bound it further
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ParquetFile:
+    """One opened Parquet object. It holds no connection: there is nothing to close.
+
+    Attributes:
+        layout: what its footer says.
+        bytes: its bytes, to be fetched.
+        guard: what decoding is held to.
+    """
+
+    layout: FileLayout
+    bytes: ObjectBytes
+    guard: DecodingGuard
+
+    def __repr__(self) -> str:
+        return (
+            f"<ParquetFile {self.layout.path!r}: {self.layout.num_rows:,} rows in "
+            f"{self.layout.num_row_groups} row groups, {self.layout.size:,} bytes>"
+        )
+
+    @classmethod
+    async def open(
+        cls,
+        store: ObjectStore,
+        path: str,
+        *,
+        size: int | None = None,
+        metadata: pq.FileMetaData | None = None,
+        tail: int = DEFAULT_TAIL,
+        head: int = 0,
+        then: Callable[[ParquetFile], None] | None = None,
+        then_decodes: bool = False,
+        verify: bool = False,
+    ) -> ParquetFile:
+        """Open the object at `path`: one request, two where its footer exceeds `tail` bytes.
+
+        With `metadata` from an earlier open there is no request, or one for the size where `size`
+        is not given. Without it `size` only keeps the first request from asking for more than
+        there is; the store's own word on the size counts. So many bytes of its `head` are asked for
+        at the same time, for later reads. `then` is called with the file in the
+        worker thread that describes it, which spares the way to another one; with `then_decodes`
+        that is one of those for CPU-heavy work. With `verify`, pages that are read are held to
+        their checksums first, where they have any.
+
+        Raises:
+            InvalidTableError: the object is no Parquet, is cut short, damaged or encrypted.
+            ObjectNotFoundError: there is no such object.
+            UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
+        """
+        begin = _Opening(store, path, then, verify, pin := Pin())
+        if metadata is not None:
+            if size is None:
+                size = (await store.head(path)).size
+            return await in_thread(begin.described, size, None, metadata, ())
+        tail = tail if size is None else min(tail, size)
+        thread = in_thread if then_decodes else in_io_thread
+        if isinstance(store, LocalFiles) and (found := await thread(begin.here, store, tail)):
+            return found
+        head = 0 if size is None else max(0, min(head, size - tail))
+        fetched = await fetch_footer(store, path, tail=tail, head=head, pin=pin)
+        return await in_thread(begin.fetched, fetched)
+
+    async def read(
+        self,
+        columns: Sequence[ColumnName] | None = None,
+        *,
+        row_groups: Sequence[int] | None = None,
+    ) -> pa.Table:
+        """The rows of the row groups named, all by default, with the columns named.
+
+        A column is a field's name, a dotted path (``"add.path"``) or a tuple of steps. Fields of
+        one struct come back as one column with only these fields. The order of the top-level
+        columns is the order asked for. With no columns the table still has its number of rows.
+
+        Raises:
+            InvalidTableError: the object is damaged.
+            SchemaMismatchError: the file has no such column.
+            InvalidUseError: the file has no such row group.
+            ObjectNotFoundError: the object is no longer there.
+        """
+        fetched = await self.fetch(columns, row_groups=row_groups)
+        if len(fetched.row_groups) <= 1 or not fetched.columns.leaves:
+            return await in_thread(self.decode, fetched)
+        each = [replace(fetched, row_groups=(group,)) for group in fetched.row_groups]
+        tables = await map_concurrent(
+            lambda one: in_thread(self.decode, one), each, limit=_ROW_GROUPS_DECODED
+        )
+        return pa.concat_tables(tables)
+
+    async def fetch(
+        self,
+        columns: Sequence[ColumnName] | SelectedColumns | None = None,
+        *,
+        row_groups: Sequence[int] | None = None,
+        having: FetchedColumns | None = None,
+    ) -> FetchedColumns:
+        """The bytes that `read` needs, for `decode` to make a table of.
+
+        What `having`, an earlier answer, has of them is not asked for again.
+
+        Raises:
+            InvalidTableError: the object is damaged.
+            SchemaMismatchError: the file has no such column.
+            InvalidUseError: the file has no such row group.
+            ObjectNotFoundError: the object is no longer there.
+        """
+        groups = tuple(self.layout.groups(row_groups))
+        return await self.bytes.fetch(self.layout.select(columns), groups, having)
+
+    def decode(self, fetched: FetchedColumns) -> pa.Table:
+        """The rows of what was fetched. CPU-heavy: call it in a worker thread.
+
+        Raises:
+            InvalidTableError: the object is damaged.
+            UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
+        """
+        tables = list(self.slices(fetched))
+        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+    def slices(
+        self, fetched: FetchedColumns, rows: int | None = None
+    ) -> Generator[pa.Table, None, None]:
+        """The rows of what was fetched, in order, as tables of `rows` rows, or as one.
+
+        CPU-heavy: take each in a worker thread. Not all that are taken may have `rows` rows. A
+        slice takes a part of the memory of its row group, and the next one the same memory again.
+
+        Raises:
+            InvalidTableError: the object is damaged.
+            UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
+        """
+        self.guard.check_memory(fetched.columns.leaves, fetched.row_groups)
+        if not fetched.columns.leaves:
+            count = self.layout.rows_of(fetched.row_groups)
+            yield pa.table({"": pa.nulls(count)}).select([])
+            return
+        with self.bytes.source(fetched) as source:
+            yield from decode_rows(self.layout, self.guard, fetched, source, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opening:
+    """How an object is being opened; the methods are for worker threads."""
+
+    store: ObjectStore
+    path: str
+    then: Callable[[ParquetFile], None] | None
+    verify: bool
+    pin: Pin
+
+    def here(self, store: LocalFiles, tail: int) -> ParquetFile | None:
+        """A file of this machine, on one way; None where its footer does not fit into `tail`."""
+        suffix = store.read_suffix(self.path, max(tail, TRAILER), pin=self.pin)
+        found = footer_within(self.path, suffix)
+        return None if found is None else self.fetched(found)
+
+    def fetched(self, found: FetchedFooter) -> ParquetFile:
+        pieces = ((0, found.front), (found.data_start, found.data))
+        held = tuple((start, data) for start, data in pieces if len(data))
+        return self.described(found.object_size, found.footer, None, held)
+
+    def described(
+        self,
+        size: int,
+        footer: memoryview | None,
+        metadata: pq.FileMetaData | None,
+        held: Pieces,
+    ) -> ParquetFile:
+        if footer is None:
+            reader = open_arrow_reader(self.path, pa.BufferReader(b""), metadata)
+        else:
+            reader = open_footer(self.path, footer)
+        with reading(self.path):
+            schema = reader.schema_arrow
+        layout = FileLayout.of(self.path, size, reader.metadata, schema, footer)
+        file = ParquetFile(
+            layout,
+            ObjectBytes(self.store, layout, held, self.pin),
+            DecodingGuard(layout, memory_limit_of(self.store), self.verify),
+        )
+        if self.then is not None:
+            self.then(file)
+        return file

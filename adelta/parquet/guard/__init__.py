@@ -1,0 +1,1 @@
+"""Damaged and hostile files, refused before they do harm."""

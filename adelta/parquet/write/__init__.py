@@ -1,0 +1,1 @@
+"""Arrow tables into Parquet objects."""
