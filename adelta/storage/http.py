@@ -24,6 +24,7 @@ from yarl import URL
 from adelta._concurrency import in_io_thread
 from adelta._locks import ForkSafeLock
 from adelta.errors import InvalidOptionError, InvalidUseError
+from adelta.storage._aiohttp import connect_by, repeat_nothing
 from adelta.storage.long_body import BodyConnection, LoopTurn
 from adelta.storage.slots import Slots
 
@@ -126,8 +127,8 @@ class HttpPool:
             ssl=self._trust,
         )
         loop = asyncio.get_running_loop()
-        # aiohttp has no option for the class of its connections
-        connector._factory = partial(BodyConnection, loop, LoopTurn(loop))  # type: ignore[assignment]
+        turn = LoopTurn(loop)
+        connect_by(connector, partial(BodyConnection, loop, turn, options.timeout))
         session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -142,9 +143,7 @@ class HttpPool:
             read_bufsize=_READ_BUFFER,
             proxy=proxy_for(origin, options),
         )
-        # aiohttp would send a PUT again by itself when a pooled connection breaks. A conditional
-        # put must know of every request that may have taken effect, so only our retries repeat.
-        session._retry_connection = False
+        repeat_nothing(session)
         return session
 
     async def aclose(self) -> None:

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 from aiohttp import ClientPayloadError
-from aiohttp.client_proto import ResponseHandler
 
 from adelta._concurrency import in_io_thread
 from adelta._memory import lasting_pool
+from adelta.storage._aiohttp import Connection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,11 +87,17 @@ class LoopTurn:
             connection.let_read(True)
 
 
-class BodyConnection(ResponseHandler):
-    """One connection of aiohttp's, with memory for what comes next."""
+class BodyConnection(Connection):
+    """One connection of aiohttp's, with memory for what comes next.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, turn: LoopTurn) -> None:
+    A body may take `timeout` seconds: aiohttp sees to that for what it receives itself, alone.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, turn: LoopTurn, timeout: float | None = None
+    ) -> None:
         super().__init__(loop)
+        self.timeout = timeout
         self._turn = turn
         self._head = memoryview(bytearray(_HEAD))
         self._unclaimed: StreamReader | None = None
@@ -272,8 +278,9 @@ async def place_body(response: aiohttp.ClientResponse, into: memoryview) -> None
         TimeoutError: it takes longer than a request may.
         ClientError: the connection is broken.
     """
-    async with asyncio.timeout(_seconds(response)):
-        await _connection(response).fill(into, 0)
+    connection = _connection(response)
+    async with asyncio.timeout(connection.timeout):
+        await connection.fill(into, 0)
 
 
 async def receive_body(response: aiohttp.ClientResponse, length: int) -> list[memoryview]:
@@ -286,7 +293,7 @@ async def receive_body(response: aiohttp.ClientResponse, length: int) -> list[me
     connection = _connection(response)
     pieces: list[memoryview] = []
     received = 0
-    async with asyncio.timeout(_seconds(response)):
+    async with asyncio.timeout(connection.timeout):
         while received < length:
             size = min(length - received, max(LONGEST_AHEAD, received))
             (piece,) = await memory_for([size])
@@ -294,11 +301,6 @@ async def receive_body(response: aiohttp.ClientResponse, length: int) -> list[me
             await connection.fill(piece, length - received)
             pieces.append(piece)
     return pieces
-
-
-def _seconds(response: aiohttp.ClientResponse) -> float | None:
-    """How long a request may take: aiohttp sees to that for what it receives itself, alone."""
-    return None if response._session is None else response._session.timeout.total
 
 
 def _connection(response: aiohttp.ClientResponse) -> BodyConnection:
