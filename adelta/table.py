@@ -20,7 +20,7 @@ from adelta._arguments import (
     checked,
 )
 from adelta._clock import SYSTEM_CLOCK, Clock
-from adelta.commit.catalog_store import catalog_store
+from adelta.commit.catalog_store import CatalogStore
 from adelta.commit.choose import (
     UNSAFE_SINGLE_WRITER,
     check_catalog_needed,
@@ -252,7 +252,7 @@ def _managed(store: ObjectStore | None, catalog: CatalogClient | None) -> Object
     """A store that is open already, as the catalog's client has it."""
     if store is None or catalog is None:
         return store
-    return catalog_store(store, catalog, store.put_if_absent)
+    return CatalogStore(store, catalog, store.put_if_absent)
 
 
 # What adelta's own operations need of a handle, beyond what it shows its users.

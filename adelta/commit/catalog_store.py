@@ -9,6 +9,7 @@ there is nothing to be found, whatever lies in the folder.
 from __future__ import annotations
 
 from collections import deque
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,18 +19,16 @@ from adelta.commit.catalog_log import CatalogLog
 from adelta.commit.coordinated_store import CoordinatedStore
 from adelta.errors import ObjectNotFoundError
 from adelta.kernel.log_path import LOG_DIR, STAGED_DIR, LogFileKind, commit_path, parse_log_path
-from adelta.storage.object_store import LocalFiles, ObjectMeta
+from adelta.storage.object_store import ObjectMeta
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 
     from adelta.commit.catalog import CatalogClient, RatifiedCommit
     from adelta.commit.filesystem import Create
-    from adelta.storage.object_store import ObjectStore, SuffixRead, UnfinishedObject
-    from adelta.storage.pin import Pin
+    from adelta.storage.object_store import ObjectStore
 
-__all__ = ["CatalogStore", "catalog_store"]
+__all__ = ["CatalogStore"]
 
 R = TypeVar("R")
 Page = list[ObjectMeta]
@@ -42,7 +41,12 @@ class CatalogStore(CoordinatedStore):
     """
 
     def __init__(
-        self, inner: ObjectStore, client: CatalogClient, create: Create, *, conditional_put: bool
+        self,
+        inner: ObjectStore,
+        client: CatalogClient,
+        create: Create,
+        *,
+        conditional_put: bool = True,
     ) -> None:
         self.client = client
         self._log = CatalogLog(client, inner.uri)
@@ -127,20 +131,15 @@ class CatalogStore(CoordinatedStore):
 
     async def list(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
-    ) -> AsyncIterator[list[ObjectMeta]]:
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
         """Pages of the objects whose path starts with `prefix`, in order."""
         if prefix == LOG_DIR:
             await self._log.ask(anew=True)
         pages = self.inner.list(prefix, start_after=start_after, recursive=recursive)
-        try:
-            if prefix != LOG_DIR:
-                async for page in pages:
-                    yield page
-                return
-            async for page in self._log_pages(pages, start_after or ""):
+        async with aclosing(pages):
+            found = pages if prefix != LOG_DIR else self._log_pages(pages, start_after or "")
+            async for page in found:
                 yield page
-        finally:
-            await pages.aclose()  # type: ignore[attr-defined]  # adapters' listings are generators
 
     async def _log_pages(self, pages: AsyncIterator[Page], start_after: str) -> AsyncIterator[Page]:
         """`pages` of the log with the commits that the catalog keeps, and without later files.
@@ -198,35 +197,6 @@ class CatalogStore(CoordinatedStore):
         """Give back connections. Calling it again does nothing."""
         await super().aclose()
         await self.client.aclose()
-
-
-class _OnLocalDisk(CatalogStore):
-    """A `CatalogStore` whose objects are files of this machine."""
-
-    def file_to_read(
-        self, path: str, ranges: Sequence[tuple[int, int]] = (), *, pin: Pin | None = None
-    ) -> AbstractContextManager[bytes]:
-        """The name of the object's file, for a worker thread. Raises: ObjectNotFoundError."""
-        assert isinstance(self.inner, LocalFiles)
-        return self.inner.file_to_read(path, ranges, pin=pin)
-
-    def read_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
-        """The last `length` bytes, for a worker thread. Raises: ObjectNotFoundError."""
-        assert isinstance(self.inner, LocalFiles)
-        return self.inner.read_suffix(path, length, pin=pin)
-
-    async def list_unfinished(self, directory: str) -> tuple[UnfinishedObject, ...]:
-        """What puts have left below a directory. Raises: OutsideRootError, StorageError."""
-        assert isinstance(self.inner, LocalFiles)
-        return await self.inner.list_unfinished(directory)
-
-
-def catalog_store(
-    inner: ObjectStore, client: CatalogClient, create: Create, *, conditional_put: bool = True
-) -> CatalogStore:
-    """The store of a table that the catalog of `client` manages."""
-    kind = _OnLocalDisk if isinstance(inner, LocalFiles) else CatalogStore
-    return kind(inner, client, create, conditional_put=conditional_put)
 
 
 def _version_of(path: str) -> int | None:

@@ -8,25 +8,26 @@ coordinator keeps its plain store, and pays nothing.
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
-from adelta._memory import memory_limit_of
 from adelta.commit.check_then_put import check_then_put
 from adelta.errors import InvalidOptionError, InvalidUseError, ObjectNotFoundError
 from adelta.kernel.log_path import LOG_DIR, LogFileKind, parse_log_path
+from adelta.storage.forwarding_store import ForwardingStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 
     from adelta.commit.coordinator import CommitCoordinator
-    from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
+    from adelta.storage.object_store import ObjectMeta, ObjectStore
 
 __all__ = ["CoordinatedStore"]
 
 R = TypeVar("R")
 
 
-class CoordinatedStore:
+class CoordinatedStore(ForwardingStore):
     """An `ObjectStore` that passes all on to `inner`, with `coordinator` to look after the log.
 
     Without a coordinator the table can be read, and not be written to. `conditional_put` says
@@ -37,7 +38,7 @@ class CoordinatedStore:
     def __init__(
         self, inner: ObjectStore, coordinator: CommitCoordinator | None, *, conditional_put: bool
     ) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self._coordinator = coordinator
         self._conditional_put = conditional_put
 
@@ -61,21 +62,6 @@ class CoordinatedStore:
             )
         return self._coordinator
 
-    @property
-    def uri(self) -> str:
-        """The root's address."""
-        return self.inner.uri
-
-    @property
-    def concurrency(self) -> int:
-        """How many requests are under way at most."""
-        return self.inner.concurrency
-
-    @property
-    def memory_limit(self) -> int:
-        """What one thing read from it is decoded in, in bytes."""
-        return memory_limit_of(self.inner)
-
     async def _recover(self) -> bool:
         return self._coordinator is not None and await self._coordinator.recover()
 
@@ -87,10 +73,6 @@ class CoordinatedStore:
             if any(map(_is_commit, paths)) and await self._recover():
                 return await read()
             raise
-
-    async def now_ms(self) -> int | None:
-        """The time by the store's own clock, where that is known."""
-        return await self.inner.now_ms()
 
     async def get(self, path: str) -> bytes:
         """The whole object. Raises: ObjectNotFoundError."""
@@ -108,23 +90,9 @@ class CoordinatedStore:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
         return await self._or_recovered(lambda: self.inner.get_range(path, start, end), (path,))
 
-    async def get_ranges(
-        self, path: str, ranges: Sequence[tuple[int, int]]
-    ) -> Sequence[bytes | memoryview]:
-        """Bytes of every range, in the order asked."""
-        return await self.inner.get_ranges(path, ranges)
-
-    async def get_suffix(self, path: str, length: int) -> SuffixRead:
-        """The last `length` bytes. Raises: ObjectNotFoundError."""
-        return await self.inner.get_suffix(path, length)
-
     async def head(self, path: str) -> ObjectMeta:
         """What the store says of the object. Raises: ObjectNotFoundError."""
         return await self._or_recovered(lambda: self.inner.head(path), (path,))
-
-    async def put(self, path: str, data: bytes) -> ObjectMeta:
-        """Create or replace the object."""
-        return await self.inner.put(path, data)
 
     async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
         """Create the object.
@@ -140,26 +108,16 @@ class CoordinatedStore:
             return await self.inner.put_if_absent(path, data)
         return await check_then_put(self.inner, path, data)
 
-    async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
-        """Create or replace an object of any size."""
-        return await self.inner.put_stream(path, chunks)
-
-    async def delete(self, paths: Iterable[str]) -> None:
-        """Delete every object; one that is not there is no error."""
-        await self.inner.delete(paths)
-
     async def list(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
-    ) -> AsyncIterator[list[ObjectMeta]]:
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
         """Pages of the objects whose path starts with `prefix`, in order."""
         if prefix.startswith(LOG_DIR):
             await self._recover()
         pages = self.inner.list(prefix, start_after=start_after, recursive=recursive)
-        try:
+        async with aclosing(pages):
             async for page in pages:
                 yield page
-        finally:
-            await pages.aclose()  # type: ignore[attr-defined]  # adapters' listings are generators
 
     async def aclose(self) -> None:
         """Give back connections. Calling it again does nothing."""

@@ -50,7 +50,6 @@ from adelta.log.deletion import delete_objects
 from adelta.log.expiry_time import expiry_time_ms
 from adelta.log.listing import list_log, list_log_until
 from adelta.log.time_travel import in_commit_timestamp_ms
-from adelta.storage.object_store import LocalFiles
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -337,10 +336,10 @@ async def _delete_sidecars(
 
 async def _broken_off(store: ObjectStore, now_ms: int) -> tuple[UnfinishedObject, ...]:
     """What writes to the log have left, and none that is under way still needs."""
-    if not isinstance(store, LocalFiles):
+    if store.local is None:
         return ()
     try:
-        found = await store.list_unfinished(LOG_DIR)
+        found = await store.local.list_unfinished(LOG_DIR)
     except OutsideRootError:
         return ()
     return tuple(each for each in found if is_abandoned(each.last_modified_ms, now_ms))

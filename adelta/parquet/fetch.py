@@ -14,7 +14,6 @@ from adelta.errors import InvalidTableError
 from adelta.parquet.byte_ranges import ByteRange, extents, join_adjacent, subtract
 from adelta.parquet.decode.sparse_file import SparseFile
 from adelta.parquet.guard.faults import unchanged
-from adelta.storage.object_store import LocalFiles
 from adelta.storage.pin import Pin, pinned
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ class ObjectBytes:
             return FetchedColumns(row_groups, columns, ()), []
         held = having.pieces if having is not None and having.pieces else self.held
         missing = subtract(self._ranges(columns, row_groups), extents(held))
-        in_file = bool(missing) and isinstance(self.store, LocalFiles)
+        in_file = bool(missing) and self.store.local is not None
         return FetchedColumns(row_groups, columns, () if in_file else held, in_file), missing
 
     async def get(self, ranges: Sequence[ByteRange]) -> list[tuple[int, memoryview]]:
@@ -128,11 +127,12 @@ class ObjectBytes:
             sparse: Any = SparseFile(path, self.layout.size, fetched.pieces)
             yield pa.PythonFile(sparse, mode="r")
             return
-        assert isinstance(self.store, LocalFiles)
+        local = self.store.local
+        assert local is not None
         ranges = self._ranges(fetched.columns, fetched.row_groups)
         with (
             unchanged(path),
-            self.store.file_to_read(path, ranges, pin=self.pin) as name,
+            local.file_to_read(path, ranges, pin=self.pin) as name,
             pa.OSFile(name, mode="r", memory_pool=lasting_pool()) as file,  # type: ignore[arg-type]  # bytes do as well
         ):
             yield file

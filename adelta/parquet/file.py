@@ -35,7 +35,6 @@ from adelta.parquet.footer.fetch_footer import (
 from adelta.parquet.footer.layout import FileLayout, SelectedColumns
 from adelta.parquet.guard.decoding import DecodingGuard
 from adelta.parquet.guard.faults import reading
-from adelta.storage.object_store import LocalFiles
 from adelta.storage.pin import Pin
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
     from adelta.parquet.fetch import Pieces
     from adelta.parquet.footer.columns import ColumnName
-    from adelta.storage.object_store import ObjectStore
+    from adelta.storage.object_store import LocalFiles, ObjectStore
 
 __all__ = ["ParquetFile"]
 
@@ -108,7 +107,8 @@ class ParquetFile:
             return await in_thread(begin.described, size, None, metadata, ())
         tail = tail if size is None else min(tail, size)
         thread = in_thread if then_decodes else in_io_thread
-        if isinstance(store, LocalFiles) and (found := await thread(begin.here, store, tail)):
+        local = store.local
+        if local is not None and (found := await thread(begin.here, local, tail)):
             return found
         head = 0 if size is None else max(0, min(head, size - tail))
         fetched = await fetch_footer(store, path, tail=tail, head=head, pin=pin)
@@ -202,9 +202,9 @@ class _Opening:
     verify: bool
     pin: Pin
 
-    def here(self, store: LocalFiles, tail: int) -> ParquetFile | None:
+    def here(self, files: LocalFiles, tail: int) -> ParquetFile | None:
         """A file of this machine, on one way; None where its footer does not fit into `tail`."""
-        suffix = store.read_suffix(self.path, max(tail, TRAILER), pin=self.pin)
+        suffix = files.read_suffix(self.path, max(tail, TRAILER), pin=self.pin)
         found = footer_within(self.path, suffix)
         return None if found is None else self.fetched(found)
 

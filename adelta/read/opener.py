@@ -18,7 +18,6 @@ from adelta.parquet.footer.layout import SelectedColumns
 from adelta.read.index_skipping import IndexSkipping
 from adelta.read.row_groups import RowGroupSkipping
 from adelta.read.unit_decoding import Opened, Piece, SliceDecoding, Unit, UnitDecoding
-from adelta.storage.object_store import LocalFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -90,7 +89,7 @@ class Opener:
         self._roots = roots
         self._plan = plan
         self._made = skipping
-        nearby = isinstance(roots.store, LocalFiles)
+        nearby = roots.store.local is not None
         self._decodes = plan.where is None and nearby
         self._head = _HEAD if plan.where is None and plan.reads_all_columns and not nearby else 0
 

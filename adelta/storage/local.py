@@ -32,13 +32,13 @@ from adelta.storage.local_errors import ABSENT, regular, translate, translated
 from adelta.storage.local_root import LocalRoot
 from adelta.storage.local_writing import HIDDEN_PREFIX, NewFile, is_hidden, meta_of, tag_of
 from adelta.storage.object_path import check_path, check_prefix, check_range
-from adelta.storage.object_store import SuffixRead, UnfinishedObject
+from adelta.storage.object_store import ObjectStore, SuffixRead, UnfinishedObject
 from adelta.storage.pin import Pin, current_pin
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 
-    from adelta.storage.object_store import ObjectMeta
+    from adelta.storage.object_store import LocalFiles, ObjectMeta
 
 __all__ = ["LocalStore"]
 
@@ -55,7 +55,7 @@ _DIRECTORY = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _NO_OBJECT = ABSENT | {errno.ELOOP}  # a link in a circle leads to none
 
 
-class LocalStore:
+class LocalStore(ObjectStore):
     """An `ObjectStore` over the directory `root`, which need not exist before the first put.
 
     Links in it may lead to places below it, and below the directories `linked`.
@@ -63,9 +63,6 @@ class LocalStore:
     Raises:
         InvalidOptionError: no directory can have that name, or the system is not a POSIX one.
     """
-
-    memory_limit: int | None = None
-    """What one thing read from it is decoded in, in bytes; None for the machine's own."""
 
     def __init__(self, root: str | os.PathLike[str], linked: Sequence[str] = ()) -> None:
         self._below = LocalRoot(root)
@@ -90,6 +87,11 @@ class LocalStore:
     def concurrency(self) -> int:
         """How many worker threads wait for the file system at once."""
         return _CONCURRENCY
+
+    @property
+    def local(self) -> LocalFiles:
+        """The objects as files."""
+        return self
 
     async def now_ms(self) -> int | None:
         """The time that a file gets that is written now, be the disk another machine's."""
@@ -291,7 +293,7 @@ class LocalStore:
 
     async def list(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
-    ) -> AsyncIterator[list[ObjectMeta]]:
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
         """Pages of the files whose path starts with `prefix`, in order."""
         found = self._walk(check_prefix(prefix), start_after or "", recursive)
         while page := await in_io_thread(lambda: list(islice(found, _PAGE))):
@@ -356,9 +358,6 @@ class LocalStore:
         target = os.path.realpath(parent + entry.name)
         circle = f"{os.path.realpath(parent)}/".startswith(f"{target.rstrip('/')}/")
         return not circle and self._bounds.holds(target)
-
-    async def aclose(self) -> None:
-        """Do nothing: no file stays open between calls."""
 
 
 def _read_at(descriptor: int, offset: int, length: int) -> bytes:

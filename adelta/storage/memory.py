@@ -15,11 +15,11 @@ from adelta._clock import SYSTEM_CLOCK, Clock
 from adelta._locks import ForkSafeLock
 from adelta.errors import InvalidOptionError, ObjectExistsError, ObjectNotFoundError
 from adelta.storage.object_path import check_path, check_prefix, check_range
-from adelta.storage.object_store import ObjectMeta, SuffixRead
+from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
 from adelta.storage.pin import Pin, current_pin, pinned
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 
 __all__ = ["MemoryStore"]
 
@@ -48,14 +48,11 @@ _spaces: dict[str, _Space] = {}
 _spaces_lock = ForkSafeLock()
 
 
-class MemoryStore:
+class MemoryStore(ObjectStore):
     """An `ObjectStore` over a dictionary.
 
     `name` and `root` are the parts of ``memory://name/root``.
     """
-
-    memory_limit: int | None = None
-    """What one thing read from it is decoded in, in bytes; None for the machine's own."""
 
     def __init__(
         self, name: str | None = None, root: str = "", *, clock: Clock = SYSTEM_CLOCK
@@ -111,18 +108,10 @@ class MemoryStore:
         """The time by the clock that objects get theirs from."""
         return self._clock.now_ms()
 
-    async def get(self, path: str) -> bytes:
-        """The whole object. Raises: ObjectNotFoundError."""
-        return self._find(path).data
-
     async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
         """The whole object, and what there is to say of it. Raises: ObjectNotFoundError."""
         found = self._find(path)
         return found.data, _meta(path, found)
-
-    async def get_many(self, paths: Sequence[str]) -> list[bytes]:
-        """Whole objects in the order asked. Raises: ObjectNotFoundError."""
-        return [self._find(path).data for path in paths]
 
     async def get_range(self, path: str, start: int, end: int) -> bytes:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError, ObjectChangedError."""
@@ -186,16 +175,13 @@ class MemoryStore:
 
     async def list(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
-    ) -> AsyncIterator[list[ObjectMeta]]:
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
         """Pages of the objects whose path starts with `prefix`, in order."""
         prefix = self._root + check_prefix(prefix)
         after = "" if start_after is None else self._root + start_after
         while page := self._page(prefix, after, recursive=recursive):
             yield page
             after = self._root + page[-1].path
-
-    async def aclose(self) -> None:
-        """Do nothing: the objects stay for whoever opens the same name."""
 
 
 def _meta(path: str, found: _Object) -> ObjectMeta:

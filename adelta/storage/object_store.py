@@ -14,15 +14,18 @@ nothing of Delta.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
+
+from adelta._concurrency import map_concurrent
+from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
+from adelta.storage.object_path import check_range
+from adelta.storage.pin import Pin, current_pin, pinned
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
     from contextlib import AbstractContextManager
-
-    from adelta.storage.pin import Pin
-
 
 __all__ = ["LocalFiles", "ObjectMeta", "ObjectStore", "SuffixRead", "UnfinishedObject"]
 
@@ -63,50 +66,82 @@ class UnfinishedObject:
     last_modified_ms: int
 
 
-@runtime_checkable
-class ObjectStore(Protocol):
-    """A flat space of immutable-by-convention objects under one root."""
+class ObjectStore(ABC):
+    """A flat space of immutable-by-convention objects under one root.
+
+    An adapter gives what is abstract here; the rest follows from it, and is there to be given
+    better where a store can.
+    """
+
+    memory_limit: int | None = None
+    """What one thing read from it is decoded in, in bytes; None for a share of the machine's."""
+
+    # ------------------------------------------------------------------------------ the store
 
     @property
+    @abstractmethod
     def uri(self) -> str:
         """The root's address, with scheme and without a trailing slash."""
-        ...
 
     @property
+    @abstractmethod
     def concurrency(self) -> int:
         """How many requests the store's budget lets be under way at once."""
-        ...
+
+    @property
+    def local(self) -> LocalFiles | None:
+        """The objects as files of this machine; None where they are none."""
+        return None
 
     async def now_ms(self) -> int | None:
         """The time by the store's own clock, in milliseconds since the Unix epoch.
 
         None where the store has not told it, in any answer so far.
         """
-        ...
+        return None
 
-    async def get(self, path: str) -> bytes:
-        """The whole object. Raises: ObjectNotFoundError."""
-        ...
+    async def aclose(self) -> None:  # noqa: B027 - most have nothing to give back
+        """Give back connections; later requests make new ones. Calling it again does nothing."""
 
+    # -------------------------------------------------------------------------------- reading
+
+    @abstractmethod
     async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
         """The whole object and what the store says of it, in one request.
 
         Raises: ObjectNotFoundError.
         """
-        ...
 
-    async def get_many(self, paths: Sequence[str]) -> list[bytes]:
-        """Whole objects, fetched concurrently, in the order asked. Raises: ObjectNotFoundError."""
-        ...
-
+    @abstractmethod
     async def get_range(self, path: str, start: int, end: int) -> bytes:
-        """Bytes ``[start, end)``, fewer where the object ends.
+        """Bytes ``[start, end)``, fewer where the object ends, in one request.
 
         Raises:
             ObjectNotFoundError: there is no such object.
             ObjectChangedError: it is not the version that an earlier read of the same `Pin` saw.
         """
-        ...
+
+    @abstractmethod
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+        """The last `length` bytes (all of them where the object is shorter), in one request.
+
+        Raises:
+            ObjectNotFoundError: there is no such object.
+            ObjectChangedError: it is not the version that an earlier read of the same `Pin` saw.
+        """
+
+    @abstractmethod
+    async def head(self, path: str) -> ObjectMeta:
+        """What the store says of the object. Raises: ObjectNotFoundError."""
+
+    async def get(self, path: str) -> bytes:
+        """The whole object. Raises: ObjectNotFoundError."""
+        data, _ = await self.get_with_meta(path)
+        return data
+
+    async def get_many(self, paths: Sequence[str]) -> list[bytes]:
+        """Whole objects, fetched concurrently, in the order asked. Raises: ObjectNotFoundError."""
+        return await map_concurrent(self.get, paths, limit=self.concurrency)
 
     async def get_ranges(
         self, path: str, ranges: Sequence[tuple[int, int]]
@@ -119,25 +154,26 @@ class ObjectStore(Protocol):
             ObjectNotFoundError: there is no such object.
             ObjectChangedError: they would be of several versions.
         """
-        ...
+        for start, end in ranges:
+            check_range(path, start, end)
+        plan = plan_fetches(ranges, gap=GAP, largest=LARGEST_FETCH)
+        pieces = [(index, piece) for index, fetch in enumerate(plan.fetches) for piece in fetch]
+        with pinned(current_pin() or Pin()):
+            found = await map_concurrent(
+                lambda one: self.get_range(path, *one[1]), pieces, limit=self.concurrency
+            )
+        spans: list[list[bytes]] = [[] for _ in plan.fetches]
+        for (index, _), data in zip(pieces, found, strict=True):
+            spans[index].append(data)
+        return plan.cut([b"".join(span) for span in spans])
 
-    async def get_suffix(self, path: str, length: int) -> SuffixRead:
-        """The last `length` bytes (all of them where the object is shorter), in one request.
+    # -------------------------------------------------------------------------------- writing
 
-        Raises:
-            ObjectNotFoundError: there is no such object.
-            ObjectChangedError: it is not the version that an earlier read of the same `Pin` saw.
-        """
-        ...
-
-    async def head(self, path: str) -> ObjectMeta:
-        """What the store says of the object. Raises: ObjectNotFoundError."""
-        ...
-
+    @abstractmethod
     async def put(self, path: str, data: bytes) -> ObjectMeta:
         """Create or replace the object."""
-        ...
 
+    @abstractmethod
     async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
         """Create the object.
 
@@ -149,12 +185,12 @@ class ObjectStore(Protocol):
                 back tells nothing.
             StorageError: the store refused; certainly the object was not created.
         """
-        ...
 
+    @abstractmethod
     async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
         """Create or replace an object of any size in bounded memory; all of it appears or none."""
-        ...
 
+    @abstractmethod
     async def delete(self, paths: Iterable[str]) -> None:
         """Delete every object; one that is not there is no error.
 
@@ -163,26 +199,20 @@ class ObjectStore(Protocol):
         Raises:
             OutsideRootError: an object is a link, or lies behind one; the others were deleted.
         """
-        ...
 
+    @abstractmethod
     def list(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
-    ) -> AsyncIterator[list[ObjectMeta]]:
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
         """Pages of the objects whose path starts with `prefix` and sorts after `start_after`.
 
         A page is fetched when it is asked for. With ``recursive=False`` objects below a further
         ``/`` are left out.
         """
-        ...
-
-    async def aclose(self) -> None:
-        """Give back connections; later requests make new ones. Calling it again does nothing."""
-        ...
 
 
-@runtime_checkable
 class LocalFiles(Protocol):
-    """What a store offers beside the port where its objects are files of this machine."""
+    """Objects that are files of this machine, which worker threads may read by themselves."""
 
     def file_to_read(
         self, path: str, ranges: Sequence[tuple[int, int]] = (), *, pin: Pin | None = None

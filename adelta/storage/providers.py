@@ -8,25 +8,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
-from adelta.storage.object_store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from adelta.storage.addresses import Place
+    from adelta.storage.object_store import ObjectStore
 
 __all__ = ["LOCAL", "OPTION_PREFIXES", "PROVIDERS", "Provider", "provider_of", "scheme_of"]
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+")
-
-
-class OpenedStore(ObjectStore, Protocol):
-    """A store as a provider opens it; `memory_limit`, in bytes, is for those who decode."""
-
-    memory_limit: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +40,7 @@ class Provider:
     """
 
     schemes: tuple[str, ...]
-    open: Callable[[str, Place, Mapping[str, str]], OpenedStore]
+    open: Callable[[str, Place, Mapping[str, str]], ObjectStore]
     authority: str = ""
     is_near: bool = False
     reads_environment: bool = False
@@ -61,14 +55,14 @@ class Provider:
         return self.schemes[0]
 
 
-def _open_local(_: str, place: Place, options: Mapping[str, str]) -> OpenedStore:
+def _open_local(_: str, place: Place, options: Mapping[str, str]) -> ObjectStore:
     from adelta.storage.allowed_roots import local_roots
     from adelta.storage.local import LocalStore
 
     return LocalStore(f"/{place.path}", local_roots(options))
 
 
-def _open_memory(_: str, place: Place, options: Mapping[str, str]) -> OpenedStore:
+def _open_memory(_: str, place: Place, options: Mapping[str, str]) -> ObjectStore:
     from adelta.storage.allowed_roots import local_roots
     from adelta.storage.memory import MemoryStore
 
@@ -76,7 +70,7 @@ def _open_memory(_: str, place: Place, options: Mapping[str, str]) -> OpenedStor
     return MemoryStore(place.authority, place.path)
 
 
-def _open_s3(address: str, place: Place, options: Mapping[str, str]) -> OpenedStore:
+def _open_s3(address: str, place: Place, options: Mapping[str, str]) -> ObjectStore:
     from adelta.storage.allowed_roots import local_roots
     from adelta.storage.s3 import S3Store
 

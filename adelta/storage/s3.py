@@ -32,7 +32,7 @@ from adelta.errors import (
 from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
 from adelta.storage.long_body import memory_for
 from adelta.storage.object_path import check_path, check_prefix, check_range
-from adelta.storage.object_store import ObjectMeta, SuffixRead
+from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
 from adelta.storage.pin import Pin, current_pin, pinned
 from adelta.storage.s3_checksums import MODE, checksums_of
 from adelta.storage.s3_client import Into, S3Client, S3Request, http_time_ms
@@ -49,7 +49,15 @@ from adelta.storage.s3_xml import (
 from adelta.storage.sigv4 import encode_query
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Awaitable,
+        Callable,
+        Iterable,
+        Mapping,
+        Sequence,
+    )
 
 __all__ = ["S3Store"]
 
@@ -61,11 +69,8 @@ _EMPTY_PAGES = 10_000  # of a listing, one after the other: far more than a stor
 _MUCH_MEMORY = 4 << 20  # bytes that take a while to be had
 
 
-class S3Store:
+class S3Store(ObjectStore):
     """An `ObjectStore` over the keys of `bucket` below `root`."""
-
-    memory_limit: int | None = None
-    """What one thing read from it is decoded in, in bytes; None for the machine's own."""
 
     def __init__(self, bucket: str, root: str, options: S3Options, *, scheme: str = "s3") -> None:
         root = root.strip("/")
@@ -153,10 +158,6 @@ class S3Store:
         """The whole object, and what its headers say of it. Raises: ObjectNotFoundError."""
         answer = await self._client.send(self._get(path))
         return answer.body, _meta(path, len(answer.body), answer.headers)
-
-    async def get_many(self, paths: Sequence[str]) -> list[bytes]:
-        """Whole objects, fetched at once, in the order asked. Raises: ObjectNotFoundError."""
-        return await map_concurrent(self.get, paths, limit=self.concurrency)
 
     def _address(self, key: str) -> str:
         return f"s3://{self._bucket}/{key}"
@@ -382,7 +383,7 @@ class S3Store:
 
     async def list(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
-    ) -> AsyncIterator[list[ObjectMeta]]:
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
         """Pages of the objects whose path starts with `prefix`, in order."""
         asked = {
             "list-type": "2",

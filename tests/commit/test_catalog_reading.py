@@ -11,7 +11,7 @@ import pytest
 import adelta
 import adelta.sync
 from adelta.commit.catalog import RatifiedCommit, RatifiedCommits
-from adelta.commit.catalog_store import catalog_store
+from adelta.commit.catalog_store import CatalogStore
 from adelta.errors import (
     InvalidOptionError,
     InvalidTableError,
@@ -29,7 +29,7 @@ from adelta.kernel.log_path import (
     commit_path,
     compaction_path,
 )
-from adelta.parquet.reader import ParquetFile
+from adelta.parquet.file import ParquetFile
 from adelta.storage.local import LocalStore
 from adelta.table import Table
 from tests.support.catalogs import SqliteCatalog
@@ -296,6 +296,6 @@ async def test_arrow_reads_the_files_of_a_managed_table_on_the_local_disk_by_its
 ) -> None:
     pq.write_table(pa.table({"id": range(100_000)}), tmp_path / "a.parquet")
     plain = LocalStore(tmp_path)
-    for store in (plain, catalog_store(plain, catalog, plain.put_if_absent)):
+    for store in (plain, CatalogStore(plain, catalog, plain.put_if_absent)):
         fetched = await (await ParquetFile.open(store, "a.parquet")).fetch()
         assert fetched.in_file

@@ -11,13 +11,14 @@ import anyio
 from adelta._concurrency import map_concurrent
 from adelta.errors import CommitOutcomeUnknownError, StorageError
 from adelta.kernel.log_path import commit_path
-from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
+from adelta.storage.forwarding_store import ForwardingStore
 from adelta.storage.memory import MemoryStore
+from adelta.storage.object_store import ObjectStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
-    from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
+    from adelta.storage.object_store import ObjectMeta, SuffixRead
 
 __all__ = [
     "CountingStore",
@@ -51,31 +52,21 @@ def copy_of(store: MemoryStore) -> MemoryStore:
     return other
 
 
-class WrappedStore:
-    """An `ObjectStore` that passes everything on to another one, one request after the other.
+class WrappedStore(ForwardingStore):
+    """A store that passes everything on to another one, one request after the other.
 
     What a port verb costs is made explicit here, as S3 would charge it: `get_many` is one request
     a path, `get_ranges` one for ranges that lie near each other, `list` one a page, a put of any
     kind one, `delete` one a thousand paths. Subclasses override `request`.
     """
 
-    def __init__(self, inner: ObjectStore) -> None:
-        self.inner = inner
-
     async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
         """Make one request."""
         return await run()
 
     @property
-    def uri(self) -> str:
-        return self.inner.uri
-
-    @property
-    def concurrency(self) -> int:
-        return self.inner.concurrency
-
-    async def now_ms(self) -> int | None:
-        return await self.inner.now_ms()
+    def local(self) -> None:
+        """Nothing is read past the requests."""
 
     async def get(self, path: str) -> bytes:
         return await self.request(Request("get", path), lambda: self.inner.get(path))
@@ -91,16 +82,7 @@ class WrappedStore:
             Request("get", path), lambda: self.inner.get_range(path, start, end)
         )
 
-    async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        plan = plan_fetches(ranges, gap=GAP, largest=LARGEST_FETCH)
-
-        async def fetch(pieces: Sequence[tuple[int, int]]) -> bytes:
-            got = await map_concurrent(
-                lambda piece: self.get_range(path, *piece), pieces, limit=self.concurrency
-            )
-            return b"".join(got)
-
-        return plan.cut(await map_concurrent(fetch, plan.fetches, limit=self.concurrency))
+    get_ranges = ObjectStore.get_ranges
 
     async def get_suffix(self, path: str, length: int) -> SuffixRead:
         return await self.request(Request("get", path), lambda: self.inner.get_suffix(path, length))
@@ -144,9 +126,6 @@ class WrappedStore:
             if await self.request(Request("list", prefix), page):
                 yield found
             first = False
-
-    async def aclose(self) -> None:
-        await self.inner.aclose()
 
 
 class CountingStore(WrappedStore):
