@@ -81,25 +81,25 @@ class CatalogLog:
         except Exception as error:
             raise StorageError(f"{self._uri}: its catalog failed: {error!r}") from error
 
-    def learn(self, told: RatifiedCommits, start: int | None = None) -> None:
+    def learn(self, answer: RatifiedCommits, start: int | None = None) -> None:
         """Take in an answer about the commits from `start` on, all by default.
 
         Raises:
             InvalidTableError: the last commits are not told of.
         """
-        commits = told.commits
-        if commits and commits[-1].version != told.latest_version:
+        commits = answer.commits
+        if commits and commits[-1].version != answer.latest_version:
             raise InvalidTableError(
                 f"{self._uri}: its catalog tells of commits up to {commits[-1].version}, and that "
-                f"the latest version is {told.latest_version}; the commits between are missing"
+                f"the latest version is {answer.latest_version}; the commits between are missing"
             )
-        first = commits[0].version if commits else told.latest_version + 1
+        first = commits[0].version if commits else answer.latest_version + 1
         if start is None or first > start:  # what the catalog no longer keeps is published
             self._forget_below(first)
         for commit in commits:
             self.commits[commit.version] = commit
-        if self.latest is None or told.latest_version > self.latest:
-            self.latest = told.latest_version
+        if self.latest is None or answer.latest_version > self.latest:
+            self.latest = answer.latest_version
 
     def note_ratified(self, commit: RatifiedCommit) -> bool:
         """Take in a commit of our own; False where others before it are not known."""

@@ -133,13 +133,13 @@ async def _write(state: LogState, replay: VersionReplay, now_ms: int) -> LastChe
     )
     hint = await _write_kind(content, configuration)
     known = await known_checksum(state)
-    told = () if known is None else differences(known, content.rows.counted)
-    if told:  # the log counts; a checksum that does not agree is not carried on
+    differing = () if known is None else differences(known, content.rows.counted)
+    if differing:  # the log counts; a checksum that does not agree is not carried on
         _log.warning(
             "%s: the checksums before version %d do not agree with the log in %s",
             state.root,
             state.version,
-            "; ".join(told),
+            "; ".join(differing),
         )
     state.note_checksum(counted_by(content.rows.counted, state, replay))
     return hint

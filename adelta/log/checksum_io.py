@@ -93,9 +93,10 @@ def _sum(sizes: pa.ChunkedArray[Any]) -> int:
     return total
 
 
-def _compare(state: LogState, told: tuple[str, ...]) -> None:
-    if told:
+def _compare(state: LogState, differing: tuple[str, ...]) -> None:
+    if differing:
         raise ChecksumMismatchError(
             f"{state.root}/{checksum_path(state.version)} does not agree with the log in "
-            f"{'; '.join(told)}. The log counts: delete the checksum, and look for what wrote it"
+            f"{'; '.join(differing)}. The log counts: delete the checksum, and look for what wrote "
+            "it"
         )

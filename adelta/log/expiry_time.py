@@ -17,5 +17,5 @@ __all__ = ["expiry_time_ms"]
 
 async def expiry_time_ms(store: ObjectStore, now_ms: int) -> int:
     """`now_ms`, as this machine says, or the time by the store's clock where that is behind."""
-    told = await store.now_ms()
-    return now_ms if told is None else min(now_ms, told)
+    store_ms = await store.now_ms()
+    return now_ms if store_ms is None else min(now_ms, store_ms)

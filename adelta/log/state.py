@@ -1,10 +1,9 @@
 """LogState: one version of a table, as its log says it; the heavy parts are read when asked for.
 
 A state is a value. A later one is made from an earlier one by `advance`, without reading again what
-has not changed: both share the `LogBase`, which holds the segment that is read. What is derived of
-it is kept in a replay that belongs to that very segment, and every answer comes from one replay.
-Where a checkpoint turns out to be damaged, the base is given another segment, and each state that
-shares it derives anew.
+has not changed: both have one `SharedSegment`, which holds what is read. What is derived of it is
+kept in a replay that belongs to that very segment, and every answer comes from one replay. Where
+a checkpoint turns out to be damaged, the shared segment is replaced, and each state derives anew.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from adelta.errors import ChecksumMismatchError, InvalidTableError, MissingCommi
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED
 from adelta.log.checksum_record import ChecksumRecord
-from adelta.log.log_base import LogBase
 from adelta.log.segment_replay import VersionReplay
+from adelta.log.shared_segment import SharedSegment
 from adelta.log.version_mark import VersionMark
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class LogState:
     metadata: Metadata
     timestamp_ms: int
     mark: VersionMark = field(repr=False)
-    _base: LogBase = field(repr=False)
+    _shared: SharedSegment = field(repr=False)
     newer: tuple[ActionBatch, ...] = field(default=(), repr=False)
     _learnt: _Learnt = field(default_factory=_Learnt, repr=False)
 
@@ -91,7 +90,7 @@ class LogState:
             opened.metadata,
             timestamp_ms,
             VersionMark.of_segment(opened.segment, opened.info),
-            LogBase.of_opened(store, opened),
+            SharedSegment.of_opened(store, opened),
             _learnt=_Learnt(None, ChecksumRecord(written=opened.segment.checksum is not None)),
         )
 
@@ -117,14 +116,14 @@ class LogState:
             metadata,
             timestamp_ms,
             VersionMark.of_segment(segment, info),
-            LogBase(store, segment, protocol, metadata),
+            SharedSegment(store, segment, protocol, metadata),
             _learnt=_Learnt(None, ChecksumRecord(stated, written=True)),
         )
 
     @property
     def segment(self) -> LogSegment:
         """The files of the log that the state is read from; later commits are not among them."""
-        return self._base.segment
+        return self._shared.segment
 
     @property
     def root(self) -> str:
@@ -135,7 +134,7 @@ class LogState:
     def files_loaded(self) -> bool:
         """Whether `files` answers without reading."""
         replay = self._learnt.replay
-        return replay is not None and replay.segment is self._base.held and replay.files_loaded
+        return replay is not None and replay.segment is self._shared.held and replay.files_loaded
 
     @property
     def configuration(self) -> TableConfiguration:
@@ -151,12 +150,12 @@ class LogState:
     @property
     def held(self) -> OpenedSegment | None:
         """The segment, where it has been read."""
-        return None if self._base.held is None else self._base.held.opened
+        return None if self._shared.held is None else self._shared.held.opened
 
     @property
     def tail_length(self) -> int:
         """How many commits are read beside the checkpoint."""
-        return len(self._base.segment.commits) + len(self.newer)
+        return len(self._shared.segment.commits) + len(self.newer)
 
     @property
     def checksum(self) -> ChecksumRecord:
@@ -199,7 +198,7 @@ class LogState:
 
         One that was made by `advance` is, whatever its commits say; of others their ids tell.
         """
-        same_table = self._base is earlier._base or self.metadata.id == earlier.metadata.id
+        same_table = self._shared is earlier._shared or self.metadata.id == earlier.metadata.id
         return same_table and self.version >= earlier.version
 
     async def _replay(self) -> VersionReplay:
@@ -209,7 +208,7 @@ class LogState:
             ChecksumMismatchError: the checksum that the table was opened by disagrees with the log.
             InvalidTableError: the log is damaged and no earlier checkpoint helps.
         """
-        segment = await self._base.replay()
+        segment = await self._shared.replay()
         found = self._learnt.replay
         if found is None or found.segment is not segment:
             found = self._learnt.replay = VersionReplay(segment, self.newer)
@@ -228,7 +227,7 @@ class LogState:
             except ChecksumMismatchError:
                 raise
             except InvalidTableError as error:
-                await self._base.give_up_checkpoint(replay.segment, error)
+                await self._shared.give_up_checkpoint(replay.segment, error)
 
     async def logged(self) -> tuple[Protocol, Metadata]:
         """Protocol and metadata as the log has them, whatever a checksum says.
@@ -308,10 +307,11 @@ class LogState:
             InvalidTableError: a checkpoint is damaged, and no earlier one helps.
         """
         counted = self.checksum.counted
-        told = None if counted is None or self._base.held is not None else counted.domain_metadata
-        if told is None:
+        replayed = counted is None or self._shared.held is not None
+        recorded = None if counted is None or replayed else counted.domain_metadata
+        if recorded is None:
             return await self.replayed(lambda replay: replay.domain_metadata())
-        found = {domain.domain: domain for domain in told}
+        found = {domain.domain: domain for domain in recorded}
         for batch in self.newer[self.checksum.applied :]:
             found.update({domain.domain: domain for _, domain in batch.domain_metadata})
         return {name: domain for name, domain in found.items() if not domain.removed}
@@ -348,7 +348,7 @@ class LogState:
             metadata,
             timestamp_ms,
             VersionMark.of_commit(version, commits[-1].info, commits[-1].modified_ms),
-            self._base,
+            self._shared,
             newer,
             _Learnt(carried, self.checksum.advanced(), seen_at),
         )

@@ -144,7 +144,7 @@ async def _fsck(table: Table, *, dry_run: bool, deep: bool) -> FsckReport:
     read = await check_all(roots, listing, checkpoints, files) if deep else None
     if read is not None:
         known = {(problem.kind, problem.path) for problem in problems}
-        found = (FsckProblem(*told) for told in read.problems)
+        found = (FsckProblem(*problem) for problem in read.problems)
         problems += [each for each in found if (each.kind, each.path) not in known]
     report = FsckReport(
         version=state.version,

@@ -13,7 +13,7 @@ from adelta._read_ahead import ReadAhead
 from adelta.parquet.fetch import FetchedColumns
 from adelta.read.opener import Opener
 from adelta.read.unit_decoder import UNITS_AHEAD, UnitDecoder
-from adelta.read.unit_decoding import Piece, Unit
+from adelta.read.units import Piece, Unit
 from adelta.storage.providers import provider_of
 
 if TYPE_CHECKING:

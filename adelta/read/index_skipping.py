@@ -27,7 +27,7 @@ from adelta.parquet.skip.bloom_filter import LONGEST_HEADER, SplitBlockFilter
 from adelta.parquet.skip.page_index import Pages, decode_pages, index_places
 from adelta.parquet.skip.plain_values import PlainType, decode_plain, encode_plain
 from adelta.parquet.thrift import ThriftError
-from adelta.read.row_groups import RowGroupSkipping, bounds_mean_nothing, locate
+from adelta.read.row_group_skipping import RowGroupSkipping, bounds_mean_nothing, locate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -16,8 +16,9 @@ from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.parquet.file import ParquetFile
 from adelta.parquet.footer.layout import SelectedColumns
 from adelta.read.index_skipping import IndexSkipping
-from adelta.read.row_groups import RowGroupSkipping
-from adelta.read.unit_decoding import Opened, Piece, SliceDecoding, Unit, UnitDecoding
+from adelta.read.row_group_skipping import RowGroupSkipping
+from adelta.read.unit_slices import UnitSlice, UnitSlices
+from adelta.read.units import Opened, Piece, Unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -167,9 +168,9 @@ class Opener:
         columns, missing = opened.parquet.bytes.at_hand(opened.columns, first.row_groups)
         if missing and not columns.in_file:
             return units
-        decoding = UnitDecoding(self._plan, first, columns, self._roots.store.uri, None)
+        decoding = UnitSlices(self._plan, first, columns, self._roots.store.uri, None)
         try:
-            table = SliceDecoding(decoding, 0, None).share(0)
+            table = UnitSlice(decoding, 0, None).share(0)
         except AdeltaError:
             return units  # who comes to it says so, after the rows before it
         finally:

@@ -10,12 +10,12 @@ import pyarrow as pa
 
 from adelta._concurrency import CPU_THREADS, in_thread, map_concurrent
 from adelta._read_ahead import ReadAhead
-from adelta.read.unit_decoding import SliceDecoding, UnitDecoding
+from adelta.read.unit_slices import UnitSlice, UnitSlices
 
 if TYPE_CHECKING:
     from adelta.kernel.scan_plan import ScanPlan
     from adelta.parquet.fetch import FetchedColumns
-    from adelta.read.unit_decoding import Piece, Unit
+    from adelta.read.units import Piece, Unit
 
 __all__ = ["UNITS_AHEAD", "UnitDecoder", "UnitRows"]
 
@@ -78,7 +78,7 @@ class UnitRows(AsyncIterator[pa.Table]):
         self._held = 0  # of the threads
         self._rows = _rows_a_slice(unit)
         self._slices = 1 if self._rows is None else -(-unit.rows // self._rows)
-        self._decoding = UnitDecoding(plan, unit, columns, root, self._rows)
+        self._decoding = UnitSlices(plan, unit, columns, root, self._rows)
         self._turns = [asyncio.Lock() for _ in self._decoding.shares]
         # Where one unit keeps all threads busy, its next slice is under way. Where there are others
         # beside it, they are so far ahead that all of them go on for the same time.
@@ -100,7 +100,7 @@ class UnitRows(AsyncIterator[pa.Table]):
 
     async def _slice(self, index: int) -> pa.Table:
         rows = None if index == self._slices - 1 else self._rows
-        decoded = SliceDecoding(self._decoding, index * (self._rows or 0), rows)
+        decoded = UnitSlice(self._decoding, index * (self._rows or 0), rows)
 
         async def share(number: int) -> pa.Table | None:
             async with self._turns[number]:  # the slice before comes first

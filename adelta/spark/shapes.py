@@ -75,12 +75,12 @@ def _shape(data_type: Any) -> tuple[int, Shape] | None:
     """The number of the system, and what tables call it, where Spark's type is one of shapes."""
     if not pa.types.is_struct(data_type) or {f.name for f in data_type.fields} != {_SRID, _WKB}:
         return None
-    told = data_type.field(_WKB).metadata or {}
-    srid = int(told.get(b"srid", -1))
+    metadata = data_type.field(_WKB).metadata or {}
+    srid = int(metadata.get(b"srid", -1))
     crs = crs_of_srid(srid) if srid >= 0 else "SRID:ANY"
-    if told.get(b"geometry") == b"true":
+    if metadata.get(b"geometry") == b"true":
         return srid, Shape(crs)
-    return (srid, Shape(crs, DEFAULT_ALGORITHM)) if told.get(b"geography") == b"true" else None
+    return (srid, Shape(crs, DEFAULT_ALGORITHM)) if metadata.get(b"geography") == b"true" else None
 
 
 def _stored(field: pa.Field[Any]) -> pa.Field[Any]:

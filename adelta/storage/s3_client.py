@@ -130,7 +130,7 @@ class S3Client:
         self.abandoned = AbandonedWrites()
         self._target: _Target | None = None
         self._region: str | None = None
-        self._told: tuple[str, float] | None = None  # a time, and when it was told
+        self._server_time: tuple[str, float] | None = None  # a time, and when it was told
         self.knows_checksums = True
         self.tags_are_digests = False
         self.request_count = 0
@@ -143,9 +143,9 @@ class S3Client:
 
     def now_ms(self) -> int | None:
         """The time by the server's clock, from its last answer on; None where that told none."""
-        if self._told is None:
+        if self._server_time is None:
             return None
-        date, told_at = self._told
+        date, told_at = self._server_time
         try:
             return http_time_ms(date) + round((time.monotonic() - told_at) * 1000)
         except ValueError:
@@ -233,7 +233,7 @@ class S3Client:
             except ValueError:  # of aiohttp, whose text may hold a header's secret
                 return Failure(Kind.REFUSED, "", _CANNOT_BE_SENT, {})
         if date := answer.headers.get("date"):
-            self._told = date, time.monotonic()
+            self._server_time = date, time.monotonic()
         fine = 200 <= answer.status < 300
         if fine and not (request.method == "POST" and is_error(answer.body)):
             return answer

@@ -99,11 +99,11 @@ def differences(
 
     Both are of the same form.
     """
-    told = []
+    differing = []
     for field in fields(stated):
         one, other = getattr(stated, field.name), getattr(found, field.name)
         if one is None or other is None or one == other:
             continue
         values = f": {one} is stated, {other} found" if isinstance(one, int) else ""
-        told.append(f"{_NAMES[field.name]}{values}")
-    return tuple(told)
+        differing.append(f"{_NAMES[field.name]}{values}")
+    return tuple(differing)

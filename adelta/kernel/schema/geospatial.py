@@ -184,12 +184,12 @@ class _Mark:
 
 def marks_of(shape: Shape) -> dict[bytes | str, bytes | str]:
     """The field metadata by which GeoArrow tells shapes from other binary values."""
-    told: dict[str, str] = {}
+    properties: dict[str, str] = {}
     if shape.crs != UNKNOWN_CRS:
-        told = {"crs": shape.crs, "crs_type": "authority_code"}
+        properties = {"crs": shape.crs, "crs_type": "authority_code"}
     if shape.algorithm is not None:
-        told["edges"] = shape.algorithm.lower()
-    return {_NAME: _WKB.encode(), _METADATA: orjson.dumps(told)}
+        properties["edges"] = shape.algorithm.lower()
+    return {_NAME: _WKB.encode(), _METADATA: orjson.dumps(properties)}
 
 
 def is_shape_field(field: pa.Field[Any]) -> bool:
@@ -247,9 +247,9 @@ def _mark(given: pa.Field[Any] | pa.DataType, path: str) -> _Mark | None:
 @lru_cache(maxsize=256)
 def _read_mark(text: bytes, path: str) -> _Mark:
     try:
-        told = orjson.loads(text or b"{}")
-        edges = str(told.get("edges") or "planar")
-        crs = _system(told.get("crs"), told.get("crs_type"))
+        properties = orjson.loads(text or b"{}")
+        edges = str(properties.get("edges") or "planar")
+        crs = _system(properties.get("crs"), properties.get("crs_type"))
     except (orjson.JSONDecodeError, AttributeError, TypeError, ValueError) as error:
         raise SchemaMismatchError(
             f"column {path!r} is marked as {_WKB} with {text[:80]!r}, which names no coordinate "

@@ -89,8 +89,8 @@ def _told(before: t.StructField | None, field: t.StructField) -> t.StructField:
     made = _compared(before.type, field.type, (), changes)
     metadata = field.metadata
     if changes:
-        told = metadata.get(TYPE_CHANGES_KEY, [])
-        metadata = {**metadata, TYPE_CHANGES_KEY: [*told, *changes]}
+        recorded = metadata.get(TYPE_CHANGES_KEY, [])
+        metadata = {**metadata, TYPE_CHANGES_KEY: [*recorded, *changes]}
     return replace(field, type=made, metadata=metadata)
 
 

@@ -100,21 +100,21 @@ class _Check:
         before: DataType,
         after: DataType,
         path: str,
-        told: Mapping[str, Any],
+        recorded: Mapping[str, Any],
         inside: tuple[str, ...],
     ) -> None:
-        """Compare types; `told` is the metadata of the nearest field, `inside` the way from it."""
+        """Compare types; `recorded` are the nearest field's metadata, `inside` the way from it."""
         match before, after:
             case StructType(), StructType():
                 self.structs(before, after, f"{path}.")
             case ArrayType(element), ArrayType(other):
-                self._types(element, other, f"{path}.element", told, (*inside, "element"))
+                self._types(element, other, f"{path}.element", recorded, (*inside, "element"))
             case MapType(key, value), MapType(other_key, other_value):
-                self._types(key, other_key, f"{path}.key", told, (*inside, "key"))
-                self._types(value, other_value, f"{path}.value", told, (*inside, "value"))
+                self._types(key, other_key, f"{path}.key", recorded, (*inside, "key"))
+                self._types(value, other_value, f"{path}.value", recorded, (*inside, "value"))
             case _ if before in (after, VOID) or (is_text(before) and is_text(after)):
                 return
-            case _ if self._widening and _tells(told, inside, before, after):
+            case _ if self._widening and _records(recorded, inside, before, after):
                 return
             case _:
                 raise SchemaMismatchError(
@@ -123,7 +123,7 @@ class _Check:
                 )
 
 
-def _tells(
+def _records(
     metadata: Mapping[str, Any], inside: tuple[str, ...], before: DataType, after: DataType
 ) -> bool:
     """Whether a field's metadata has the changes that lead from one type to the other.

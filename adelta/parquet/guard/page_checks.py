@@ -65,7 +65,7 @@ def check_pages(
     with reading(path):
         group, leaf = chunk
         column = metadata.row_group(group).column(leaf)
-        name, told = column.path_in_schema, column.num_values
+        name, stated = column.path_in_schema, column.num_values
         # Others' lists of encodings have been known to lack some.
         encodings = (
             set(column.encodings) if (metadata.created_by or "").startswith(_ARROW) else None
@@ -80,7 +80,7 @@ def check_pages(
             )
 
         pages = pages_of(source, place)
-        while seen < told and at < end:
+        while seen < stated and at < end:
             try:
                 page = next(pages)
             except ThriftError as error:
@@ -99,10 +99,10 @@ def check_pages(
             if encodings is not None and _ENCODINGS.get(page.encoding) not in encodings:
                 raise damaged("is in an encoding that the footer does not name")
             at = page.payload[1]
-        if seen != told or end - at > _PADDING:
+        if seen != stated or end - at > _PADDING:
             raise InvalidTableError(
                 f"{path}: the pages of column {name} in row group {group} have {seen:,} values in "
-                f"{at - place[0]:,} bytes where the footer says {told:,} in {end - place[0]:,}. "
+                f"{at - place[0]:,} bytes where the footer says {stated:,} in {end - place[0]:,}. "
                 "The object is damaged: restore it, or remove it from the table."
             )
         return PageCounts(count, summed)

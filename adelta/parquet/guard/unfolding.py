@@ -3,7 +3,7 @@
 The footer counts the bytes of decompressed pages, and the reader counts values of fixed width. Left
 are pages that decompress to more than the footer says, texts that a dictionary holds once and
 millions of rows repeat, and texts of which each repeats the one before. A chunk that Snappy can not
-have made much of is told by its first page; of others the headers of all pages are read.
+have made much of is stated by its first page; of others the headers of all pages are read.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def unfolded(
     column: Any = metadata.row_group(group).column(leaf)
     if column.physical_type != "BYTE_ARRAY":
         return Unfolding()  # of numbers, one page at a time is held beside them
-    told, values = column.total_uncompressed_size, column.num_values
+    stated, values = column.total_uncompressed_size, column.num_values
     if rows is not None and values == metadata.row_group(group).num_rows:  # no lists
         values = min(values, rows)
     prefixed = "DELTA_BYTE_ARRAY" in column.encodings
@@ -92,16 +92,16 @@ def unfolded(
         if first is None:
             return Unfolding()
         most = (place[1] - place[0]) * _SNAPPY_RATIO
-        bounded = most <= told + _MOST_UNTOLD and _codec(source, first) == "snappy"
+        bounded = most <= stated + _MOST_UNTOLD and _codec(source, first) == "snappy"
         rest = [] if bounded and not prefixed else list(pages)
     except ThriftError:
         return Unfolding()  # damaged: reading it says so
     total = first.unfolded + sum(page.unfolded for page in rest)
-    if total > told + _MOST_UNTOLD:
+    if total > stated + _MOST_UNTOLD:
         raise InvalidTableError(
             f"{path}: a column of its row group {group} unfolds to {total:,} bytes where its "
-            f"footer says {told:,}. The object is damaged, or made to exhaust memory: restore it, "
-            "or remove it from the table."
+            f"footer says {stated:,}. The object is damaged, or made to exhaust memory: restore "
+            "it, or remove it from the table."
         )
     found = 0
     if (

@@ -98,7 +98,7 @@ def _flat(field: pa.Field[Any]) -> pa.Field[Any] | None:
 def _written(field: pa.Field[Any]) -> pa.Field[Any] | None:
     if not _is_marked(field):
         return None
-    told = orjson.loads((field.metadata or {}).get(_METADATA) or b"{}")
-    if told.get("edges") not in _WRITTEN_EDGES:
+    properties = orjson.loads((field.metadata or {}).get(_METADATA) or b"{}")
+    if properties.get("edges") not in _WRITTEN_EDGES:
         return None
-    return field.with_type(_WellKnownBinary(orjson.dumps({"crs": _UNKNOWN, **told})))
+    return field.with_type(_WellKnownBinary(orjson.dumps({"crs": _UNKNOWN, **properties})))

@@ -1,4 +1,4 @@
-"""LogBase: the part of the log that the states of several versions share, so that it is read once.
+"""SharedSegment: what of the log the states of several versions share, so that it is read once.
 
 It has a single reference, to the replay of the segment in use, and whoever reads holds on to the
 replay that it began with. Giving up a damaged checkpoint puts another replay in its place.
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from adelta.log.opened_segment import OpenedSegment
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["LogBase"]
+__all__ = ["SharedSegment"]
 
 
-class LogBase:
+class SharedSegment:
     """The log up to the version of `segment`. Safe to share between the tasks of one loop.
 
     `protocol` and `metadata` are the version's as the table was opened by them: whatever segment is
@@ -44,7 +44,7 @@ class LogBase:
         self._contradicted = False
 
     @classmethod
-    def of_opened(cls, store: ObjectStore, opened: OpenedSegment) -> LogBase:
+    def of_opened(cls, store: ObjectStore, opened: OpenedSegment) -> SharedSegment:
         """The log up to the version of a segment that has been read."""
         base = cls(store, opened.segment, opened.protocol, opened.metadata)
         base._held = SegmentReplay(opened, store.uri)

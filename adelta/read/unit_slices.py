@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,56 +17,14 @@ from adelta.parquet.decode.tables import side_by_side
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pyroaring import BitMap64
-
-    from adelta.kernel.actions.file_actions import AddFile
     from adelta.parquet.fetch import FetchedColumns
     from adelta.parquet.file import ParquetFile
-    from adelta.parquet.footer.layout import SelectedColumns
+    from adelta.read.units import Unit
 
-__all__ = ["Opened", "Piece", "SliceDecoding", "Unit", "UnitDecoding"]
-
-
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """What to read of one data file: the rows that its deletion vector leaves, or `only` these.
-
-    `tag` is the caller's own.
-    """
-
-    file: AddFile
-    only: BitMap64 | None = None
-    tag: object = None
+__all__ = ["UnitSlice", "UnitSlices"]
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A data file, opened, with what is known of how to read it."""
-
-    piece: Piece
-    parquet: ParquetFile
-    columns: SelectedColumns
-    deciding: SelectedColumns | None
-    deleted: BitMap64 | None
-    legacy: LegacyCalendar | None
-    row_groups: dict[int, tuple[int, int]]
-
-
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """Row groups of one file that follow each other, and are read at once."""
-
-    opened: Opened
-    row_groups: tuple[int, ...]
-    first_row: int
-    rows: int
-    bytes: int
-    decoded_bytes: int
-    table: pa.Table | None = None
-    """The rows, where they were decoded already."""
-
-
-class UnitDecoding:
+class UnitSlices:
     """The columns of a unit, in shares that can be decoded at the same time.
 
     Each share is one thread's at a time. Every slice takes as many rows of each. CPU-heavy, but for
@@ -145,13 +103,13 @@ class UnitDecoding:
         return assemble(plan, table, file.partition_values, self._source)
 
 
-class SliceDecoding:
+class UnitSlice:
     """The next slice of `unit`, which begins at its row `at` and has so many `rows`.
 
     It has all that are left where that is None.
     """
 
-    def __init__(self, unit: UnitDecoding, at: int, rows: int | None) -> None:
+    def __init__(self, unit: UnitSlices, at: int, rows: int | None) -> None:
         self._unit = unit
         self._at = at
         self._wanted = rows
