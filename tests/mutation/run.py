@@ -103,7 +103,11 @@ NEAREST: dict[str, list[str]] = {  # what is run before all of them, for a part 
         "tests/write/test_kept_files.py",
         "tests/write/test_transaction_core.py",
     ],
-    "adelta/write/winners.py": ["tests/write/test_base.py", "tests/write/test_recent_commits.py"],
+    "adelta/write/winners.py": [
+        "tests/write/test_base.py",
+        "tests/write/test_recent_commits.py",
+        "tests/write/test_transaction_core.py",
+    ],
 }
 LONGEST = 900.0  # seconds of a stage: what hangs is noticed, too
 _CHECKER = "adelta/kernel/transaction/conflict_checker.py: "

@@ -11,10 +11,12 @@ import pytest
 
 from adelta.errors import (
     CommitConflictError,
+    CommitOutcomeUnknownError,
     InvalidOptionError,
     InvalidPropertyError,
     InvalidUseError,
     InvariantViolationError,
+    ObjectNotFoundError,
     PermissionDeniedError,
     UnsupportedFeatureError,
 )
@@ -195,6 +197,24 @@ async def test_a_commit_that_has_lost_and_has_no_more_time_is_given_up() -> None
             await core.write(ROWS)
     assert caught.value.winning_version == 1
     assert (await table.snapshot()).version == 1
+
+
+class CleanedUp(Racing):
+    """What the other one has committed is gone by the time at which it is read."""
+
+    async def request(self, request: Request, run):  # type: ignore[no-untyped-def]
+        if request.kind == "get" and request.path == commit_path(1):
+            raise ObjectNotFoundError(request.path)
+        return await super().request(request, run)
+
+
+async def test_where_the_winners_have_been_cleaned_up_nobody_can_say_who_won() -> None:
+    store = CleanedUp(MemoryStore())
+    table = await table_in(store)
+    store.races = 1
+    with pytest.raises(CommitOutcomeUnknownError, match="have been cleaned up"):
+        async with begin(table, TransactionRequest()) as core:
+            await core.write(ROWS)
 
 
 class Refusing(WrappedStore):
