@@ -48,11 +48,11 @@ def _adelta(folder: Path, *, pause: bool) -> float:
     """The files in the checkpoint, or the longest pause of the loop in milliseconds."""
     import uvloop
 
-    import adelta
+    from adelta import checkpoint, open_table
 
     async def work() -> int:
-        async with adelta.open_table(str(folder)) as table:
-            return (await adelta.checkpoint(table)).num_files
+        async with open_table(str(folder)) as table:
+            return (await checkpoint(table)).num_files
 
     async def watched() -> float:
         longest = 0.0

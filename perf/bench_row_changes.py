@@ -63,11 +63,11 @@ def _make(folder: Path, rows: int, properties: dict[str, str]) -> None:
 
 
 def _adelta(folder: str, verb: str, where: str) -> Callable[[], object]:
-    import adelta
+    from adelta import delete, update
 
     if verb == "delete":
-        return lambda: asyncio.run(adelta.delete(folder, where))
-    return lambda: asyncio.run(adelta.update(folder, {"b": "b + 1"}, where))
+        return lambda: asyncio.run(delete(folder, where))
+    return lambda: asyncio.run(update(folder, {"b": "b + 1"}, where))
 
 
 def _deltalake(folder: str, verb: str, where: str) -> Callable[[], object]:

@@ -1,11 +1,12 @@
 """Scans of rows: adelta against pyarrow.dataset on the same files, and against deltalake over S3.
 
-    python perf/bench_scan.py [local] [far] [many] [--mb 1024] [--far-mb 256] [--rounds 3]
+    python perf/bench_scan.py [local] [tiny] [far] [many] [--mb 1024] [--far-mb 256] [--rounds 3]
     python perf/bench_scan.py far --s3 http://127.0.0.1:7800 [--upload-by http://127.0.0.1:7480]
 
-`local` reads a local disk, whose pages are warm; `far` an S3 server 2 x 20 ms away, one of its own
-or, with `--s3`, the endpoint of another one with the keys test/testtest; `many` the same server and
-as many bytes in a hundred small files, as streams leave them.
+`local` reads a local disk, whose pages are warm; `tiny` some 200 files of 1,000 rows there; `far`
+is an S3 server 2 x 20 ms away, of its own or, with `--s3`, the endpoint of another one with the
+keys test/testtest; `many` the same server and as many bytes in a hundred small files, as streams
+leave them.
 
 Every measurement is a fresh process, and the engines take turns. Time is from opening the table to
 its last row, batch by batch, without imports. `cpu` is the process's own seconds of computing,
@@ -51,6 +52,8 @@ WORK = {"all": None, "two of 16": TWO, "1,000 rows": None}
 _ROWS_A_GROUP = 250_000
 _ROWS_A_FILE = 2 * _ROWS_A_GROUP
 _ROWS_A_SMALL_FILE = 25_000  # about 2 MB
+_ROWS_A_TINY_FILE = 1_000
+_TINY_MB = 16  # some 200 files
 _TICK = 0.005
 _GET = 4 << 20
 _GETS = 32
@@ -325,8 +328,9 @@ def _measure(engine: str, uri: str, work: str, options: dict[str, str]) -> None:
     import uvloop
 
     import adelta.storage.s3
+    from adelta import open_table
 
-    _ = adelta, anyio, deltalake, obstore, pyarrow.dataset, uvloop  # noqa: TID251  # as above
+    _ = open_table, adelta, anyio, deltalake, obstore, pyarrow.dataset, uvloop  # noqa: TID251  # as above
     pa.array([0])  # Arrow imports pandas, where there is one, when it first meets a list
     before = resource.getrusage(resource.RUSAGE_SELF)
     start = time.perf_counter()
@@ -448,7 +452,7 @@ def _far(where: str, folder: Path, asked: Any) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # type: ignore[union-attr]
-    parser.add_argument("what", nargs="*", choices=["local", "far", "many", []])
+    parser.add_argument("what", nargs="*", choices=["local", "tiny", "far", "many", []])
     parser.add_argument("--mb", type=int, default=1024)
     parser.add_argument("--far-mb", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
@@ -462,11 +466,14 @@ def main() -> None:
         engine, uri, work, options = asked.measure
         _measure(engine, uri, work, json.loads(options))
         return
-    what = asked.what or ["local", "far", "many"]
+    what = asked.what or ["local", "tiny", "far", "many"]
     if "local" in what:
         folder = make(asked.tables, asked.mb)
         engines = ("adelta", "dataset", "deltalake", "deltalake SQL")
         compare("local", str(folder), folder, engines, {}, asked)
+    if "tiny" in what:
+        folder = make(asked.tables, _TINY_MB, _ROWS_A_TINY_FILE)
+        compare("tiny", str(folder), folder, ("adelta", "deltalake", "deltalake SQL"), {}, asked)
     if "far" in what:
         _far("far", make(asked.tables, asked.far_mb), asked)
     if "many" in what:

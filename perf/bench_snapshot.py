@@ -1,15 +1,17 @@
 """Cold open, file list, pruned file lists and refresh: adelta against deltalake, in turn.
 
     python perf/bench_snapshot.py [--shapes 1m-json 1m-parsed ...] [--rounds 3] [--tables DIR]
+    python perf/bench_snapshot.py --first-use
 
-Every measurement is a fresh process on a local disk whose pages are warm. Time is from the first
-call to the answer, without imports, among them pandas, which the first array that Arrow makes of a
-Python value brings along where it is installed. Memory is the peak beyond what there was then.
-The ratio is deltalake's over adelta's: more is better. `CPU` is the same ratio of the processor
-time of all threads, which a busy machine disturbs less. `pause` is the longest time that a task on
-adelta's event loop, waking every millisecond, was kept from running, in a run of its own, and the
-shortest of all rounds: a busy machine pauses every loop. The collector is told to pass over what
-imports left, which it would otherwise search at times while everything waits.
+With `--first-use` nothing is warm but the pages of the disk: see first_use.py. Else every
+measurement is a fresh process on a local disk whose pages are warm. Time is from the first call to
+the answer, without imports, among them pandas, which the first array that Arrow makes of a Python
+value brings along where it is installed. Memory is the peak beyond what there was then. The ratio
+is deltalake's over adelta's: more is better. `CPU` is the same ratio of the processor time of all
+threads, which a busy machine disturbs less. `pause` is the longest time that a task on adelta's
+event loop, waking every millisecond, was kept from running, in a run of its own, and the shortest
+of all rounds: a busy machine pauses every loop. The collector is told to pass over what imports
+left, which it would otherwise search at times while everything waits.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import argparse
 import gc
 import json
+import os
 import random
 import resource
 import statistics
@@ -149,12 +152,37 @@ def _run(engine: str, work: str, folder: Path, shape: str) -> dict[str, float]:
     return found
 
 
+def _first_use(shape: str, work: str, folder: Path, rounds: int) -> None:
+    program = str(Path(__file__).with_name("first_use.py"))
+    runs: dict[str, list[dict[str, float]]] = {"adelta": [], "deltalake": []}
+    # As pip leaves packages, with their bytecode; the first round makes it.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPYCACHEPREFIX"] = str(folder.parent / "bytecode")
+    for _ in range(rounds + 1):
+        for engine, results in runs.items():
+            command = [sys.executable, program, engine, work, str(folder)]
+            done = subprocess.run(
+                command, capture_output=True, text=True, check=True, env=environment
+            )
+            results.append(json.loads(done.stdout))
+    for results in runs.values():
+        del results[0]
+    if len({results[0]["answer"] for results in runs.values()}) != 1:
+        raise SystemExit(f"{shape}, {work}: the answers differ")
+    seconds = {e: statistics.median(r["seconds"] for r in rs) for e, rs in runs.items()}
+    faster = seconds["deltalake"] / seconds["adelta"]
+    cells = [f"{seconds[e] * 1000:,.1f} ms" for e in runs]
+    print(f"{shape:<12} {work:<10} {cells[0]:>20} {cells[1]:>20} {faster:>6.1f}x first", flush=True)
+    record(f"{shape} {work} first", faster=faster, ms=seconds["adelta"] * 1000)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--shapes", nargs="+", choices=SHAPES, default=["1m-json", "1m-parsed"])
     parser.add_argument("--work", nargs="+", choices=WORK, default=list(WORK))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tables", type=Path, help="keep the tables here for the next run")
+    parser.add_argument("--first-use", action="store_true", help="with all that it loads first")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
@@ -168,7 +196,10 @@ def main() -> None:
         for shape in arguments.shapes:
             folder = make(tables / shape, SHAPES[shape])
             for work in arguments.work:
-                _compare(shape, work, folder, arguments.rounds)
+                if arguments.first_use and work != "refresh":
+                    _first_use(shape, work, folder, arguments.rounds)
+                elif not arguments.first_use:
+                    _compare(shape, work, folder, arguments.rounds)
 
 
 def _compare(shape: str, work: str, folder: Path, rounds: int) -> None:

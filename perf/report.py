@@ -101,6 +101,16 @@ def _snapshot_rows() -> list[Row]:
         ]
     rows.append(Row("10k-commits open", "cold open of 10,000 JSON commits", (faster(4), PAUSE)))
     rows += [
+        Row(f"{shape} {work} first", f"{title}, first use of a process", (faster(least),))
+        for shape, work, title, least in (
+            ("1m-json", "open", "cold open, 1 M adds, JSON statistics", 20),
+            ("1m-json", "files", "whole file list, 1 M adds, JSON statistics", 3),
+            ("1m-json", "partition", "one partition, 1 M adds, JSON statistics", 8),
+            ("1m-json", "id", "files for one id, 1 M adds, JSON statistics", 3),
+            ("10k-commits", "open", "cold open of 10,000 JSON commits", 5),
+        )
+    ]
+    rows += [
         Row(f"3-commits {work}", f"{title}, 300,000 adds in three commits", (PAUSE,))
         for work, title in (("open", "cold open"), ("files", "whole file list"))
     ]
@@ -119,6 +129,10 @@ ROWS: tuple[Row, ...] = (
         ),
     ),
     Row("help", "`adelta --help`", (Asked("ms", most=150, unit=" ms"),)),
+    *(
+        Row(f"request {name}", f"CPU of a request: {name}", (Asked("cpu", most=most),))
+        for name, most in (("get, 4 KiB", 1.5), ("list, 1000 keys", 1.5))
+    ),
     *_snapshot_rows(),
     Row("tables", "100 snapshots of 100 tables in one loop, against 100 threads", (faster(1.5),)),
     Row(
@@ -133,6 +147,12 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("scan local all", "scan of 1 GB on local disk, all columns", (DATASET, PAUSE)),
     Row("scan local two of 16", "scan of 1 GB on local disk, 2 of 16 columns", (DATASET, PAUSE)),
+    Row("scan local 1,000 rows", "1,000 rows of it by predicate", (DATASET, PAUSE)),
+    Row(
+        "scan tiny all",
+        "scan of 200 files of 1,000 rows on local disk",
+        (Asked("deltalake", least=1.2, unit="x of deltalake"),),
+    ),
     *(
         Row(f"scan {where} {work}", f"scan over S3 at 2 x 20 ms, {files}, {columns}", SCANS)
         for where, files in (("far", "files of 45 MB"), ("many", "files of 2 MB"))
@@ -178,8 +198,12 @@ RUNS: tuple[tuple[str, ...], ...] = (
         "1m-vectors",
     ),
     ("bench_snapshot.py", "--shapes", "10k-commits", "3-commits", "--work", "open", "files"),
+    ("bench_snapshot.py", "--first-use", "--shapes", "1m-json"),
+    ("bench_snapshot.py", "--first-use", "--shapes", "10k-commits", "--work", "open"),
     ("bench_log.py", "tables", "far", "slope"),
     ("bench_scan.py", "local", "far", "many"),
+    ("bench_scan.py", "tiny", "--only", "all"),
+    ("bench_requests.py",),
     ("bench_checkpoint.py", "--shapes", "1m-json"),
     ("bench_commit.py",),
     ("bench_service.py",),
