@@ -30,7 +30,7 @@ from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.conflict_checker import already_applied
 from adelta.log.load import load_state
-from adelta.operations.clustering import check_still_clustered
+from adelta.operations.clustering import check_clustered_as, check_still_clustered
 from adelta.operations.create import new_table
 from adelta.operations.evolve import merge_schema, overwrite_schema
 from adelta.operations.overwrite import replace_partitions, replace_where
@@ -104,7 +104,8 @@ async def plan_write(
 
     Raises:
         TableAlreadyExistsError: there is a table, and that was to be an error.
-        SchemaMismatchError: the rows do not fit the table, or no table can have such columns.
+        SchemaMismatchError: the rows do not fit the table, which may be laid out otherwise, or no
+            table can have such columns.
         InvariantViolationError: rows would be removed from a table that only takes appends.
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         InvalidOptionError: the store cannot exclude other writers, or options do not go together.
@@ -142,6 +143,9 @@ async def plan_write(
             overwrite_schema(draft, columns, request.partition_by)
         else:
             check_partitioned_as(table.uri, state.metadata.partition_columns, request.partition_by)
+        if request.cluster_by is not None:
+            async with begin(table, TransactionRequest()) as tx:  # which only reads
+                await check_clustered_as(tx, request.cluster_by)
         if kind.schema_mode == "merge":
             merge_schema(draft, columns)
         configuration = TableConfiguration(draft.protocol, draft.metadata)
