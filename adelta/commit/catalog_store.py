@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from adelta._concurrency import map_concurrent, together
 from adelta.commit.catalog_commit import CatalogCoordinator
 from adelta.commit.catalog_log import CatalogLog
-from adelta.commit.coordinated_store import CoordinatedStore
+from adelta.commit.coordinated_store import CoordinatedStore, may_list_commits
 from adelta.errors import ObjectNotFoundError
 from adelta.kernel.log_path import LOG_DIR, STAGED_DIR, LogFileKind, commit_path, parse_log_path
 from adelta.storage.object_store import ObjectMeta
@@ -32,6 +32,8 @@ __all__ = ["CatalogStore"]
 
 R = TypeVar("R")
 Page = list[ObjectMeta]
+
+_LAST = "\U0010ffff"  # sorts after all that the names of objects have
 
 
 class CatalogStore(CoordinatedStore):
@@ -66,13 +68,14 @@ class CatalogStore(CoordinatedStore):
         """Whole objects, in the order asked. Raises: ObjectNotFoundError."""
         versions = {path: _version_of(path) for path in paths}
         kept = [path for path, version in versions.items() if version in self._log.commits]
+        held = {*kept}
         latest = max((version for version in versions.values() if version is not None), default=-1)
         if latest > self._latest:
             return await map_concurrent(self.get, paths, limit=self.concurrency)
         found: dict[str, bytes] = {}
 
         async def fetch_published() -> None:
-            published = [path for path in versions if path not in {*kept}]
+            published = [path for path in versions if path not in held]
             found.update(zip(published, await self.inner.get_many(published), strict=True))
 
         async def fetch_kept() -> None:
@@ -133,13 +136,33 @@ class CatalogStore(CoordinatedStore):
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
     ) -> AsyncGenerator[list[ObjectMeta], None]:
         """Pages of the objects whose path starts with `prefix`, in order."""
-        if prefix == LOG_DIR:
-            await self._log.ask(anew=True)
-        pages = self.inner.list(prefix, start_after=start_after, recursive=recursive)
-        async with aclosing(pages):
-            found = pages if prefix != LOG_DIR else self._log_pages(pages, start_after or "")
-            async for page in found:
-                yield page
+        after = start_after or ""
+        if not may_list_commits(prefix, recursive=recursive):
+            async with aclosing(self._inner_pages(prefix, after, recursive)) as pages:
+                async for page in pages:
+                    yield page
+            return
+        await self._log.ask(anew=True)
+        parts = [self._listed_log(prefix, after, recursive)]
+        if not prefix.startswith(LOG_DIR):  # what comes before the log, and what comes after it
+            before = self._inner_pages(prefix, after, recursive)
+            rest = self._inner_pages(prefix, max(after, LOG_DIR + _LAST), recursive)
+            parts = [_until(LOG_DIR, before), *parts, rest]
+        for part in parts:
+            async with aclosing(part):
+                async for page in part:
+                    yield page
+
+    def _inner_pages(self, prefix: str, after: str, recursive: bool) -> AsyncGenerator[Page, None]:
+        return self.inner.list(prefix, start_after=after or None, recursive=recursive)
+
+    async def _listed_log(
+        self, prefix: str, after: str, recursive: bool
+    ) -> AsyncGenerator[Page, None]:
+        async with aclosing(self._inner_pages(LOG_DIR, after, recursive)) as pages:
+            async for page in self._log_pages(pages, after):
+                if found := [meta for meta in page if meta.path.startswith(prefix)]:
+                    yield found
 
     async def _log_pages(self, pages: AsyncIterator[Page], start_after: str) -> AsyncIterator[Page]:
         """`pages` of the log with the commits that the catalog keeps, and without later files.
@@ -197,6 +220,16 @@ class CatalogStore(CoordinatedStore):
         """Give back connections. Calling it again does nothing."""
         await super().aclose()
         await self.client.aclose()
+
+
+async def _until(end: str, pages: AsyncGenerator[Page, None]) -> AsyncGenerator[Page, None]:
+    """The objects whose path sorts before `end`."""
+    async with aclosing(pages):
+        async for page in pages:
+            if found := [meta for meta in page if meta.path < end]:
+                yield found
+            if len(found) < len(page):
+                return
 
 
 def _version_of(path: str) -> int | None:

@@ -15,14 +15,15 @@ from adelta.commit.check_then_put import check_then_put
 from adelta.errors import InvalidOptionError, InvalidUseError, ObjectNotFoundError
 from adelta.kernel.log_path import LOG_DIR, LogFileKind, parse_log_path
 from adelta.storage.forwarding_store import ForwardingStore
+from adelta.storage.object_store import ObjectStore, SuffixRead
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 
     from adelta.commit.coordinator import CommitCoordinator
-    from adelta.storage.object_store import ObjectMeta, ObjectStore
+    from adelta.storage.object_store import ObjectMeta
 
-__all__ = ["CoordinatedStore"]
+__all__ = ["CoordinatedStore", "may_list_commits"]
 
 R = TypeVar("R")
 
@@ -90,6 +91,21 @@ class CoordinatedStore(ForwardingStore):
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError."""
         return await self._or_recovered(lambda: self.inner.get_range(path, start, end), (path,))
 
+    async def get_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]]
+    ) -> Sequence[bytes | memoryview]:
+        """Bytes of every range, in the order asked. Raises: ObjectNotFoundError."""
+        if _is_commit(path):
+            return await ObjectStore.get_ranges(self, path, ranges)
+        return await self.inner.get_ranges(path, ranges)
+
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+        """The last `length` bytes. Raises: ObjectNotFoundError."""
+        if not _is_commit(path):
+            return await self.inner.get_suffix(path, length)
+        data = await self.get(path)
+        return SuffixRead(data[-length:], len(data))
+
     async def head(self, path: str) -> ObjectMeta:
         """What the store says of the object. Raises: ObjectNotFoundError."""
         return await self._or_recovered(lambda: self.inner.head(path), (path,))
@@ -112,7 +128,7 @@ class CoordinatedStore(ForwardingStore):
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
     ) -> AsyncGenerator[list[ObjectMeta], None]:
         """Pages of the objects whose path starts with `prefix`, in order."""
-        if prefix.startswith(LOG_DIR):
+        if may_list_commits(prefix, recursive=recursive):
             await self._recover()
         pages = self.inner.list(prefix, start_after=start_after, recursive=recursive)
         async with aclosing(pages):
@@ -124,6 +140,13 @@ class CoordinatedStore(ForwardingStore):
         if self._coordinator is not None:
             await self._coordinator.aclose()
         await self.inner.aclose()
+
+
+def may_list_commits(prefix: str, *, recursive: bool) -> bool:
+    """Whether a listing of `prefix` can hold commits."""
+    if prefix.startswith(LOG_DIR):
+        return "/" not in prefix[len(LOG_DIR) :]
+    return recursive and LOG_DIR.startswith(prefix)
 
 
 def _is_commit(path: str) -> bool:

@@ -15,6 +15,7 @@ from adelta.commit.catalog_store import CatalogStore
 from adelta.errors import (
     InvalidOptionError,
     InvalidTableError,
+    ObjectNotFoundError,
     StorageError,
     TableNotFoundError,
     VersionNotFoundError,
@@ -299,3 +300,41 @@ async def test_arrow_reads_the_files_of_a_managed_table_on_the_local_disk_by_its
     for store in (plain, CatalogStore(plain, catalog, plain.put_if_absent)):
         fetched = await (await ParquetFile.open(store, "a.parquet")).fetch()
         assert fetched.in_file
+
+
+async def test_whatever_verb_reads_a_commit_the_catalog_says_what_it_is(
+    catalog: SqliteCatalog,
+) -> None:
+    store = await worked_example(catalog)
+    await store.put(commit_path(50), b"nobody has ratified this")
+    await store.put("z/data.parquet", b"data")
+    await store.put("a.parquet", b"data")
+    seen = CatalogStore(store, catalog, store.put_if_absent)
+    for read in (
+        seen.get(commit_path(50)),
+        seen.get_with_meta(commit_path(50)),
+        seen.get_many([commit_path(1), commit_path(50)]),
+        seen.get_range(commit_path(50), 0, 3),
+        seen.get_ranges(commit_path(50), [(0, 3)]),
+        seen.get_suffix(commit_path(50), 3),
+        seen.head(commit_path(50)),
+    ):
+        with pytest.raises(ObjectNotFoundError):
+            await read
+    kept = commit_path(8)  # staged alone
+    data = await seen.get(kept)
+    assert await seen.get_range(kept, 1, 5) == data[1:5]
+    assert [bytes(part) for part in await seen.get_ranges(kept, [(0, 2), (3, 9)])] == [
+        data[:2],
+        data[3:9],
+    ]
+    assert (await seen.get_suffix(kept, 4)).data == data[-4:]
+    everything = [m.path async for page in seen.list() for m in page]
+    assert everything == sorted(everything)
+    assert {"a.parquet", "z/data.parquet", kept} <= {*everything}
+    assert commit_path(50) not in everything
+    for prefix in ("_delta", LOG_DIR, f"{LOG_DIR}0000", commit_path(8)[:-6], "z/"):
+        found = [m.path async for page in seen.list(prefix) for m in page]
+        assert found == [path for path in everything if path.startswith(prefix)]
+    after = [m.path async for page in seen.list(start_after=kept) for m in page]
+    assert after == [path for path in everything if path > kept]
