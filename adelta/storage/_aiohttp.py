@@ -1,8 +1,10 @@
-"""All that adelta uses of aiohttp without its being documented, and how to do without it.
+"""What adelta uses of aiohttp without its being documented, and how to do without it.
 
-Long bodies are received where they are wanted (`long_body`) by a connection of adelta's own, which
-aiohttp has no option for. Whether its parts are as adelta knows them is found at import: where they
-are not, bodies come aiohttp's way, by more copies.
+Long bodies are received where they are wanted by a connection of adelta's own (`long_body`), which
+aiohttp has no option for. Whether the parts that it is made of are as adelta knows them is found at
+import: where they are not, bodies come aiohttp's way, by more copies.
+
+A session that repeats requests by itself cannot be done without: such an aiohttp is refused.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
+
+from adelta.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +61,7 @@ if not _KNOWN:
 
 def connect_by(connector: aiohttp.TCPConnector, make: Callable[[], Connection]) -> None:
     """Let `connector` make its connections by `make`, where they are as adelta knows them."""
-    if _KNOWN and hasattr(connector, "_factory"):
+    if _KNOWN:
         connector._factory = make  # type: ignore[assignment]
 
 
@@ -66,5 +70,13 @@ def repeat_nothing(session: aiohttp.ClientSession) -> None:
 
     aiohttp would do so with a PUT when a pooled connection breaks. A conditional put must know of
     every request that may have taken effect, so only adelta's own retries repeat.
+
+    Raises:
+        StorageError: this aiohttp cannot be told so.
     """
+    if not hasattr(session, "_retry_connection"):
+        raise StorageError(
+            f"aiohttp {aiohttp.__version__} cannot be kept from sending a request again, by "
+            "which a commit could lose to itself; install a version that adelta was tested with (aiohttp<4)"
+        )
     session._retry_connection = False

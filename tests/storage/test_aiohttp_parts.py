@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import aiohttp
 import pytest
 
+from adelta.errors import StorageError
 from adelta.storage import _aiohttp, long_body
 from adelta.storage.resolve import open_store
 
@@ -16,6 +18,20 @@ if TYPE_CHECKING:
 
 def test_the_installed_aiohttp_is_as_adelta_knows_it() -> None:
     assert _aiohttp.has_known_connections()
+    assert _aiohttp._KNOWN
+
+
+async def test_a_session_repeats_nothing_by_itself_or_is_refused() -> None:
+    async with aiohttp.ClientSession() as session:
+        assert session._retry_connection
+        _aiohttp.repeat_nothing(session)
+        assert not session._retry_connection
+
+    class Other:
+        """A session of an aiohttp that has no such switch."""
+
+    with pytest.raises(StorageError, match="aiohttp<4"):
+        _aiohttp.repeat_nothing(Other())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("lacking", ["_reschedule_timeout", "set_exception", "_parser"])
