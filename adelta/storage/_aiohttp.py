@@ -77,6 +77,6 @@ def repeat_nothing(session: aiohttp.ClientSession) -> None:
     if not hasattr(session, "_retry_connection"):
         raise StorageError(
             f"aiohttp {aiohttp.__version__} cannot be kept from sending a request again, by "
-            "which a commit could lose to itself; install a version that adelta was tested with (aiohttp<4)"
+            "which a commit could lose to itself; install an earlier one (aiohttp<4)"
         )
     session._retry_connection = False

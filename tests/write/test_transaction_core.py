@@ -76,6 +76,22 @@ async def test_a_flag_that_is_none_is_refused_and_nothing_is_staged(value: objec
     assert (await table.snapshot()).version == 1
 
 
+async def test_a_transaction_checks_what_a_user_stages() -> None:
+    table = await table_in(MemoryStore(), {**DOMAINS, "delta.appendOnly": "true"})
+    await write_table(table, ROWS)
+    async with table.transaction() as tx:
+        files = await tx.read()
+        with pytest.raises(InvariantViolationError):
+            tx.remove_files(files)
+        with pytest.raises(InvalidOptionError, match="configuration"):
+            tx.set_domain_metadata("mine", {"a": 1})  # type: ignore[arg-type]
+        with pytest.raises(InvalidOptionError, match="Metadata"):
+            tx.update_metadata({"id": "x"})  # type: ignore[arg-type]
+        with pytest.raises(InvalidOptionError, match="id"):
+            tx.update_metadata(replace(tx.metadata, id="another table's"))
+    assert (await table.snapshot()).version == 1
+
+
 @pytest.mark.parametrize("domain", ["", "delta.clustering", "DELTA.mine"])
 async def test_a_domain_of_deltas_own_is_not_set(domain: str) -> None:
     table = await table_in(MemoryStore(), DOMAINS)
