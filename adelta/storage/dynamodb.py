@@ -28,7 +28,7 @@ from adelta.storage.aws_client import client_arguments
 from adelta.storage.credentials import AccessProvider
 from adelta.storage.request_log import logged
 from adelta.storage.request_runner import run_request
-from adelta.storage.retry import FINE, Outcome
+from adelta.storage.retry import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -240,11 +240,11 @@ class DynamoTable:
         """
         client: _Client | None = None
 
-        async def attempt() -> tuple[Outcome, dict[str, Any] | _Failure]:
+        async def attempt() -> tuple[Outcome | None, dict[str, Any] | _Failure]:
             nonlocal client
             client = await self._connected()
             result = await self._attempt(client.api, operation, request)
-            return (result.outcome if isinstance(result, _Failure) else FINE), result
+            return (result.outcome if isinstance(result, _Failure) else None), result
 
         async def renew() -> bool:
             return (
@@ -258,7 +258,7 @@ class DynamoTable:
         if not isinstance(result, _Failure):
             return result
         if result.code in _SPECIAL:
-            raise _SPECIAL[result.code](result.outcome.reason)
+            raise _SPECIAL[result.code](result.reason)
         in_doubt = ended.repeated or result.outcome.maybe_applied
         keys = None if client is None else client.access.credentials
         raise _error(name, operation, result, keys, in_doubt=in_doubt)
@@ -284,8 +284,8 @@ class DynamoTable:
             broken = status >= 500
             return _Failure(
                 code,
+                str(error),
                 Outcome(
-                    str(error),
                     f"its status is {status}",
                     transient=broken or code in _THROTTLED,
                     maybe_applied=broken,
@@ -298,7 +298,8 @@ class DynamoTable:
             reason = f"{type(error).__name__}: {error}"
             return _Failure(
                 "",
-                Outcome(reason, "it got no answer", transient=unsent or lost, maybe_applied=lost),
+                reason,
+                Outcome("it got no answer", transient=unsent or lost, maybe_applied=lost),
             )
         return answer
 
@@ -377,9 +378,10 @@ def _status(answer: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A failed attempt: DynamoDB's code for it, where there is one, and what may help."""
+    """A failed attempt: DynamoDB's code for it, where there is one, why, and what may help."""
 
     code: str
+    reason: str
     outcome: Outcome
 
 
@@ -387,7 +389,7 @@ def _error(
     name: str, operation: str, failure: _Failure, keys: Credentials | None, *, in_doubt: bool
 ) -> Exception:
     """The error that the failure of an operation is raised as."""
-    text = f"{name} failed: {failure.outcome.reason}"
+    text = f"{name} failed: {failure.reason}"
     if in_doubt and operation in ("put_item", "update_item"):
         return CommitOutcomeUnknownError(f"{text}; it may have taken effect")
     if failure.code in _DENIED:

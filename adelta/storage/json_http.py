@@ -15,7 +15,7 @@ from adelta.errors import CommitOutcomeUnknownError, InvalidOptionError, Storage
 from adelta.storage.http import HttpOptions, HttpPool
 from adelta.storage.request_log import logged
 from adelta.storage.request_runner import run_request
-from adelta.storage.retry import FINE, Outcome, RetryPolicy, retry_after
+from adelta.storage.retry import Outcome, RetryPolicy, retry_after
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,10 +44,11 @@ class JsonAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _NoAnswer:
-    """A request that got no answer, and why."""
+    """A request that got no answer, why, and whether it may have taken effect."""
 
-    outcome: Outcome
+    reason: str
     cause: Exception | None
+    maybe_applied: bool
 
 
 class JsonServer:
@@ -98,7 +99,7 @@ class JsonServer:
         result = (await run_request(attempt, _RETRY, name=self._name("GET", path))).result
         if isinstance(result, JsonAnswer):
             return result
-        raise StorageError(result.outcome.reason) from result.cause
+        raise StorageError(result.reason) from result.cause
 
     async def post(self, path: str, body: Mapping[str, Any]) -> JsonAnswer:
         """The answer to a request that changes something; it is sent once.
@@ -111,9 +112,8 @@ class JsonServer:
         result = (await run_request(attempt, _ONCE, name=self._name("POST", path))).result
         if isinstance(result, JsonAnswer):
             return result
-        doubt = result.outcome.maybe_applied
-        error = CommitOutcomeUnknownError if doubt else StorageError
-        raise error(result.outcome.reason) from result.cause
+        error = CommitOutcomeUnknownError if result.maybe_applied else StorageError
+        raise error(result.reason) from result.cause
 
     def _name(self, method: str, path: str) -> str:
         return f"{method} {self._base}/{path}"
@@ -125,7 +125,7 @@ class JsonServer:
         *,
         query: Mapping[str, str] | None = None,
         body: Mapping[str, Any] | None = None,
-    ) -> tuple[Outcome, JsonAnswer | _NoAnswer]:
+    ) -> tuple[Outcome | None, JsonAnswer | _NoAnswer]:
         """One request: its answer, and what may help after it."""
         url = URL(f"{self._base}/{path}", encoded=True).with_query(query)
         headers, data = self._headers, None
@@ -152,14 +152,15 @@ class JsonServer:
                                 f"{self._base} answers {method} {path} with more than {_LONGEST:,} "
                                 "bytes, which no answer of a catalog has"
                             )
-                            return _none(Outcome(reason, maybe_applied=True))
+                            return Outcome(maybe_applied=True), _NoAnswer(reason, None, True)
                     status, wait = response.status, retry_after(response.headers)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             reason = f"{self._base} cannot be reached: {error}"
-            return _none(Outcome(reason, _NO_ANSWER, transient=True), error)
+            return Outcome(_NO_ANSWER, transient=True), _NoAnswer(reason, error, False)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             reason = f"{self._base} gave no answer to {method} {path}: {error!r}"
-            return _none(Outcome(reason, _NO_ANSWER, transient=True, maybe_applied=True), error)
+            lost = Outcome(_NO_ANSWER, transient=True, maybe_applied=True)
+            return lost, _NoAnswer(reason, error, True)
         except ValueError:  # of aiohttp, whose text may hold the token
             pass
         finally:
@@ -172,9 +173,8 @@ class JsonServer:
             )
         answer = JsonAnswer(status, _decoded(bytes(content)))
         if status != _THROTTLED and status < 500:
-            return FINE, answer
+            return None, answer
         return Outcome(
-            f"HTTP {status}",
             f"its status is {status}",
             transient=True,
             maybe_applied=status >= 500,
@@ -186,12 +186,6 @@ class JsonServer:
         self._to_close = self._under_way > 0
         if not self._to_close:
             await self._pool.aclose()
-
-
-def _none(
-    outcome: Outcome, cause: Exception | None = None
-) -> tuple[Outcome, JsonAnswer | _NoAnswer]:
-    return outcome, _NoAnswer(outcome, cause)
 
 
 def _decoded(content: bytes) -> Mapping[str, Any]:

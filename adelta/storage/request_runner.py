@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 import anyio
 
 from adelta.storage.request_log import log_retry
-from adelta.storage.retry import FINE, Attempt, Done, Move, Renew, next_step
+from adelta.storage.retry import Again, Done, Move, Renew, Tries, next_step
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,7 +35,7 @@ class Ended(Generic[R]):
 
 
 async def run_request(
-    attempt: Callable[[], Awaitable[tuple[Outcome, R]]],
+    attempt: Callable[[], Awaitable[tuple[Outcome | None, R]]],
     policy: RetryPolicy,
     *,
     name: str,
@@ -44,6 +44,7 @@ async def run_request(
 ) -> Ended[R]:
     """The result of `attempt`, made once or more often until nothing helps any more.
 
+    An attempt gives its result, and what may help after it; None where it has succeeded.
     `renew` gets newer credentials than those of the last attempt, and says whether there are any;
     `move` lets the next attempt go to another region. What cannot be done is left out. `name` says
     in the log what was requested.
@@ -52,16 +53,16 @@ async def run_request(
         Exception: whatever `attempt` and `renew` raise, at once.
     """
     began = time.monotonic()
-    attempts = retries = 0
+    attempts = retries = kinds = 0
     may_renew, may_move, repeated = renew is not None, move is not None, False
     while True:
         outcome, result = await attempt()
         attempts += 1
-        if outcome is FINE:
+        if outcome is None:
             return Ended(result, attempts, repeated)
         elapsed = time.monotonic() - began
         step = next_step(
-            Attempt(retries, elapsed, random.random(), may_renew, may_move, policy), outcome
+            Tries(retries, elapsed, random.random(), may_renew, may_move, kinds, policy), outcome
         )
         if isinstance(step, Done):
             return Ended(result, attempts, repeated)
@@ -75,9 +76,11 @@ async def run_request(
             if move is not None:
                 move(step.region)
             log_retry(name, "it belongs to another region")
+        elif isinstance(step, Again):
+            kinds += 1
+            log_retry(name, outcome.why)
         else:
+            retries += 1
             log_retry(name, outcome.why, step.delay)
-            if not outcome.otherwise:
-                retries += 1
-                await anyio.sleep(step.delay)
+            await anyio.sleep(step.delay)
         repeated = repeated or outcome.maybe_applied

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "FINE",
-    "Attempt",
+    "Again",
     "Done",
     "Move",
     "Outcome",
@@ -22,10 +21,12 @@ __all__ = [
     "Retry",
     "RetryPolicy",
     "Step",
+    "Tries",
     "next_step",
     "retry_after",
 ]
 
+_MOST_KINDS = 2  # of other ways of making a request, each of which is tried once
 _LONGEST_ASKED = 60.0  # seconds that a server's wish to be left alone is heeded
 
 
@@ -65,21 +66,18 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended, as far as that decides what comes next.
+    """How an attempt failed, as far as that decides what comes next.
 
     Attributes:
-        reason: what went wrong, in words.
-        why: the same in words that hold nothing of the answer's, as the log has them.
+        why: what went wrong, in words that hold nothing of the answer's: the log has them.
         transient: whether the same request may succeed later.
         maybe_applied: whether a failed request may have taken effect all the same.
         expired: whether newer credentials may help.
         region: where the server says the request belongs; None where it went there.
-        otherwise: whether the next attempt is of another kind, and may succeed at once. An outcome
-            says so once for each other kind that there is.
+        otherwise: whether the next attempt is of another kind, and may succeed at once.
         wait: the seconds that the server asks for.
     """
 
-    reason: str = ""
     why: str = "it failed"
     transient: bool = False
     maybe_applied: bool = False
@@ -89,13 +87,9 @@ class Outcome:
     wait: float = 0.0
 
 
-FINE = Outcome()
-"""The request has succeeded."""
-
-
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """An attempt that is over, and what went before it for the same request.
+class Tries:
+    """The attempts at a request so far.
 
     Attributes:
         retries: attempts that were made because of a failure that might pass.
@@ -103,6 +97,7 @@ class Attempt:
         luck: a random number in ``[0, 1)``.
         may_renew: whether there may be newer credentials; they are asked for once.
         may_move: whether the request can go to another region; it goes once.
+        kinds: attempts that were made in another way, whatever the policy says.
         policy: how often and for how long it is tried.
     """
 
@@ -111,6 +106,7 @@ class Attempt:
     luck: float = 0.0
     may_renew: bool = False
     may_move: bool = False
+    kinds: int = 0
     policy: RetryPolicy = field(default_factory=RetryPolicy)
 
 
@@ -127,6 +123,11 @@ class Retry:
 
 
 @dataclass(frozen=True, slots=True)
+class Again:
+    """Make the request again at once, in the other way that there is."""
+
+
+@dataclass(frozen=True, slots=True)
 class Renew:
     """Make the request again with newer credentials; where there are none, the outcome stands."""
 
@@ -138,25 +139,23 @@ class Move:
     region: str
 
 
-Step: TypeAlias = Done | Retry | Renew | Move
+Step: TypeAlias = Done | Retry | Again | Renew | Move
 
 
-def next_step(attempt: Attempt, outcome: Outcome) -> Step:
-    """What comes after `attempt`, which ended in `outcome`.
+def next_step(tries: Tries, outcome: Outcome) -> Step:
+    """What comes after the last of `tries`, which ended in `outcome`.
 
-    >>> next_step(Attempt(may_move=True), Outcome(region="eu-north-1"))
+    >>> next_step(Tries(may_move=True), Outcome(region="eu-north-1"))
     Move(region='eu-north-1')
     """
-    if outcome.otherwise:
-        return Retry(0.0)
-    if outcome.region is not None and attempt.may_move:
+    if outcome.otherwise and tries.kinds < _MOST_KINDS:
+        return Again()
+    if outcome.region is not None and tries.may_move:
         return Move(outcome.region)
-    if outcome.expired and attempt.may_renew:
+    if outcome.expired and tries.may_renew:
         return Renew()
     if outcome.transient:
-        delay = attempt.policy.delay(
-            attempt.retries, attempt.elapsed, attempt.luck, at_least=outcome.wait
-        )
+        delay = tries.policy.delay(tries.retries, tries.elapsed, tries.luck, at_least=outcome.wait)
         if delay is not None:
             return Retry(delay)
     return Done()

@@ -28,7 +28,7 @@ from adelta.storage.http import HttpPool
 from adelta.storage.long_body import place_body, receive_body, unclaim, waiting_body
 from adelta.storage.request_log import logged
 from adelta.storage.request_runner import run_request
-from adelta.storage.retry import FINE, Outcome
+from adelta.storage.retry import Outcome
 from adelta.storage.s3_checksums import body_fault, range_fault, refuses_checksums
 from adelta.storage.s3_errors import (
     Answer,
@@ -153,22 +153,33 @@ class S3Client:
 
     async def send(self, request: S3Request) -> Answer:
         """The answer to the request. Raises: StorageError."""
-        outcome, attempts = await self._run(request)
+        outcome = await self.try_send(request)
         if isinstance(outcome, Answer):
             return outcome
-        raise self.error(request, outcome, attempts)
+        raise self.error(request, outcome)
 
     async def try_send(self, request: S3Request) -> Answer | Failure:
         """The answer, or the failure that is left when trying again no longer helps."""
-        return (await self._run(request))[0]
+        sending = _Sending(self, request, await self._payload_hash(request.body))
+        ended = await run_request(
+            sending.attempt,
+            self._options.retry,
+            name=f"{request.method} s3://{self._bucket}/{request.key}",
+            renew=sending.renew,
+            move=self._move,
+        )
+        result = ended.result
+        if isinstance(result, Failure):
+            return replace(result, repeated=ended.repeated, attempts=ended.attempts)
+        return replace(result, repeated=True) if ended.repeated else result
 
-    def error(self, request: S3Request, failure: Failure, attempts: int = 1) -> StorageError:
+    def error(self, request: S3Request, failure: Failure) -> StorageError:
         """The error that `failure` of `request` is raised as."""
         target = self._target
         keys = target.access.credentials if target is not None else None
         what = f"S3 {request.method} s3://{self._bucket}/{request.key}"
         source = "none, requests are not signed" if keys is None else keys.source
-        return failure.error(what, credentials=source, attempts=attempts)
+        return failure.error(what, credentials=source)
 
     async def aclose(self) -> None:
         """Close the connections, when requests that were given up are over."""
@@ -178,19 +189,6 @@ class S3Client:
             await self._pool.aclose()
 
     # ------------------------------------------------------------------------------ one request
-
-    async def _run(self, request: S3Request) -> tuple[Answer | Failure, int]:
-        """How the request ended, and after how many attempts."""
-        sending = _Sending(self, request, await self._payload_hash(request.body))
-        ended = await run_request(
-            sending.attempt,
-            self._options.retry,
-            name=f"{request.method} s3://{self._bucket}/{request.key}",
-            renew=sending.renew,
-            move=self._move,
-        )
-        outcome = ended.result
-        return (replace(outcome, repeated=True) if ended.repeated else outcome), ended.attempts
 
     async def attempt(self, target: _Target, request: S3Request, payload: str) -> Answer | Failure:
         """The answer to one request, or why there is none."""
@@ -325,7 +323,7 @@ class _Sending:
         self._doubted: list[str] = []  # digests of bodies that came before
         self._target: _Target | None = None
 
-    async def attempt(self) -> tuple[Outcome, Answer | Failure]:
+    async def attempt(self) -> tuple[Outcome | None, Answer | Failure]:
         """Make the request, by what is known of the store now."""
         client, request = self._client, self._request
         target = self._target = await client.aim()
@@ -340,7 +338,7 @@ class _Sending:
             return await self._verified(result)
         if request.optional and self._knows_checksums and refuses_checksums(result):
             self._knows_checksums = False
-            return Outcome(result.reason, "the store refuses checksums", otherwise=True), result
+            return Outcome("the store refuses checksums", otherwise=True), result
         return self._failed(result)
 
     async def renew(self) -> bool:
@@ -351,7 +349,7 @@ class _Sending:
         region = "" if self._target is None else self._target.region
         return outcome_of(failure, method=self._request.method, region=region), failure
 
-    async def _verified(self, answer: Answer) -> tuple[Outcome, Answer | Failure]:
+    async def _verified(self, answer: Answer) -> tuple[Outcome | None, Answer | Failure]:
         """The answer, if its body is what was asked for.
 
         Bytes that come twice are those that are stored.
@@ -365,19 +363,17 @@ class _Sending:
             found = look() if len(answer.body) < _HASHED_INLINE else await in_thread(look)
             fault, client.tags_are_digests = found
         if fault is None:
-            return FINE, answer
+            return None, answer
         digest = await in_thread(_sha256, answer.body)
         again = digest in self._doubted
         if again and not fault.certain:
-            return FINE, answer
+            return None, answer
         if again:
             reason = f"{fault.reason}: it is damaged"
             return self._failed(Failure(Kind.REFUSED, "", reason, answer.headers))
         self._doubted.append(digest)
         if len(self._doubted) == 1 and not fault.certain:
-            return Outcome(
-                fault.reason, "its bytes differ from the store's checksum", otherwise=True
-            ), answer
+            return Outcome("its bytes differ from the store's checksum", otherwise=True), answer
         return self._failed(Failure(Kind.DAMAGED, "", fault.reason, answer.headers))
 
 
@@ -386,10 +382,10 @@ async def _answer(request: S3Request, response: aiohttp.ClientResponse) -> Answe
         if response.status >= 300 and request.method != "HEAD":
             return Answer(response.status, response.headers, await _beginning(response))
         length = waiting_body(response)
-        partial = response.status == 206
-        most = request.most if partial or "range" not in request.headers else None
+        is_partial = response.status == 206
+        most = request.most if is_partial or "range" not in request.headers else None
         _check_length(request, response.content_length or 0, most)
-        into = await request.into() if request.into and partial else None
+        into = await request.into() if request.into and is_partial else None
         if length is None:
             received = await _read(response, request, most)
         elif into is not None:

@@ -153,8 +153,8 @@ class Answer:
 class Failure:
     """A failed request: what it means, and in words why.
 
-    `repeated` says that an earlier attempt than the one described may have taken effect, `region`
-    is the bucket's where the store named it.
+    `repeated` says that an earlier attempt than the one described may have taken effect; there were
+    so many `attempts`. `region` is the bucket's where the store named it.
     """
 
     kind: Kind
@@ -163,19 +163,20 @@ class Failure:
     headers: Mapping[str, str]
     repeated: bool = False
     region: str | None = None
+    attempts: int = 1
 
     @property
     def maybe_applied(self) -> bool:
         """Whether this attempt or an earlier one may have taken effect."""
         return self.repeated or self.kind in _MAYBE_APPLIED
 
-    def error(self, what: str, *, credentials: str, attempts: int) -> StorageError:
+    def error(self, what: str, *, credentials: str) -> StorageError:
         """The error to raise; `what` names the request, `credentials` their source."""
         text = f"{what} failed: {self.reason}"
         if self.kind in (Kind.DENIED, Kind.EXPIRED):
             text += f" (credentials: {credentials})"
-        if attempts > 1:
-            text += f", after {attempts} attempts"
+        if self.attempts > 1:
+            text += f", after {self.attempts} attempts"
         if advice := _ADVICE.get(self.code):
             text += f"; {advice}"
         return _ERRORS.get(self.kind, StorageError)(text)
@@ -201,7 +202,6 @@ def outcome_of(failure: Failure, *, method: str, region: str) -> Outcome:
     named = failure.region or ""
     elsewhere = (unclear or failure.kind is Kind.WRONG_REGION) and named != region
     return Outcome(
-        failure.reason,
         f"it was {failure.kind.name.lower().replace('_', ' ')}",
         transient=failure.kind in _TRANSIENT,
         maybe_applied=failure.kind in _MAYBE_APPLIED,

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from adelta.storage.request_runner import Ended, run_request
-from adelta.storage.retry import FINE, Outcome, RetryPolicy
+from adelta.storage.retry import Outcome, RetryPolicy
 from tests.storage.scripted_server import Server, told
 
 TIME = "Wed, 01 Jan 2020 00:00:00 GMT"
@@ -24,12 +24,12 @@ OTHERWISE = Outcome("not so", otherwise=True)
 class Story:
     """Attempts that end one after the other as told, and what was done in between."""
 
-    def __init__(self, *outcomes: Outcome, renewable: bool = True) -> None:
+    def __init__(self, *outcomes: Outcome | None, renewable: bool = True) -> None:
         self.left = list(outcomes)
         self.renewable = renewable
         self.done: list[str] = []
 
-    async def attempt(self) -> tuple[Outcome, int]:
+    async def attempt(self) -> tuple[Outcome | None, int]:
         self.done.append("attempt")
         return self.left.pop(0), len(self.left)
 
@@ -49,18 +49,19 @@ class Story:
 @pytest.mark.parametrize(
     ("outcomes", "attempts", "repeated"),
     [
-        ([FINE], 1, False),
+        ([None], 1, False),
         ([Outcome("refused")], 1, False),
-        ([BUSY, FINE], 2, False),
+        ([BUSY, None], 2, False),
         ([BUSY] * 3, 3, False),
-        ([LOST, FINE], 2, True),
+        ([LOST, None], 2, True),
         ([LOST, BUSY, Outcome("refused")], 3, True),
         ([Outcome("lost for good", maybe_applied=True)], 1, False),
-        ([OTHERWISE, BUSY, OTHERWISE, BUSY, FINE], 5, False),
+        ([OTHERWISE, BUSY, OTHERWISE, BUSY, None], 5, False),
+        ([OTHERWISE] * 3, 3, False),  # it ends, whatever is said
     ],
 )
 async def test_how_often_a_request_is_made_and_whether_that_leaves_a_doubt(
-    outcomes: list[Outcome], attempts: int, repeated: bool
+    outcomes: list[Outcome | None], attempts: int, repeated: bool
 ) -> None:
     story = Story(*outcomes)
     assert await story.run() == Ended(0, attempts, repeated)
@@ -85,7 +86,7 @@ async def test_without_newer_credentials_the_outcome_stands() -> None:
 
 async def test_the_log_tells_what_is_tried_again_and_why(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "adelta.storage")
-    story = Story(Outcome("<Token>secret</Token>", "it was throttled", transient=True), FINE)
+    story = Story(Outcome("it was throttled", transient=True), None)
     await story.run()
     (record,) = caplog.records
     assert re.fullmatch(r"a test: again in 0\.\d+ s, because it was throttled", record.getMessage())

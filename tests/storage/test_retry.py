@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adelta.storage.retry import (
-    FINE,
-    Attempt,
+    Again,
     Done,
     Move,
     Outcome,
@@ -16,6 +15,7 @@ from adelta.storage.retry import (
     Retry,
     RetryPolicy,
     Step,
+    Tries,
     next_step,
     retry_after,
 )
@@ -40,41 +40,41 @@ def test_it_waits_as_long_as_the_store_asks() -> None:
     assert RetryPolicy(retry_timeout=2.0).delay(0, 0.0, 0.0, at_least=3.0) is None
 
 
-FIRST = Attempt(luck=0.5, may_renew=True, may_move=True)
+FIRST = Tries(luck=0.5, may_renew=True, may_move=True)
 BUSY = Outcome(transient=True)
 
 
 @pytest.mark.parametrize(
-    ("attempt", "outcome", "step"),
+    ("tries", "outcome", "step"),
     [
-        (FIRST, FINE, Done()),
         (FIRST, Outcome("refused"), Done()),
         (FIRST, Outcome("perhaps carried out", maybe_applied=True), Done()),
         # what may pass
         (FIRST, BUSY, Retry(0.05)),
-        (Attempt(retries=3, luck=0.5), BUSY, Retry(0.4)),
+        (Tries(retries=3, luck=0.5), BUSY, Retry(0.4)),
         (FIRST, Outcome(transient=True, wait=7.0), Retry(7.0)),
-        (Attempt(retries=10), BUSY, Done()),
-        (Attempt(retries=2, policy=RetryPolicy(max_retries=2)), BUSY, Done()),
-        (Attempt(elapsed=181.0), BUSY, Done()),
-        (Attempt(elapsed=170.0), Outcome(transient=True, wait=20.0), Done()),
+        (Tries(retries=10), BUSY, Done()),
+        (Tries(retries=2, policy=RetryPolicy(max_retries=2)), BUSY, Done()),
+        (Tries(elapsed=181.0), BUSY, Done()),
+        (Tries(elapsed=170.0), Outcome(transient=True, wait=20.0), Done()),
         # another kind of request costs no waiting, and is made even where nothing is tried again
-        (FIRST, Outcome(otherwise=True), Retry(0.0)),
-        (Attempt(policy=RetryPolicy(max_retries=0)), Outcome(otherwise=True), Retry(0.0)),
+        (FIRST, Outcome(otherwise=True), Again()),
+        (Tries(policy=RetryPolicy(max_retries=0)), Outcome(otherwise=True), Again()),
+        (Tries(kinds=2), Outcome(otherwise=True), Done()),
         # credentials
         (FIRST, Outcome(expired=True), Renew()),
-        (Attempt(may_move=True), Outcome(expired=True), Done()),
-        (Attempt(luck=0.5), Outcome(expired=True, transient=True), Retry(0.05)),
+        (Tries(may_move=True), Outcome(expired=True), Done()),
+        (Tries(luck=0.5), Outcome(expired=True, transient=True), Retry(0.05)),
         # regions
         (FIRST, Outcome(region="eu-north-1"), Move("eu-north-1")),
-        (Attempt(may_renew=True), Outcome(region="eu-north-1"), Done()),
+        (Tries(may_renew=True), Outcome(region="eu-north-1"), Done()),
         # an answer that does not tell which: the region it names comes first, once
         (FIRST, Outcome(region="eu-north-1", expired=True), Move("eu-north-1")),
-        (Attempt(may_renew=True), Outcome(region="eu-north-1", expired=True), Renew()),
+        (Tries(may_renew=True), Outcome(region="eu-north-1", expired=True), Renew()),
     ],
 )
-def test_the_step_after_an_attempt(attempt: Attempt, outcome: Outcome, step: Step) -> None:
-    assert next_step(attempt, outcome) == step
+def test_the_step_after_an_attempt(tries: Tries, outcome: Outcome, step: Step) -> None:
+    assert next_step(tries, outcome) == step
 
 
 @pytest.mark.parametrize(
