@@ -2,9 +2,10 @@
 
 A stream of adelta's is an async generator over others, each of which has something to end:
 requests, tasks, worker threads. An event loop knows of every async generator, and at its own end
-closes them all at once, an inner one while the outer one is closing it; and the closing of one that
-is collected as the loop ends is broken off. So of a `stream` the loop is shown a single generator,
-which stands for the whole: the loop's end waits for it, and with it for all that it stands for.
+closes them all at once, an inner one while the outer one is closing it. So of a `stream` the loop
+is shown a single generator, which stands for the whole: the loop's end waits for it, and with it
+for all that it stands for. Generators of the user's own that are begun meanwhile it is shown as
+ever. A closing that is itself cancelled half way is cut off, as any generator's is.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,13 +76,15 @@ class _Stream(AsyncGenerator[T, None]):
 class _Run(Generic[T]):
     """A stream on its way: it lives until it has ended, though nobody may hold the stream."""
 
-    __slots__ = ("_closing", "_guard", "_loop", "_over", "source")
+    __slots__ = ("_closed", "_closing", "_guard", "_loop", "_over", "source")
 
     def __init__(self, source: AsyncGenerator[T, None]) -> None:
         self.source = source
+        _sources.add(source)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._guard: AsyncGenerator[None, None] | None = None
-        self._closing: asyncio.Task[None] | None = None
+        self._closed: asyncio.Future[None] | None = None  # while somebody closes it
+        self._closing: asyncio.Task[None] | None = None  # where nobody else does
         self._over = False
 
     async def step(self, take: Callable[[], Awaitable[T]]) -> T:
@@ -89,16 +93,20 @@ class _Run(Generic[T]):
             await self._begin()
         try:
             return await OutOfSight(take)
-        except BaseException:
-            self._end()
-            raise
+        finally:
+            self._end_with_source()
 
     async def close(self) -> None:
-        """Close the source."""
+        """Close the source, or wait for who does."""
+        while self._closed is not None:
+            await asyncio.wait((self._closed,))
+        self._closed = closed = asyncio.get_running_loop().create_future()
         try:
             await OutOfSight(self.source.aclose)
         finally:
-            self._end()
+            self._closed = None
+            closed.set_result(None)
+            self._end_with_source()
 
     def leave(self) -> None:
         """Close the source soon. Any thread may call it."""
@@ -121,15 +129,22 @@ class _Run(Generic[T]):
         try:
             yield
         finally:
-            self._close_soon()
-            if self._closing is not None:
-                await asyncio.wait((self._closing,))
+            while not self._over:
+                closing = self._close_soon()
+                await asyncio.wait((closing,))
+                if not closing.cancelled():  # as all tasks are at the end of a loop
+                    closing.result()
+                    break
 
-    def _close_soon(self) -> None:
-        if self._closing is None and not self._over:
+    def _close_soon(self) -> asyncio.Task[None]:
+        if self._closing is None or self._closing.done():
             self._closing = asyncio.ensure_future(self.close())
+        return self._closing
 
-    def _end(self) -> None:
+    def _end_with_source(self) -> None:
+        """Note that the source has ended, if it has: not so where somebody else's step goes on."""
+        if self.source.ag_frame is not None:  # type: ignore[attr-defined]  # of typeshed
+            return
         self._over = True
         _under_way.discard(self)
         guard, self._guard = self._guard, None
@@ -139,6 +154,7 @@ class _Run(Generic[T]):
 
 
 _under_way: set[_Run[Any]] = set()
+_sources: WeakSet[AsyncGenerator[Any, None]] = WeakSet()
 
 
 class OutOfSight(Awaitable[T]):
@@ -176,13 +192,22 @@ class OutOfSight(Awaitable[T]):
 
 @contextmanager
 def _unseen() -> Iterator[None]:
-    hooks = sys.get_asyncgen_hooks()
-    sys.set_asyncgen_hooks(None, _let_go)
+    seen = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(partial(_pass_on, seen.firstiter), partial(_pass_on, seen.finalizer))
     try:
         yield
     finally:
-        sys.set_asyncgen_hooks(*hooks)
+        sys.set_asyncgen_hooks(*seen)
 
 
-def _let_go(_generator: object) -> None:
-    """Nothing: a loop that ended without closing its generators has ended what they wait for."""
+def _pass_on(hook: Callable[[Any], None] | None, generator: Any) -> None:
+    """Tell the loop of the user's own generators, and of what stands for another stream.
+
+    Of adelta's it is told nothing: a loop that ended without closing them has ended what they wait
+    for.
+    """
+    frame = generator.ag_frame
+    module = "" if frame is None else str(frame.f_globals.get("__name__"))
+    ours = generator in _sources or (module.startswith("adelta.") and module != __name__)
+    if hook is not None and not ours:
+        hook(generator)
