@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import orjson
@@ -15,11 +16,14 @@ import pytest
 from adelta.errors import InvalidTableError, MissingDataFileError, UnsupportedFeatureError
 from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.kernel.schema.json import schema_to_string
-from adelta.parquet import ParquetFile
+from adelta.parquet.file import ParquetFile
 from adelta.storage.local import LocalStore
 from adelta.storage.memory import MemoryStore
 from tests.hostile.reading import DV, failure_of, parquet, table_with
 from tests.support import logs
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 GOOD = parquet()
 DAMAGED = {
@@ -55,6 +59,40 @@ async def test_a_data_file_that_is_gone_is_named_with_what_to_do() -> None:
     assert isinstance(failure, MissingDataFileError)
     assert "a.parquet" in str(failure)
     assert "fsck" in str(failure)
+
+
+_LIES_OF_A_TYPE = """
+import asyncio, glob, sys
+import pyarrow as pa
+import adelta
+from adelta.errors import InvalidTableError
+
+async def main():
+    await adelta.write_table(sys.argv[1], pa.table({"s": ["a", "b", "c"] * 2000}))
+    (path,) = glob.glob(sys.argv[1] + "/*.parquet")
+    data = bytearray(open(path, "rb").read())
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    at = data.index(b"\x1c\x15\x0c", footer) + 2  # the type that a column chunk says it has
+    data[at] = int(sys.argv[2])
+    open(path, "wb").write(data)
+    async with adelta.open_table(sys.argv[1]) as table:
+        try:
+            await (await table.snapshot()).scan().to_arrow()
+        except InvalidTableError as error:
+            print(error)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("kind", [2, 4, 14])
+def test_a_chunk_of_another_type_than_the_schema_s_does_not_end_the_process(
+    tmp_path: Path, kind: int
+) -> None:
+    command = [sys.executable, "-c", _LIES_OF_A_TYPE, str(tmp_path / "t"), str(kind)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "where the schema says BYTE_ARRAY" in done.stdout
 
 
 @pytest.mark.parametrize("size", [-1, 0, 7, 1 << 62])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from adelta.errors import InvalidUseError, SchemaMismatchError
+from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchError
 from adelta.parquet.footer.chunk_ranges import chunk_ranges
 from adelta.parquet.footer.columns import (
     ColumnNode,
@@ -218,10 +218,23 @@ class FileLayout:
         if unknown:
             new_groups = list(dict.fromkeys(group for group, _ in unknown))
             new_leaves = sorted({leaf for _, leaf in unknown})
-            self._places.update(
-                chunk_ranges(self.path, self.size, self.metadata, new_groups, new_leaves)
-            )
+            found = chunk_ranges(self.path, self.size, self.metadata, new_groups, new_leaves)
+            self._check_types(new_groups, new_leaves)
+            self._places.update(found)
         return [self._places[pair] for pair in pairs]
+
+    def _check_types(self, groups: Sequence[int], leaves: Sequence[int]) -> None:
+        """Hold chunks to the schema's types: Arrow ends the process where it meets another one."""
+        types = {leaf: self.metadata.schema.column(leaf).physical_type for leaf in leaves}
+        for group in groups:
+            chunks = self.metadata.row_group(group)
+            for leaf, expected in types.items():
+                if (found := chunks.column(leaf).physical_type) != expected:
+                    raise InvalidTableError(
+                        f"{self.path}: a chunk of its row group {group} is of {found}, where the "
+                        f"schema says {expected}. The footer is damaged: restore the object, or "
+                        "remove it from the table."
+                    )
 
     def chunk(self, row_group: int, leaf: int) -> pq.ColumnChunkMetaData:
         """What the footer says of one leaf in one row group, once Arrow has found it sound.
