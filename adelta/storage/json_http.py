@@ -70,12 +70,14 @@ class JsonServer:
         """
         try:
             url = URL(base.rstrip("/"))
-            fine = url.scheme in ("http", "https") and url.host and url.user is None
+            bare = not (url.user or url.password or url.raw_query_string or url.raw_fragment)
+            fine = url.scheme in ("http", "https") and url.host and bare
         except ValueError:
             fine = False
         if not fine:
             raise InvalidOptionError(
-                f"{base!r} is no address of a server: https://host/path, and a token beside it"
+                f"{without_secrets(base)!r} is no address of a server: https://host/path, without "
+                "user and query, and a token beside it"
             )
         self._base = url
         self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}

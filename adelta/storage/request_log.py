@@ -43,7 +43,7 @@ def logged(method: str, where: URL | str) -> Iterator[Exchange]:
     if not _log.isEnabledFor(logging.DEBUG):
         yield exchange
         return
-    target = where if isinstance(where, str) else place(where)
+    target = _printable(where if isinstance(where, str) else place(where))
     began = time.monotonic()
     failure = ""
     try:
@@ -59,4 +59,11 @@ def logged(method: str, where: URL | str) -> Iterator[Exchange]:
 
 def log_retry(request: str, why: str, delay: float = 0.0) -> None:
     """Say that `request` is made again after `delay` seconds, and why, in words of adelta's own."""
-    _log.debug("%s: again in %.3f s, because %s", request, delay, why)
+    _log.debug("%s: again in %.3f s, because %s", _printable(request), delay, why)
+
+
+def _printable(text: str) -> str:
+    """The text on one line, whatever names a table's log has brought into it."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -14,7 +14,7 @@ import pytest
 from yarl import URL
 
 import adelta
-from adelta.errors import StorageError
+from adelta.errors import InvalidOptionError, StorageError
 from adelta.storage.json_http import JsonServer
 from adelta.storage.request_log import place
 from adelta.storage.resolve import open_store
@@ -113,6 +113,29 @@ async def test_no_line_has_a_secret(caplog: pytest.LogCaptureFixture) -> None:
         if record.name.startswith("adelta"):
             for secret in ("S3CRET", CUSTOMER_KEY, "Authorization", "Signature", "?"):
                 assert secret not in record.getMessage()
+
+
+async def test_a_key_of_several_lines_is_said_in_one(caplog: pytest.LogCaptureFixture) -> None:
+    async with FaultyProxy("http://127.0.0.1:9") as proxy:
+        proxy.choose = lambda _method, _target: Fate.answer(503, "SlowDown")
+        options = SECRETS | {
+            "aws_region": "us-east-1",
+            "aws_allow_http": "true",
+            "aws_endpoint_url": proxy.endpoint,
+            "max_retries": "1",
+        }
+        store = open_store("s3://bucket/t", options)
+        with suppress(StorageError):
+            await store.get("a\nCRITICAL all is lost\x1b[31m")
+        await store.aclose()
+    assert all(line.isprintable() for line in said(caplog))
+    assert any(r"a\nCRITICAL" in line for line in said(caplog))
+
+
+@pytest.mark.parametrize("part", ["?token=S3CRET", "#S3CRET"])
+def test_an_address_of_a_catalog_with_a_query_is_refused_without_saying_it(part: str) -> None:
+    with pytest.raises(InvalidOptionError, match="without user and query"):
+        JsonServer(f"http://127.0.0.1:9/api{part}")
 
 
 def test_an_address_is_said_without_user_password_query_and_fragment() -> None:
