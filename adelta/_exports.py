@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from threading import RLock
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,10 @@ def exports(
     return sorted(vars(found)["_homes"])
 
 
+# Threads that loaded modules of one package from two ends would wait for each other.
+_loading = RLock()
+
+
 class _Package(ModuleType):
     """A package whose names are loaded on demand."""
 
@@ -47,10 +52,12 @@ class _Package(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if name in self._modules:
-            return import_module(f"{self.__name__}.{name}")
+            with _loading:
+                return import_module(f"{self.__name__}.{name}")
         if (home := self._homes.get(name)) is None:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        value = vars(self)[name] = getattr(import_module(home), name)
+        with _loading:
+            value = vars(self)[name] = getattr(import_module(home), name)
         return value
 
     def __setattr__(self, name: str, value: object) -> None:

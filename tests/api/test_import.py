@@ -114,6 +114,37 @@ def test_names_are_the_same_wherever_they_are_taken_from() -> None:
     assert pickle.loads(pickle.dumps(adelta.delete)) is delete
 
 
+def test_threads_that_name_things_at_once_do_not_wait_for_each_other() -> None:
+    """As on a cold disk, where one module takes long to be found."""
+    program = """
+import sys, threading, time
+import adelta
+class Slow:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "adelta.parquet":
+            time.sleep(1)
+sys.meta_path.insert(0, Slow)
+failed = []
+def name(what, after):
+    time.sleep(after)
+    try:
+        getattr(adelta, what)
+    except BaseException as error:
+        failed.append(repr(error))
+names = [("Scan", 0), ("WriterOptions", 0.2), ("Table", 0.2), ("sync", 0.3)]
+threads = [threading.Thread(target=name, args=each) for each in names]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+print(failed)
+"""
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_a_name_that_is_not_offered_is_said_to_be_missing() -> None:
     with pytest.raises(AttributeError, match="module 'adelta' has no attribute 'vaccum'"):
         adelta.vaccum  # type: ignore[attr-defined]  # noqa: B018

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adelta.errors import InvalidOptionError, SchemaMismatchError
-from adelta.parquet import ColumnStatistics, StatisticsCollector
+from adelta.parquet.write.statistics import ColumnStatistics, StatisticsCollector
 
 
 def collect(*parts: pa.Array, bounded: bool | None = None) -> ColumnStatistics:

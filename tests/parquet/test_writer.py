@@ -16,17 +16,12 @@ from adelta.errors import (
     SchemaMismatchError,
     StorageError,
 )
-from adelta.parquet import (
-    BloomFilter,
-    ColumnOptions,
-    ParquetFile,
-    ParquetObjectWriter,
-    StatisticsCollector,
-    WriterOptions,
-    write_parquet,
-)
+from adelta.parquet.file import ParquetFile
 from adelta.parquet.write.geospatial import with_shape_types
+from adelta.parquet.write.options import BloomFilter, ColumnOptions, WriterOptions
+from adelta.parquet.write.statistics import StatisticsCollector
 from adelta.parquet.write.upload import QUEUE_BYTES, STREAM_FROM_BYTES
+from adelta.parquet.write.writer import ParquetObjectWriter, write_parquet
 from tests.parquet.recording_store import RecordingStore
 
 if TYPE_CHECKING:
