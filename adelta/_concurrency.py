@@ -1,9 +1,8 @@
-"""The only fan-out in adelta: every task and every worker thread is started here.
+"""Fan-out over tasks and worker threads; `ReadAhead`, which works in order, is beside it.
 
 * `map_concurrent` runs work over items, a bounded number at a time, and fails as one.
-* `together` runs a few different things at once.
 * `map_stream` does so over items that arrive one by one, and asks for the next when it has room.
-* `ReadAhead` yields results in order while the next ones are under way, under a bound of cost.
+* `together` runs a few different things at once.
 * `in_thread` runs blocking or CPU-heavy work in a worker thread. Its limit is the process's cores:
   more threads of CPU work only fight for the interpreter lock.
 * `ItemsInThread` asks an iterator for each item in a worker thread, up to its end.

@@ -13,6 +13,17 @@ ROOT = Path(__file__).parents[1]
 PAGE = " ".join((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split())
 PATH = re.compile(r"`((?:adelta|tests|docs)/[\w./]+)`")
 NAMES = re.compile(r"`([\w/]+\.py)`: ((?:`[\w.]+`(?: and )?)+)")
+BEFORE = re.compile(r"`([\w.]+)`(?: in | \()`([\w/]+\.py)`")
+KNOWN = {  # that are no names of the package
+    "ADELTA_SNAPPY",
+    "_delta_log",
+    "_last_checkpoint",
+    "adelta.sync",
+    "async",
+    "pyproject.toml",
+    "tests",
+}
+BARE = re.compile(r"`([A-Za-z_]\w*(?:\.\w+)?)`")
 
 
 def defined(path: Path) -> set[str]:
@@ -35,6 +46,24 @@ def test_every_file_that_it_names_is_there(path: str) -> None:
 @pytest.mark.parametrize(("path", "names"), sorted(set(NAMES.findall(PAGE))))
 def test_every_function_that_it_names_is_where_it_says(path: str, names: str) -> None:
     assert set(re.findall(r"`([\w.]+)`", names)) <= defined(ROOT / path)
+
+
+@pytest.mark.parametrize(("name", "path"), sorted(set(BEFORE.findall(PAGE))))
+def test_so_is_every_one_that_it_names_before_its_file(name: str, path: str) -> None:
+    assert name in defined(ROOT / path)
+
+
+def test_every_name_is_defined_somewhere() -> None:
+    """As a function, class, method, field, constant, module or folder."""
+    known = set(KNOWN)
+    for path in (ROOT / "adelta").rglob("*.py"):
+        known |= {path.stem, path.parent.name} | defined(path)
+        known |= {name.partition(".")[2] for name in defined(path)}
+        known |= set(
+            re.findall(r"^ *(\w+)(?::| =)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        )
+    unknown = {name for name in BARE.findall(PAGE) if name not in known}
+    assert not unknown
 
 
 def test_it_names_enough_to_be_held_to() -> None:
