@@ -27,12 +27,13 @@ from collections.abc import (
     Collection,
     Iterable,
     Iterator,
+    Sequence,
 )
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -60,6 +61,8 @@ __all__ = [
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
+A = TypeVar("A")
+B = TypeVar("B")
 
 CPU_THREADS = max(2, os.cpu_count() or 2)
 """Calls that `in_thread` runs at once."""
@@ -278,7 +281,13 @@ async def map_concurrent(
     return [results[index] for index in range(len(todo))]
 
 
-async def together(*works: Callable[[], Awaitable[R]], limit: int | None = None) -> list[R]:
+@overload
+async def together(
+    first: Callable[[], Awaitable[A]], second: Callable[[], Awaitable[B]], /
+) -> tuple[A, B]: ...
+@overload
+async def together(*works: Callable[[], Awaitable[R]], limit: int | None = None) -> Sequence[R]: ...
+async def together(*works: Callable[[], Awaitable[Any]], limit: int | None = None) -> Sequence[Any]:
     """Results of all `works`, in order, run at once, or at most `limit` of them.
 
     The first failure cancels the rest and is raised.

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from contextlib import aclosing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from adelta._concurrency import map_concurrent, together
@@ -72,17 +73,12 @@ class CatalogStore(CoordinatedStore):
         latest = max((version for version in versions.values() if version is not None), default=-1)
         if latest > self._latest:
             return await map_concurrent(self.get, paths, limit=self.concurrency)
-        found: dict[str, bytes] = {}
-
-        async def fetch_published() -> None:
-            published = [path for path in versions if path not in held]
-            found.update(zip(published, await self.inner.get_many(published), strict=True))
-
-        async def fetch_kept() -> None:
-            bodies = await map_concurrent(self.get, kept, limit=self.concurrency)
-            found.update(zip(kept, bodies, strict=True))
-
-        await together(fetch_published, fetch_kept)
+        published = [path for path in versions if path not in held]
+        bodies, kept_bodies = await together(
+            partial(self.inner.get_many, published),
+            partial(map_concurrent, self.get, kept, limit=self.concurrency),
+        )
+        found = dict(zip((*published, *kept), (*bodies, *kept_bodies), strict=True))
         return [found[path] for path in paths]
 
     async def get_range(self, path: str, start: int, end: int) -> bytes:

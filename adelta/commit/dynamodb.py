@@ -24,6 +24,7 @@ from __future__ import annotations
 import logging
 import uuid
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
@@ -109,17 +110,11 @@ class DynamoDbCoordinator:
             StorageError: store or DynamoDB refused; certainly nothing was committed.
         """
         path = await self._path_of_table()
-        is_next = follows = True
 
-        async def look() -> None:
-            nonlocal is_next
-            is_next = await self._is_next(path, version)
+        async def look_for_base() -> bool:
+            return has_base is None or await has_base()
 
-        async def look_for_base() -> None:
-            nonlocal follows
-            follows = has_base is None or await has_base()
-
-        await together(look, look_for_base)
+        is_next, follows = await together(partial(self._is_next, path, version), look_for_base)
         if not is_next:
             return Lost(version)
         if not follows:

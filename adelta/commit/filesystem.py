@@ -12,6 +12,7 @@ back before anybody is told of it.
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -66,19 +67,9 @@ class FilesystemCoordinator:
         if has_base is None:
             return await self._claim(version, data, transaction_id)
         began = time.monotonic()
-        outcome: CommitOutcome | None = None
-        base: bool | Exception = False
-
-        async def claim() -> None:
-            nonlocal outcome
-            outcome = await self._claim(version, data, transaction_id)
-
-        async def look() -> None:
-            nonlocal base
-            base = await _asked(has_base)
-
-        await together(look, claim)
-        assert outcome is not None
+        base, outcome = await together(
+            partial(_asked, has_base), partial(self._claim, version, data, transaction_id)
+        )
         if not isinstance(outcome, Committed):
             return outcome
         late = time.monotonic() - began > _LOOK_HOLDS

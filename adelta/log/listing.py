@@ -207,17 +207,11 @@ async def list_log_back(store: ObjectStore, version: int) -> tuple[LogPath, ...]
 async def list_log_from_hint(store: ObjectStore) -> LogListing:
     """The log's files from the last checkpoint on, or all of them where there is no usable hint."""
     pages = _pages(store, 0)
-    hint: list[LastCheckpoint | None] = [None]
-    first: list[list[ObjectMeta]] = [[]]
 
-    async def fetch_hint() -> None:
-        hint[0] = await read_hint(store)
+    async def fetch_page() -> list[ObjectMeta]:
+        return await anext(pages, [])
 
-    async def fetch_page() -> None:
-        first[0] = await anext(pages, [])
-
-    await together(fetch_hint, fetch_page)
-    found, page = hint[0], first[0]
+    found, page = await together(partial(read_hint, store), fetch_page)
     if found is None or not page or page[-1].path >= version_prefix(found.version):
         listed = await _collect(store, pages, None, page)
         if _missing_commit(listed) is not None:

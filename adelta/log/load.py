@@ -7,6 +7,7 @@ commits after the checkpoint, and of the checkpoint the protocol and metadata al
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import together
@@ -69,20 +70,15 @@ async def _state_by_checksum(store: ObjectStore, segment: LogSegment) -> LogStat
     None where it has none that can be read, or that of another commit: a table that was here before
     may have left it.
     """
-    stated: VersionChecksum | None = None
-    info: CommitInfo | None = None
 
-    async def read_checksum() -> None:
-        nonlocal stated
-        stated = await usable_checksum(store, segment.version)
-
-    async def read_info() -> None:
-        nonlocal info
+    async def read_info() -> CommitInfo | None:
         if segment.last_commit is not None:
             with suppress(ObjectNotFoundError, InvalidTableError):
-                info = await read_commit_info(store, segment.version)
+                return await read_commit_info(store, segment.version)
+        return None
 
-    await together(read_checksum, read_info)
+    read_checksum = partial(usable_checksum, store, segment.version)
+    stated, info = await together(read_checksum, read_info)
     if stated is None or (info is not None and not _is_of(stated, info)):
         return None
     timestamp = stated.in_commit_timestamp

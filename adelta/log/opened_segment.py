@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread, together
@@ -123,22 +124,15 @@ class _CheckpointDamaged(Exception):
 async def _open(
     store: ObjectStore, segment: LogSegment, opened: Mapping[str, ParquetFile] | None
 ) -> OpenedSegment:
-    reader: CheckpointReader | None = None
-    batches: list[ActionBatch] = []
-
-    async def read_checkpoint() -> None:
-        nonlocal reader
+    async def read_checkpoint() -> CheckpointReader | None:
         if segment.checkpoint is None:
-            return
+            return None
         try:
-            reader = await CheckpointReader.open(store, segment.checkpoint, opened)
+            return await CheckpointReader.open(store, segment.checkpoint, opened)
         except InvalidTableError as error:
             raise _CheckpointDamaged(segment.checkpoint, error) from error
 
-    async def read_tail() -> None:
-        batches.extend(await _read_tail(store, segment))
-
-    await together(read_checkpoint, read_tail)
+    reader, batches = await together(read_checkpoint, partial(_read_tail, store, segment))
     protocol = reader.protocol if reader else None
     metadata = reader.metadata if reader else None
     for batch in batches:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import together
@@ -105,18 +106,13 @@ async def _next_commits(state: LogState) -> tuple[bool, list[Commit]]:
 
     Where nothing is new, that is two requests at once.
     """
-    stands = False
     found: list[Commit] = []
-
-    async def look() -> None:
-        nonlocal stands
-        stands = await state.mark.stands(state.store)
 
     async def read_next() -> None:
         with suppress(ObjectNotFoundError):
             found.append(await read_commit(state.store, state.version + 1 + len(found)))
 
-    await together(look, read_next)
+    stands, _ = await together(partial(state.mark.stands, state.store), read_next)
     if stands and found:
         await read_next()
     return stands, found

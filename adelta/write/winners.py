@@ -56,23 +56,20 @@ async def read_winners(state: LogState, *, lost: int) -> Winners:
     """
     asked_at = time.monotonic()
     commits: list[Commit] = []
-    damage: InvalidTableError | None = None
-    stands = False
 
-    async def read() -> None:
-        nonlocal damage
+    async def read() -> InvalidTableError | None:
         try:
             async for commit in _following(state, 1 if lost == 1 else _AHEAD):
                 commits.append(commit)  # noqa: PERF401  # those before a damaged one are kept
         except InvalidTableError as error:
-            damage = error
+            return error
+        return None
 
-    async def look() -> None:
-        nonlocal stands
+    async def look() -> bool:
         managed = state.configuration.catalog_managed  # the catalog takes no other version
-        stands = managed or await state.look_again()
+        return managed or await state.look_again()
 
-    await together(look, read)
+    stands, damage = await together(look, read)
     return Winners(commits, stands, asked_at, damage)
 
 

@@ -11,6 +11,7 @@ the rest of the footer in a second request. Guarantees:
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread, together
@@ -91,21 +92,10 @@ async def fetch_footer(
 async def _fetched(store: ObjectStore, path: str, tail: int, head: int) -> FetchedFooter:
     if not head:
         return await _footer(store, path, tail)
-    footer: FetchedFooter | None = None
-    front = memoryview(b"")
-
-    async def fetch_end() -> None:
-        nonlocal footer
-        footer = await _footer(store, path, tail)
-
-    async def fetch_front() -> None:
-        nonlocal front
-        (found,) = await store.get_ranges(path, [(0, head)])
-        front = memoryview(found)
-
-    await together(fetch_end, fetch_front)
-    assert footer is not None
-    return replace(footer, front=front[: footer.data_start])
+    footer, (front,) = await together(
+        partial(_footer, store, path, tail), partial(store.get_ranges, path, [(0, head)])
+    )
+    return replace(footer, front=memoryview(front)[: footer.data_start])
 
 
 async def _footer(store: ObjectStore, path: str, tail: int) -> FetchedFooter:
