@@ -16,7 +16,7 @@ Columns have the Arrow types of Parquet's own: no views, large offsets, dictiona
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import LocalFiles, ObjectStore
 
 __all__ = ["ParquetFile"]
+
+R = TypeVar("R")
 
 _ROW_GROUPS_DECODED = 4  # at once, in one read; the worker threads bound it further
 
@@ -80,33 +82,53 @@ class ParquetFile:
         size: int | None = None,
         metadata: pq.FileMetaData | None = None,
         tail: int = DEFAULT_TAIL,
-        head: int = 0,
-        then: Callable[[ParquetFile], None] | None = None,
-        then_decodes: bool = False,
         verify: bool = False,
     ) -> ParquetFile:
         """Open the object at `path`: one request, two where its footer exceeds `tail` bytes.
 
         With `metadata` from an earlier open there is no request, or one for the size where `size`
         is not given. Without it `size` only keeps the first request from asking for more than
-        there is; the store's own word on the size counts. So many bytes of its `head` are asked for
-        at the same time, for later reads. `then` is called with the file in the
-        worker thread that describes it, which spares the way to another one; with `then_decodes`
-        that is one of those for CPU-heavy work. With `verify`, pages that are read are held to
-        their checksums first, where they have any.
+        there is; the store's own word on the size counts. With `verify`, pages that are read are
+        held to their checksums first, where they have any.
 
         Raises:
             InvalidTableError: the object is no Parquet, is cut short, damaged or encrypted.
             ObjectNotFoundError: there is no such object.
             UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
         """
-        begin = _Opening(store, path, then, verify, pin := Pin())
-        if metadata is not None:
-            if size is None:
-                size = (await store.head(path)).size
-            return await in_thread(begin.described, size, None, metadata, ())
+        if metadata is None:
+            file, _ = await cls.open_and(store, path, _nothing, size=size, tail=tail, verify=verify)
+            return file
+        if size is None:
+            size = (await store.head(path)).size
+        begin = _Opening(store, path, _nothing, verify, Pin())
+        file, _ = await in_thread(begin.described, size, None, metadata, ())
+        return file
+
+    @classmethod
+    async def open_and(
+        cls,
+        store: ObjectStore,
+        path: str,
+        look: Callable[[ParquetFile], R],
+        *,
+        size: int | None = None,
+        tail: int = DEFAULT_TAIL,
+        head: int = 0,
+        decodes: bool = False,
+        verify: bool = False,
+    ) -> tuple[ParquetFile, R]:
+        """As `open`; and what `look` makes of the file, in the worker thread that describes it.
+
+        That spares the way to another one. Where `look` `decodes` it is one of those for CPU-heavy
+        work. So many bytes of the object's `head` are asked for with its footer, for later reads.
+
+        Raises:
+            As `open` does, and `look`.
+        """
+        begin = _Opening(store, path, look, verify, pin := Pin())
         tail = tail if size is None else min(tail, size)
-        thread = in_thread if then_decodes else in_io_thread
+        thread = in_thread if decodes else in_io_thread
         local = store.local
         if local is not None and (found := await thread(begin.here, local, tail)):
             return found
@@ -193,22 +215,22 @@ class ParquetFile:
 
 
 @dataclass(frozen=True, slots=True)
-class _Opening:
+class _Opening(Generic[R]):
     """How an object is being opened; the methods are for worker threads."""
 
     store: ObjectStore
     path: str
-    then: Callable[[ParquetFile], None] | None
+    look: Callable[[ParquetFile], R]
     verify: bool
     pin: Pin
 
-    def here(self, files: LocalFiles, tail: int) -> ParquetFile | None:
+    def here(self, files: LocalFiles, tail: int) -> tuple[ParquetFile, R] | None:
         """A file of this machine, on one way; None where its footer does not fit into `tail`."""
         suffix = files.read_suffix(self.path, max(tail, TRAILER), pin=self.pin)
         found = footer_within(self.path, suffix)
         return None if found is None else self.fetched(found)
 
-    def fetched(self, found: FetchedFooter) -> ParquetFile:
+    def fetched(self, found: FetchedFooter) -> tuple[ParquetFile, R]:
         pieces = ((0, found.front), (found.data_start, found.data))
         held = tuple((start, data) for start, data in pieces if len(data))
         return self.described(found.object_size, found.footer, None, held)
@@ -219,7 +241,7 @@ class _Opening:
         footer: memoryview | None,
         metadata: pq.FileMetaData | None,
         held: Pieces,
-    ) -> ParquetFile:
+    ) -> tuple[ParquetFile, R]:
         if footer is None:
             reader = open_arrow_reader(self.path, pa.BufferReader(b""), metadata)
         else:
@@ -232,6 +254,8 @@ class _Opening:
             ObjectBytes(self.store, layout, held, self.pin),
             DecodingGuard(layout, memory_limit_of(self.store), self.verify),
         )
-        if self.then is not None:
-            self.then(file)
-        return file
+        return file, self.look(file)
+
+
+def _nothing(_: ParquetFile) -> None:
+    pass

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from adelta._concurrency import together
@@ -21,11 +22,12 @@ from adelta.read.unit_slices import UnitSlice, UnitSlices
 from adelta.read.units import Opened, Piece, Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from pyroaring import BitMap64
 
     from adelta.kernel.data_skipping.prune import Skipping
+    from adelta.storage.object_store import ObjectStore
     from adelta.storage.roots import StoreRoots
 
 __all__ = ["Opener", "open_data_file"]
@@ -39,35 +41,22 @@ _Chosen: TypeAlias = tuple[SelectedColumns, SelectedColumns | None, dict[int, tu
 """The columns to read, those that decide, and row groups with their bytes, stored and decoded."""
 
 
-async def open_data_file(
-    roots: StoreRoots,
-    file: AddFile,
-    then: Callable[[ParquetFile], None] | None = None,
-    *,
-    then_decodes: bool = False,
-    head: int = 0,
-    verify: bool = False,
-) -> ParquetFile:
-    """The opened Parquet object of a data file; `then` looks at it in the thread that opens it.
-
-    With `then_decodes` that is one of the threads for CPU-heavy work. So many bytes of its `head`
-    are asked for with the footer. With `verify`, pages that are read are held to their checksums.
+async def open_data_file(roots: StoreRoots, file: AddFile) -> ParquetFile:
+    """The opened Parquet object of a data file.
 
     Raises:
         MissingDataFileError: it is not there.
         InvalidTableError: it is damaged.
     """
     store, path = roots.locate(file.path, decode_path(file.path))
+    with _named_by_the_log(store, path):
+        return await ParquetFile.open(store, path, size=file.size or None)
+
+
+@contextmanager
+def _named_by_the_log(store: ObjectStore, path: str) -> Iterator[None]:
     try:
-        return await ParquetFile.open(
-            store,
-            path,
-            size=file.size or None,
-            head=head,
-            then=then,
-            then_decodes=then_decodes,
-            verify=verify,
-        )
+        yield
     except ObjectNotFoundError as error:
         raise MissingDataFileError(
             f"{store.uri}/{path} is named by the log and not there; if it was vacuumed, read a "
@@ -104,61 +93,60 @@ class Opener:
 
     async def open(self, piece: Piece) -> list[Unit]:
         """The row groups to read of the piece, in units, once it is open."""
-        parquet: ParquetFile | None = None
-        deleted: BitMap64 | None = None
         vector = piece.file.deletion_vector
-        whole = vector is None and piece.only is None
-        decodes = whole and self._decodes
-        is_small = whole and 0 < (piece.file.size or 0) <= _NOT_WORTH_A_LOOK
-        head, self._head = (self._head if piece.only is None else 0), 0
-        chosen: list[_Chosen] = []
-        units: list[Unit] | None = None
-
-        def choose(file: ParquetFile) -> None:
-            nonlocal units
-            columns = self._columns(self._plan, file)
-            at_once = decodes or (whole and _is_small(file, columns))
-            chosen.append(self._choose(piece, file, columns, skips=not at_once))
-            if at_once:
-                _, deciding, groups = chosen[0]
-                legacy = legacy_calendar(file.layout.metadata.metadata)
-                opened = Opened(piece, file, columns, deciding, None, legacy, groups)
-                units = self._first_decoded(list(_units(opened)))
-                if units and units[0].table is None and self._plan.where is not None:
-                    # What is wrong may be in rows that are skipped.
-                    units, chosen[0] = None, self._choose(piece, file, columns, skips=True)
-
-        async def open_file() -> None:
-            nonlocal parquet
-            parquet = await open_data_file(
-                self._roots,
-                piece.file,
-                choose,
-                then_decodes=decodes or is_small,
-                head=head,
-                verify=self._plan.verifies,
-            )
-
-        async def open_vector() -> None:
-            nonlocal deleted
-            deleted = await self._deleted(piece)
-
+        open_file = partial(self._open_and_choose, piece)
         if vector is None:
-            await open_file()
+            (parquet, (chosen, units)), deleted = await open_file(), None
         else:
-            await together(open_file, open_vector)
-        assert parquet is not None
+            opened, deleted = await together(open_file, partial(self._deleted, piece))
+            parquet, (chosen, units) = opened
         if units is not None:
             return units
         if deleted is not None and vector is not None:
             source = f"{self._roots.store.uri}: {piece.file.path}"
             check_bounds(deleted, parquet.layout.num_rows, vector.cardinality, source)
-        columns, deciding, groups = chosen[0]
+        columns, deciding, groups = chosen
         sizes = {group: size for group, (size, _) in groups.items()}
         kept = await self._indexes.kept(piece.file, parquet, sizes)
         groups = {group: groups[group] for group in kept}
         legacy = legacy_calendar(parquet.layout.metadata.metadata)
         return list(_units(Opened(piece, parquet, columns, deciding, deleted, legacy, groups)))
+
+    async def _open_and_choose(
+        self, piece: Piece
+    ) -> tuple[ParquetFile, tuple[_Chosen, list[Unit] | None]]:
+        """The file with what is to be read of it, and its units where rows came at once."""
+        file = piece.file
+        whole = file.deletion_vector is None and piece.only is None
+        decodes = whole and self._decodes
+        is_small = whole and 0 < (file.size or 0) <= _NOT_WORTH_A_LOOK
+        head, self._head = (self._head if piece.only is None else 0), 0
+
+        def choose(parquet: ParquetFile) -> tuple[_Chosen, list[Unit] | None]:
+            columns = self._columns(self._plan, parquet)
+            if not (decodes or (whole and _is_small(parquet, columns))):
+                return self._choose(piece, parquet, columns, skips=True), None
+            chosen = self._choose(piece, parquet, columns, skips=False)
+            _, deciding, groups = chosen
+            legacy = legacy_calendar(parquet.layout.metadata.metadata)
+            opened = Opened(piece, parquet, columns, deciding, None, legacy, groups)
+            units = self._first_decoded(list(_units(opened)))
+            if units and units[0].table is None and self._plan.where is not None:
+                # What is wrong may be in rows that are skipped.
+                return self._choose(piece, parquet, columns, skips=True), None
+            return chosen, units
+
+        store, path = self._roots.locate(file.path, decode_path(file.path))
+        with _named_by_the_log(store, path):
+            return await ParquetFile.open_and(
+                store,
+                path,
+                choose,
+                size=file.size or None,
+                head=head,
+                decodes=decodes or is_small,
+                verify=self._plan.verifies,
+            )
 
     def _first_decoded(self, units: list[Unit]) -> list[Unit]:
         """The units, the first one with its rows, if it is small and its bytes are at hand."""
