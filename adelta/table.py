@@ -318,6 +318,18 @@ async def latest_state(table: Table) -> LogState:
     return await table._source.latest_state()
 
 
+def roots_of(table: Table) -> StoreRoots:
+    """The stores that the table's log may lead to. Raises: InvalidUseError."""
+    table._check_open()
+    return table._roots
+
+
+def clock_of(table: Table) -> Clock:
+    """The clock that the table's operations go by. Raises: InvalidUseError."""
+    table._check_open()
+    return table._clock
+
+
 async def give_back_connections(table: Table) -> None:
     """Let the handle hold none until it is used again."""
     table._check_open()

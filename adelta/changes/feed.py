@@ -44,7 +44,7 @@ from adelta.log.listing import find_commit, list_commits, list_log
 from adelta.log.load import load_state
 from adelta.log.time_travel import first_version_after, readable_commits, version_at_timestamp
 from adelta.read.data_files import Piece, read_pieces
-from adelta.table import opened
+from adelta.table import opened, roots_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -134,7 +134,7 @@ async def _open_feed(
     configuration.check_readable(table.uri)
     listed = {file.version: file for file in await list_commits(store, first, last)}
     files = [listed.get(v) or await find_late_commit(store, v) for v in range(first, last + 1)]
-    return _Feed(table._roots, start, configuration, files, columns)
+    return _Feed(roots_of(table), start, configuration, files, columns)
 
 
 async def _first_state(store: ObjectStore, version: int) -> LogState:

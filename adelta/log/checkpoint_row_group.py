@@ -19,8 +19,8 @@ from adelta.kernel.actions.json import ADD_JSON_NAMES
 from adelta.kernel.data_skipping.rewrite import PARTITION_VALUES
 from adelta.kernel.data_skipping.stats_text import stats_text
 from adelta.log.action_columns import conform, fields_of, kept_maps, nulls
+from adelta.log.checkpoint_row_skipping import CheckpointRowSkipping
 from adelta.log.row_group_reader import STATS_PARSED, RowGroupReader
-from adelta.log.row_group_skipping import RowGroupSkipping
 from adelta.parquet.decode.column_slices import ColumnSlices
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class CheckpointRowGroup:
 
     def __init__(self, file: ParquetFile, group: int) -> None:
         self._reader = RowGroupReader(file, group)
-        self._skipping = RowGroupSkipping(self._reader)
+        self._skipping = CheckpointRowSkipping(self._reader)
 
     async def adds(
         self, columns: Sequence[str], skipping: Skipping | None, arena: ColumnArena | None

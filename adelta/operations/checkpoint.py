@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from adelta._arguments import checked
 from adelta.commit.choose import publish
 from adelta.log.checkpoint_writer import write_checkpoint
-from adelta.table import latest_state, opened
+from adelta.table import clock_of, latest_state, opened
 from adelta.write.upkeep import after_checkpoint
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ async def checkpoint(
         configuration = state.configuration
         configuration.check_writable(handle.uri)
         await publish(handle.store, configuration)
-        written = await write_checkpoint(state, handle._clock)
-        await after_checkpoint(state, handle._clock)
+        written = await write_checkpoint(state, clock_of(handle))
+        await after_checkpoint(state, clock_of(handle))
         return CheckpointMetrics(
             version=written.version,
             num_actions=written.size,

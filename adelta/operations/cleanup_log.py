@@ -12,7 +12,7 @@ from adelta.errors import InvalidOptionError
 from adelta.kernel.log_path import LogFileKind
 from adelta.kernel.timestamps import from_ms
 from adelta.log.cleanup import clean_log
-from adelta.table import latest_state, opened
+from adelta.table import clock_of, latest_state, opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +96,7 @@ async def cleanup_log(
         configuration = state.configuration
         configuration.check_writable(handle.uri)
         check_maintenance(handle.store, configuration)
-        now_ms = handle._clock.now_ms()
+        now_ms = clock_of(handle).now_ms()
         cleaned = await clean_log(state, now_ms, retention_ms=kept_ms, dry_run=dry_run)
     return LogCleanupMetrics(
         cutoff=from_ms(cleaned.cutoff_ms),

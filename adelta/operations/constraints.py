@@ -16,6 +16,7 @@ from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.evolve import stage_metadata
 from adelta.read.data_files import read_files
+from adelta.table import roots_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -142,7 +143,7 @@ async def violations(
         mapping_mode=configuration.column_mapping_mode,
     )
     total = 0
-    async with aclosing(read_files(table._roots, plan, files)) as tables:
+    async with aclosing(read_files(roots_of(table), plan, files)) as tables:
         async for found in tables:
             total += found.num_rows
     return total

@@ -13,7 +13,7 @@ from adelta.kernel.expressions.sql import to_sql
 from adelta.operations.matching import decided_by_partition, find_matches
 from adelta.operations.removal import remove_rows
 from adelta.operations.row_metrics import RowMetrics, Stopwatch, measured, report
-from adelta.table import begin, opened
+from adelta.table import begin, opened, roots_of
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ async def delete(
 
 
 async def _stage(table: Table, tx: TransactionCore, where: Node | None) -> dict[str, int]:
-    watch, roots = Stopwatch(), table._roots
+    watch, roots = Stopwatch(), roots_of(table)
     files = await tx.read_set(where)
     configuration = tx.configuration
     configuration.check_removable(table.uri)

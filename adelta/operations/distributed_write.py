@@ -36,9 +36,9 @@ from adelta.operations.evolve import merge_schema, overwrite_schema
 from adelta.operations.overwrite import replace_partitions, replace_where
 from adelta.operations.write_transactions import check_partitioned_as, note_application
 from adelta.storage.resolve import open_store
-from adelta.table import begin, latest_state, open_table
-from adelta.write.data_files import discard_data_files
-from adelta.write.layout import FileLayout
+from adelta.table import begin, latest_state, open_table, roots_of
+from adelta.write.data_file_writer import discard_data_files
+from adelta.write.layout import DataFileLayout
 from adelta.write.spec import WriteSpec
 from adelta.write.transaction_core import TransactionCore
 from adelta.write.transaction_request import TransactionRequest
@@ -154,7 +154,7 @@ async def plan_write(
             configuration.check_removable(table.uri)
         spec = WriteSpec.of(configuration, files=request.data_files, where=kind.replace_where)
         # No rows yet: what can be said of the columns alone is said before the tasks start.
-        layout, nothing_yet = FileLayout.of(spec), _no_rows(schema)
+        layout, nothing_yet = DataFileLayout.of(spec), _no_rows(schema)
         numbers = layout.identity_values()
         layout.conform(numbers.fill(nothing_yet))
         if missing := numbers.missing_in(nothing_yet.schema.names):
@@ -270,7 +270,7 @@ async def _extend(table: Table, job: WriteJob, files: Sequence[AddFile]) -> None
         if kind.mode != "overwrite" or await tx.is_applied():
             tx.stage_written(adds=files)
         elif kind.replace_where is not None:
-            await replace_where(tx, table._roots, files, kind.replace_where)
+            await replace_where(tx, roots_of(table), files, kind.replace_where)
         elif kind.partition_overwrite == "dynamic" and columns:
             tx.stage_written(adds=files)
             await replace_partitions(tx, files)

@@ -38,7 +38,7 @@ from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.copies import move_rows
 from adelta.operations.feature_history import oldest_commit, used_in_history
 from adelta.read.opener import open_data_file
-from adelta.table import Table, begin, latest_state, opened
+from adelta.table import Table, begin, clock_of, latest_state, opened, roots_of
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class _Dropping:
                 for domain in await tx.read_domains():
                     tx.staging.set_domain(domain, None)
             if moved:
-                await move_rows(tx, self.table._roots, before, moved)
+                await move_rows(tx, roots_of(self.table), before, moved)
             if marked.num_files:
                 cleared: dict[str, Any] = dict.fromkeys(removal.cleared)
                 tx.staging.add_again(replace(file, **cleared) for file in marked.rows())
@@ -205,7 +205,7 @@ class _Dropping:
             return every
 
         async def is_clean(file: AddFile) -> bool:
-            opened_file = await open_data_file(self.table._roots, file)
+            opened_file = await open_data_file(roots_of(self.table), file)
             return clean(opened_file.layout.schema, metadata)
 
         done = await map_concurrent(is_clean, every, limit=_FOOTERS_AT_ONCE)
@@ -243,7 +243,7 @@ class _Dropping:
         properties = state.configuration.properties
         await clean_log(
             state,
-            self.table._clock.now_ms(),
+            clock_of(self.table).now_ms(),
             retention_ms=properties.drop_feature_retention_ms,
             whole_days=False,
         )

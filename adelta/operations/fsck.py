@@ -29,7 +29,7 @@ from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.log.listing import list_whole_log
 from adelta.log.verify import checkpoint_faults, replay
 from adelta.operations.deep_check import NOT_TO_BE_READ, check_all
-from adelta.table import latest_state, opened
+from adelta.table import latest_state, opened, roots_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -138,7 +138,7 @@ async def _fsck(table: Table, *, dry_run: bool, deep: bool) -> FsckReport:
     except InvalidTableError as error:
         problems.append(FsckProblem("checksum", checksum_path(state.version), str(error)))
     files = await in_thread(list, (await state.files()).rows())
-    roots = table._roots
+    roots = roots_of(table)
     problems += await _file_problems(roots, files)
     problems += await _vector_problems(roots, files)
     read = await check_all(roots, listing, checkpoints, files) if deep else None

@@ -22,7 +22,7 @@ from adelta.operations.copy_plan import copy_plan
 from adelta.operations.matching import live_rows
 from adelta.read.data_files import Piece, read_pieces
 from adelta.write.change_data import DELETE, POSTIMAGE, PREIMAGE, ChangeDataWriter
-from adelta.write.data_files import DataFileWriter, discard_data_files
+from adelta.write.data_file_writer import DataFileWriter, discard_data_files
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions, WriteSpec
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from adelta.kernel.table_features import ROW_TRACKING, ROW_TRACKING_BACKFILL
 from adelta.kernel.table_properties import FEATURE_PREFIX
 from adelta.operations.evolve import stage_metadata
 from adelta.read.opener import open_data_file
-from adelta.table import begin, latest_state, opened
+from adelta.table import begin, latest_state, opened, roots_of
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ async def _backfill_some(table: Table, most: int) -> int:
             _check_not_suspended(tx.configuration, table.uri)
             live = await tx.live_files()
             bare = await in_thread(_without_ids, live, most)
-            count = partial(_counted, table._roots)
+            count = partial(_counted, roots_of(table))
             tx.staging.add_again(await map_concurrent(count, bare, limit=_FOOTERS_AT_ONCE))
     except (ConcurrentAppendError, ConcurrentDeleteReadError):
         return max(1, most // 2)  # a file of the batch is gone, or has its ids: see what is left

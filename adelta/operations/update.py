@@ -23,7 +23,7 @@ from adelta.kernel.table_features import DELETION_VECTORS, GENERATED_COLUMNS, id
 from adelta.operations.matching import find_matches, match_all
 from adelta.operations.rewrite import RewriteTask, plan_rewrites, run_rewrites
 from adelta.operations.row_metrics import RowMetrics, Stopwatch, measured, report
-from adelta.table import begin, opened
+from adelta.table import begin, opened, roots_of
 from adelta.write.deletion_vectors import RowRemoval, write_deletion_vectors
 from adelta.write.row_rules import RowRules
 from adelta.write.spec import WriteSpec
@@ -121,7 +121,7 @@ def _expression(value: SetValue) -> Node:
 async def _stage(
     table: Table, tx: TransactionCore, wanted: Mapping[str, Node], where: Node | None
 ) -> dict[str, int]:
-    watch, roots = Stopwatch(), table._roots
+    watch, roots = Stopwatch(), roots_of(table)
     files = await tx.read(where)
     configuration = tx.configuration
     configuration.check_removable(table.uri)
@@ -152,7 +152,7 @@ async def _rewrite(
     assignments: Assignments,
 ) -> int:
     """Stage what becomes of the rows in `matched`; how many others were copied for that."""
-    roots, vectors = table._roots, configuration.uses(DELETION_VECTORS)
+    roots, vectors = roots_of(table), configuration.uses(DELETION_VECTORS)
     task = RewriteTask(
         configuration,
         tuple(matched),

@@ -15,7 +15,7 @@ from adelta.operations.clustering import check_clustered_as, check_still_cluster
 from adelta.operations.create import new_table
 from adelta.operations.evolve import merge_schema, overwrite_schema
 from adelta.operations.overwrite import overwrite_partitions, overwrite_where
-from adelta.table import begin
+from adelta.table import begin, roots_of
 from adelta.write.batches import open_batches
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 from adelta.write.transaction_request import TransactionRequest
@@ -144,7 +144,7 @@ async def _stage_rows(table: Table, tx: TransactionCore, rows: Data, request: Wr
     if request.kind.mode == "append":
         await tx.write(rows)
     elif request.kind.replace_where is not None:
-        await overwrite_where(tx, table._roots, rows, request.kind.replace_where)
+        await overwrite_where(tx, roots_of(table), rows, request.kind.replace_where)
     elif request.kind.partition_overwrite == "dynamic" and tx.metadata.partition_columns:
         await overwrite_partitions(tx, rows)
     else:

@@ -16,7 +16,7 @@ from adelta._clock import SYSTEM_CLOCK
 from adelta.kernel.actions.file_actions import AddCDCFile
 from adelta.kernel.table_features import CHANGE_TYPE
 from adelta.parquet.write.abortable import Abortable
-from adelta.write.data_files import DataFileWriter
+from adelta.write.data_file_writer import DataFileWriter
 
 if TYPE_CHECKING:
     from typing import Self
@@ -57,7 +57,7 @@ class ChangeDataWriter(Abortable):
         """The writer itself, which knows by now what its files will be like.
 
         Raises:
-            As `FileLayout.of` does.
+            As `DataFileLayout.of` does.
         """
         await self._writer.__aenter__()
         return self

@@ -17,7 +17,7 @@ import pyarrow as pa
 from adelta._concurrency import in_thread
 from adelta._read_ahead import ReadAhead
 from adelta.errors import StorageError
-from adelta.write.data_files import CLOSING, DataFileWriter, OpenFile
+from adelta.write.data_file_writer import CLOSING, DataFileWriter, OpenFile
 from adelta.write.spill import SpillFile
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""FileLayout: what a WriteSpec means for each file: columns, statistics, Parquet options, name."""
+"""DataFileLayout: what a WriteSpec means for a file: columns, statistics, Parquet options, name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from adelta.parquet.write.statistics import FileStatistics
     from adelta.write.spec import WriteSpec
 
-__all__ = ["FileLayout"]
+__all__ = ["DataFileLayout"]
 
 _SUFFIXES: Final = {
     "uncompressed": ".parquet",
@@ -45,7 +45,7 @@ _ROW_LINEAGE_FROM: Final = 3  # version of IcebergCompat
 
 
 @dataclass(frozen=True, slots=True)
-class FileLayout:
+class DataFileLayout:
     """How the rows of a table become files.
 
     `table_schema` has all columns under their logical names, `physical_schema` the same under the
@@ -72,7 +72,7 @@ class FileLayout:
     keeps_partition_columns: bool = False
 
     @classmethod
-    def of(cls, spec: WriteSpec) -> FileLayout:
+    def of(cls, spec: WriteSpec) -> DataFileLayout:
         """The layout of files written by `spec`.
 
         Raises:

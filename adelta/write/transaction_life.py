@@ -34,7 +34,7 @@ from adelta.kernel.transaction.isolation import isolation_level
 from adelta.kernel.transaction.kept_files import check_kept_files
 from adelta.kernel.transaction.precommit import check_staged
 from adelta.write.commit_queue import CommitQueue
-from adelta.write.data_files import discard_data_files
+from adelta.write.data_file_writer import discard_data_files
 from adelta.write.spec import ENGINE
 from adelta.write.staging import Staging
 from adelta.write.submission import Submission

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread
 from adelta.write.change_data import INSERT, ChangeDataWriter
-from adelta.write.data_files import DataFileWriter
+from adelta.write.data_file_writer import DataFileWriter
 from adelta.write.gathering import GatheringWriter
-from adelta.write.layout import FileLayout
+from adelta.write.layout import DataFileLayout
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -71,7 +71,7 @@ async def write_rows(
         StorageError: the store refused or failed.
     """
     if changes is not None and spec.content == "rows":
-        completed = CompletedRows(await in_thread(FileLayout.of, spec))
+        completed = CompletedRows(await in_thread(DataFileLayout.of, spec))
         tee = _with_changes(completed, batches, changes)
         bare = replace(spec, content="copies", row_id_columns=None)
         written = await write_rows(store, bare, tee, clock=clock)
@@ -87,7 +87,7 @@ async def write_rows(
 class CompletedRows:
     """New rows in the table's schema: numbered, computed and checked as `layout` says."""
 
-    def __init__(self, layout: FileLayout) -> None:
+    def __init__(self, layout: DataFileLayout) -> None:
         self._layout = layout
         self._numbers = self._layout.identity_values()
 

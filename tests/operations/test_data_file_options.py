@@ -11,7 +11,7 @@ import pytest
 
 import adelta
 from adelta.errors import InvalidOptionError
-from adelta.write.layout import FileLayout
+from adelta.write.layout import DataFileLayout
 from adelta.write.spec import WriteSpec
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def test_options_name_columns_as_the_table_does() -> None:
         bloom_filters=(adelta.BloomFilter("s.y"),), columns=(adelta.ColumnOptions("s", "gzip"),)
     )
     spec = WriteSpec(json.dumps(schema), ("p",), (), "name", writer_options=options)
-    found = FileLayout.of(spec).options
+    found = DataFileLayout.of(spec).options
     assert found.bloom_filters[0].column == ("c1", "c3")
     assert found.columns[0].column == ("c1",)
 

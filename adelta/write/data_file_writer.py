@@ -29,7 +29,7 @@ from adelta.parquet.write.abortable import Abortable
 from adelta.parquet.write.statistics import StatisticsCollector
 from adelta.parquet.write.upload import STREAM_FROM_BYTES
 from adelta.parquet.write.writer import ParquetObjectWriter
-from adelta.write.layout import FileLayout
+from adelta.write.layout import DataFileLayout
 from adelta.write.partitioner import PartitionedRows, split_by_partition
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class DataFileWriter(Abortable):
         self._store = store
         self._spec = spec
         self._clock = clock
-        self._layout: FileLayout
+        self._layout: DataFileLayout
         self._numbers: IdentityValues
         self._open: dict[tuple[str | None, ...], OpenFile] = {}
         self._files = 0
@@ -112,9 +112,9 @@ class DataFileWriter(Abortable):
         """The writer itself, which knows by now what its files will be like.
 
         Raises:
-            As `FileLayout.of` does.
+            As `DataFileLayout.of` does.
         """
-        self._layout = await in_thread(FileLayout.of, self._spec)
+        self._layout = await in_thread(DataFileLayout.of, self._spec)
         self._numbers = self._layout.identity_values()
         return self
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from adelta.log.row_group_reader import RowGroupReader
     from adelta.parquet.decode.column_slices import ColumnSlices
 
-__all__ = ["RowGroupSkipping"]
+__all__ = ["CheckpointRowSkipping"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # likewise of types that are known at run time only
@@ -43,7 +43,7 @@ _TYPED_PARTITIONS = (  # of others the typed value may say less
 )
 
 
-class RowGroupSkipping:
+class CheckpointRowSkipping:
     """Which rows of a row group a predicate may keep.
 
     Attributes:

@@ -15,7 +15,7 @@ from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.kernel.schema.json import schema_to_string
 from adelta.storage.memory import MemoryStore
 from adelta.write.batches import record_batches
-from adelta.write.data_files import DataFileWriter
+from adelta.write.data_file_writer import DataFileWriter
 from adelta.write.spec import WriteSpec
 from adelta.write.write_data_files import write_data_files
 from tests.support.clock import ManualClock
