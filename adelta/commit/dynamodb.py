@@ -224,7 +224,7 @@ class DynamoDbCoordinator:
                     return True
                 if there.complete or await self._complete(there):
                     return False
-            # There is no entry: ours did not arrive, or another writer has taken his away again.
+            # There is no entry: ours did not arrive, or another writer has taken theirs away again.
         if doubt is not None:
             raise doubt
         return False
@@ -296,7 +296,7 @@ class DynamoDbCoordinator:
             except ObjectExistsError:
                 pass
             except ObjectNotFoundError as error:
-                # Another process has moved them, or the writer has taken his entry away.
+                # Another process has moved them, or the writer has taken theirs away.
                 there = await self._entry(entry.table_path, entry.file_name)
                 if there is None or there.temp_path != entry.temp_path:
                     return False

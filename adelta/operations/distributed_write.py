@@ -2,7 +2,7 @@
 
 The plan is a value that is pickled to the tasks and to the process that commits. It holds the
 version that it was made against, and the commit is a transaction against that version: a job that
-replaces what it has read loses against a writer who came between, and never undoes his work.
+replaces what it has read loses against a writer who came between, and never undoes their work.
 
 Whatever runs the tasks calls `plan_write`, then `write_files` in each of them, and `commit_write`
 with the files of all of them; or `discard_files`, where the job is given up.

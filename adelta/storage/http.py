@@ -66,7 +66,7 @@ class BoundPool:
 
 
 class HttpPool:
-    """Connections to one `origin` (scheme and host), made when first asked for."""
+    """Connections of one store, made when first asked for."""
 
     def __init__(self, options: HttpOptions, concurrency: int) -> None:
         self._options = options
@@ -76,7 +76,7 @@ class HttpPool:
         self.concurrency = concurrency
 
     async def open(self, origin: str, ca_bundle: str | None = None) -> BoundPool:
-        """The connections for the running loop, as `bind` has them.
+        """The connections for the running loop, as `bind` has them, for requests to `origin`.
 
         Certificates are read in a thread before the first one, those of `ca_bundle` where the
         options name none.
@@ -89,9 +89,9 @@ class HttpPool:
             if (where := self._options.ca_bundle or ca_bundle) is not None:
                 self._trust = await in_io_thread(_trusting, where)
             self._knows_trust = True
-        return self.bind(origin)
+        return self.bind()
 
-    def bind(self, origin: str) -> BoundPool:
+    def bind(self) -> BoundPool:
         """The connections for the running loop.
 
         Raises:
@@ -102,9 +102,7 @@ class HttpPool:
             return bound
         if bound is not None:
             self._leave(bound, loop)
-        self._bound = bound = BoundPool(
-            loop, os.getpid(), self._session(origin), Slots(self.concurrency)
-        )
+        self._bound = bound = BoundPool(loop, os.getpid(), self._session(), Slots(self.concurrency))
         return bound
 
     def _leave(self, bound: BoundPool, loop: asyncio.AbstractEventLoop) -> None:
@@ -118,7 +116,7 @@ class HttpPool:
             _abandon(bound)
         self._bound = None
 
-    def _session(self, origin: str) -> aiohttp.ClientSession:
+    def _session(self) -> aiohttp.ClientSession:
         options = self._options
         connector = aiohttp.TCPConnector(
             limit=0,  # the budget limits
@@ -141,7 +139,6 @@ class HttpPool:
             skip_auto_headers=_SKIPPED_HEADERS,
             auto_decompress=False,
             read_bufsize=_READ_BUFFER,
-            proxy=proxy_for(origin, options),
         )
         repeat_nothing(session)
         return session

@@ -12,7 +12,7 @@ from yarl import URL
 
 from adelta._secrets import without_secrets
 from adelta.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
-from adelta.storage.http import HttpOptions, HttpPool
+from adelta.storage.http import HttpOptions, HttpPool, proxy_for
 from adelta.storage.request_log import logged
 from adelta.storage.request_runner import run_request
 from adelta.storage.retry import Outcome, RetryPolicy, retry_after
@@ -83,8 +83,8 @@ class JsonServer:
         self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
-        options = HttpOptions(read_timeout=timeout, timeout=timeout, user_agent=user_agent)
-        self._pool = HttpPool(options, concurrency)
+        self._http = HttpOptions(read_timeout=timeout, timeout=timeout, user_agent=user_agent)
+        self._pool = HttpPool(self._http, concurrency)
         self._under_way = 0
         self._to_close = False
 
@@ -133,7 +133,8 @@ class JsonServer:
         headers, data = self._headers, None
         if body is not None:
             headers, data = {**headers, "Content-Type": "application/json"}, orjson.dumps(body)
-        bound = await self._pool.open(str(self._base.origin()))
+        origin = str(self._base.origin())
+        bound, proxy = await self._pool.open(origin), proxy_for(origin, self._http)
         self._under_way += 1
         status: int | None = None
         wait, content = 0.0, bytearray()
@@ -142,7 +143,7 @@ class JsonServer:
                 async with (
                     bound.slots,
                     bound.session.request(
-                        method, url, data=data, headers=headers, allow_redirects=False
+                        method, url, data=data, headers=headers, allow_redirects=False, proxy=proxy
                     ) as response,
                 ):
                     exchange.status = response.status

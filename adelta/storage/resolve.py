@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
 from adelta.storage.addresses import Place
+from adelta.storage.allowed_roots import local_roots
 from adelta.storage.given_options import GivenOptions
 from adelta.storage.option_names import MEMORY_LIMIT, check_names_known
 from adelta.storage.providers import provider_of
@@ -34,6 +35,7 @@ def open_store(uri: str, storage_options: Mapping[str, str] | None = None) -> Ob
     if not uri:
         raise InvalidOptionError("the address is empty: give a path or a URI")
     limit = GivenOptions(options).size(*MEMORY_LIMIT)
+    local_roots(options)  # which are held to be right for every kind of store
     store = provider_of(uri).open(uri, Place.of(uri), options)
     store.memory_limit = limit
     return store

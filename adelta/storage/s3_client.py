@@ -24,7 +24,7 @@ from adelta.errors import InvalidOptionError
 from adelta.storage.abandoned_writes import AbandonedWrites
 from adelta.storage.bucket_names import check_bucket, fits_certificates
 from adelta.storage.credentials import Access, AccessProvider
-from adelta.storage.http import HttpPool
+from adelta.storage.http import HttpPool, proxy_for
 from adelta.storage.long_body import place_body, receive_body, unclaim, waiting_body
 from adelta.storage.request_log import logged
 from adelta.storage.request_runner import run_request
@@ -104,6 +104,7 @@ class _Target:
     origin: str
     prefix: str
     signer: Signer | None
+    proxy: str | None = field(repr=False)  # which may hold a password
 
 
 class S3Client:
@@ -213,7 +214,7 @@ class S3Client:
             address = f"{target.origin}{path}"
             if request.query:
                 address += f"?{request.query}"
-            exchange = self._exchange(target.origin, request, URL(address, encoded=True), headers)
+            exchange = self._exchange(target, request, URL(address, encoded=True), headers)
             if request.key and request.method in _WRITES:
                 exchange = self.abandoned.run(request.key, exchange)
             try:
@@ -238,9 +239,9 @@ class S3Client:
         return failure_of(answer.status, answer.headers, answer.body)
 
     async def _exchange(
-        self, origin: str, request: S3Request, url: URL, headers: Mapping[str, str]
+        self, target: _Target, request: S3Request, url: URL, headers: Mapping[str, str]
     ) -> Answer:
-        session = self._pool.bind(origin).session  # which may be another one than when it queued
+        session = self._pool.bind().session  # which may be another one than when it queued
         with logged(request.method, url) as exchange:
             response = await session.request(
                 request.method,
@@ -248,6 +249,7 @@ class S3Client:
                 headers=headers,
                 data=_body(request.body),
                 allow_redirects=False,
+                proxy=target.proxy,
             )
             exchange.status = response.status
             return await _answer(request, response)
@@ -302,7 +304,9 @@ class S3Client:
         signer = None
         if access.credentials is not None:
             signer = Signer(access.credentials, host=_host_header(scheme, host), region=region)
-        return _Target(access, region, f"{scheme}://{host}", prefix, signer)
+        origin = f"{scheme}://{host}"
+        proxy = proxy_for(origin, self._options.http)
+        return _Target(access, region, origin, prefix, signer, proxy)
 
     def _move(self, region: str) -> None:
         """Follow the bucket to the region that the store named."""

@@ -12,6 +12,7 @@ from adelta.storage.dynamodb import DynamoTable
 from adelta.storage.dynamodb_options import parse_dynamo_options
 from adelta.storage.http import HttpOptions, proxy_for
 from adelta.storage.s3 import S3Store
+from adelta.storage.s3_client import S3Client
 from adelta.storage.s3_options import parse_options
 from tests.storage.scripted_server import Server, told
 
@@ -108,3 +109,18 @@ async def test_s3_sts_and_dynamodb_are_all_reached_through_the_proxy_of_all_sche
         assert await table.get("p", "s") is None
         await table.aclose()
     assert asked == ["s3.invalid", "sts.invalid", "dynamodb.invalid"]
+
+
+async def test_a_bucket_that_is_in_another_region_is_reached_by_the_proxy_of_that_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", PROXY)
+    monkeypatch.setenv("NO_PROXY", ".eu-west-1.amazonaws.com")
+    options = parse_options(
+        {"aws_region": "us-east-1", "aws_access_key_id": "a", "aws_secret_access_key": "b"}
+    )
+    client = S3Client("bucket", options)
+    assert (await client.aim()).proxy == PROXY
+    client._move("eu-west-1")
+    assert (await client.aim()).proxy is None
+    await client.aclose()

@@ -30,7 +30,7 @@ PARTS = {
 LEFT_OUT = ("Table.store",)
 """What gets no twin: the store is a seam between adelta's layers, with no use in blocking code."""
 BY_HAND = ("retry",)
-"""What has a twin that is written by hand: a callback of the user's blocks or waits as he does."""
+"""What has a twin that is written by hand: a callback of the user's blocks or waits as they do."""
 
 
 def generate(
