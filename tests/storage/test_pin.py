@@ -105,7 +105,9 @@ async def test_the_first_bytes_are_of_the_version_of_the_footer(
 
         proxy.answering = other_tag
         with pytest.raises(InvalidTableError, match="changed while it was read"):
-            await ParquetFile.open(store, "f.parquet", size=len(old), head=10_000, tail=2000)
+            await ParquetFile.open_and(
+                store, "f.parquet", lambda _: None, size=len(old), head=10_000, tail=2000
+            )
         await store.aclose()
 
 

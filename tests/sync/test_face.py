@@ -195,7 +195,8 @@ batches = table.snapshot().scan().batches()
 next(batches)
 tx = table.transaction()
 tx.__enter__()
-threading.Thread(target=lambda: list(adelta.tail(table)), daemon=True).start()
+tail = adelta.tail  # loaded here: what a thread still loads at the exit, Python reports
+threading.Thread(target=lambda: list(tail(table)), daemon=True).start()
 print(table.snapshot().version)
 """
     done = subprocess.run(
