@@ -246,18 +246,27 @@ _BY_THE_FUNCTION = frozenset(
     {
         "AllowedRoots",
         "ArrowSchema | StructType",
+        "ArrowSchema | StructType | str",
         "CatalogClient",
         "Data",
+        "DataFileOptions",
         "DataType | pa.DataType | str",
         "Literal['error', 'ignore']",
+        "Literal['merge']",
         "Mapping[str, SetValue]",
+        "MergeSource",
+        "OnProgress",
+        "NamedTables",
         "PartitionOverwrite",
         "SchemaMode",
+        "VacuumMode",
         "Where",
         "WriteMode",
         "WriterOptions",
+        "datetime | str",
         "int | Position | Literal['latest']",
         "int | datetime | str | Position",
+        "str | Iterable[str]",
     }
 )
 """The annotations of arguments that functions check themselves, by parsing them or by kind."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Protocol
 
-__all__ = ["SYSTEM_CLOCK", "Clock", "SystemClock"]
+__all__ = ["SYSTEM_CLOCK", "Clock", "SystemClock", "moment"]
 
 
 class Clock(Protocol):
@@ -27,3 +28,8 @@ class SystemClock:
 
 
 SYSTEM_CLOCK = SystemClock()
+
+
+def moment(clock: Clock = SYSTEM_CLOCK) -> datetime:
+    """The time of day, in UTC: what `current_timestamp` means to a statement that begins now."""
+    return datetime.fromtimestamp(clock.now_ms() / 1000, UTC)

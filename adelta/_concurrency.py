@@ -7,6 +7,7 @@
   more threads of CPU work only fight for the interpreter lock.
 * `ItemsInThread` asks an iterator for each item in a worker thread, up to its end.
 * `in_io_thread` runs blocking file-system calls, which wait rather than compute.
+* `in_engine_thread` runs calls into a library that itself asks adelta for rows.
 * `to_the_end` runs what must not be torn by a cancellation.
 * `ahead_of_others` lets work for which others wait go before the rest, where there is a queue.
 * `arrow_ready` keeps Arrow's first import of pandas off the loop.
@@ -50,6 +51,7 @@ __all__ = [
     "arrow_ready",
     "ended",
     "goes_ahead",
+    "in_engine_thread",
     "in_io_thread",
     "in_thread",
     "map_concurrent",
@@ -72,11 +74,13 @@ _NO_MEMORY = (
     "give it more"
 )
 _IO_THREADS = 16
+_ENGINE_THREADS = 8
 _END = object()  # of an iterator, which must not raise StopIteration in a thread
 _ByLoop: TypeAlias = "WeakKeyDictionary[asyncio.AbstractEventLoop, Workers]"
 _ahead: ContextVar[bool] = ContextVar("adelta: ahead of others", default=False)
 _cpu_workers: _ByLoop = WeakKeyDictionary()
 _io_workers: _ByLoop = WeakKeyDictionary()
+_engine_workers: _ByLoop = WeakKeyDictionary()
 
 
 @contextmanager
@@ -112,6 +116,15 @@ async def in_io_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) 
     Where the caller is cancelled, `func` is over, or never begins, when that is raised.
     """
     return await _Job(lambda: func(*args, **kwargs)).done(_io_workers, _IO_THREADS)
+
+
+async def in_engine_thread(func: Callable[[], R], interrupt: Callable[[], object]) -> R:
+    """Result of `func`, which waits for other work of the loop, and of its threads.
+
+    Where the caller is cancelled while `func` runs, `interrupt` is called on the loop to have it
+    end soon; it is over, or never begins, when the cancellation is raised.
+    """
+    return await _Job(func, interrupt).done(_engine_workers, _ENGINE_THREADS)
 
 
 class ItemsInThread(AsyncIterator[T]):
@@ -164,13 +177,17 @@ class _Job(Generic[R]):
         "_context",
         "_ended",
         "_future",
+        "_interrupt",
         "_loop",
         "_process",
         "_turn",
     )
 
-    def __init__(self, call: Callable[[], R]) -> None:
+    def __init__(
+        self, call: Callable[[], R], interrupt: Callable[[], object] | None = None
+    ) -> None:
         self._call = call
+        self._interrupt = interrupt
         self._context = copy_context()
         self._turn = [True]  # who takes it out decides: the call begins, or it never does
         self._process = os.getpid()
@@ -191,6 +208,8 @@ class _Job(Generic[R]):
         except asyncio.CancelledError:
             if self._give_up():
                 assert self._ended is not None
+                if self._interrupt is not None:
+                    self._interrupt()
                 await to_the_end(self._ended.wait())
             raise
 

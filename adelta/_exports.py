@@ -60,6 +60,10 @@ class _Package(ModuleType):
             value = vars(self)[name] = getattr(import_module(home), name)
         return value
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """By its name, as functions that use it go to other processes, such as Spark's."""
+        return import_module, (self.__name__,)
+
     def __setattr__(self, name: str, value: object) -> None:
         """Set an attribute, unless the import system binds a module to a name that is offered."""
         if name not in self._homes or getattr(value, "__name__", "") != f"{self.__name__}.{name}":

@@ -33,8 +33,9 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
     after the results before it.
 
     At most `limit` items are under way or waiting to be taken, and their summed `cost` stays
-    within `budget`, except that one item is always let in. `aclose` cancels what is under way;
-    use the object as an async context manager, or close it in a ``finally``.
+    within `budget`, except that one item is always let in. What `at_once` gives for an item is its
+    result, without any work, unless that is None. `aclose` cancels what is under way; use the
+    object as an async context manager, or close it in a ``finally``.
     """
 
     def __init__(
@@ -45,14 +46,16 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
         limit: int,
         cost: Callable[[T], int] | None = None,
         budget: int = 0,
+        at_once: Callable[[T], R | None] | None = None,
     ) -> None:
         self._work = work
+        self._at_once = at_once
         self._items = items if isinstance(items, AsyncIterator) else iter(items)
         self._limit = max(1, limit)
         self._cost = cost
         self._budget = budget
         self._spent = 0
-        self._under_way: deque[tuple[asyncio.Task[R], int]] = deque()
+        self._under_way: deque[tuple[asyncio.Future[R], int]] = deque()
         self._next: tuple[T, int] | None = None
         self._exhausted = False
         self._failure: BaseException | None = None  # of the items
@@ -80,7 +83,7 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
                         del failure  # whose traceback refers to this frame
                 await self._change()
             task, cost = self._under_way[0]
-            result = await asyncio.shield(task)
+            result = task.result() if task.done() else await asyncio.shield(task)
             self._under_way.popleft()
             self._spent -= cost
             self._feed()
@@ -114,11 +117,14 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
                 self._next = item, self._cost(item) if self._cost else 0
 
     async def _feed_from_async(self, items: AsyncIterator[T]) -> None:
+        take = partial(anext, items)
+        if not isinstance(items, ReadAhead):
+            take = partial(OutOfSight, take)  # `aclose` closes them
         try:
             while True:
                 while not self._has_room():
                     await self._change()
-                item = await OutOfSight(partial(anext, items))  # `aclose` closes them
+                item = await take()
                 if self._exhausted:  # closed, by items that take no cancellation
                     return
                 self._next = item, self._cost(item) if self._cost else 0
@@ -141,13 +147,21 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
                 return False
             self._next = None
             self._spent += cost
-            self._under_way.append((asyncio.ensure_future(self._run(item)), cost))
+            self._under_way.append((self._begun(item), cost))
             self._changed.set()
         return len(self._under_way) < self._limit
 
     async def _change(self) -> None:
         self._changed.clear()
         await self._changed.wait()
+
+    def _begun(self, item: T) -> asyncio.Future[R]:
+        result = None if self._at_once is None else self._at_once(item)
+        if result is None:
+            return asyncio.ensure_future(self._run(item))
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(result)
+        return done
 
     async def _run(self, item: T) -> R:
         return await self._work(item)
@@ -156,7 +170,7 @@ class ReadAhead(AsyncIterator[R], Generic[T, R]):
         """Cancel what is under way, wait for it to end, and close the items."""
         self._exhausted = True
         self._next = None
-        tasks: list[asyncio.Task[Any]] = [task for task, _ in self._under_way]
+        tasks: list[asyncio.Future[Any]] = [task for task, _ in self._under_way]
         self._under_way.clear()
         try:
             try:

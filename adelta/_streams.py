@@ -13,13 +13,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from weakref import WeakSet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import TracebackType
 
 __all__ = ["OutOfSight", "stream"]
@@ -169,35 +168,34 @@ class OutOfSight(Awaitable[T]):
         self._begin = begin
 
     def __await__(self) -> Generator[Any, Any, T]:
-        with _unseen():
-            steps = self._begin().__await__()
+        steps = _unseen(lambda: self._begin().__await__())
         value: Any = None
         error: BaseException | None = None
         while True:
-            with _unseen():
-                try:
-                    waits_for = steps.send(value) if error is None else steps.throw(error)
-                except StopIteration as end:
-                    return cast("T", end.value)
+            try:
+                if error is None:
+                    waits_for = _unseen(partial(steps.send, value))
+                else:
+                    waits_for = _unseen(partial(steps.throw, error))
+            except StopIteration as end:
+                return cast("T", end.value)
             value, error = None, None
             try:
                 value = yield waits_for
             except GeneratorExit:
-                with _unseen():
-                    steps.close()
+                _unseen(steps.close)
                 raise
             except BaseException as raised:
                 error = raised
 
 
-@contextmanager
-def _unseen() -> Iterator[None]:
-    seen = sys.get_asyncgen_hooks()
-    sys.set_asyncgen_hooks(partial(_pass_on, seen.firstiter), partial(_pass_on, seen.finalizer))
+def _unseen(step: Callable[[], T]) -> T:
+    first, last = sys.get_asyncgen_hooks()
+    sys.set_asyncgen_hooks(partial(_pass_on, first), partial(_pass_on, last))
     try:
-        yield
+        return step()
     finally:
-        sys.set_asyncgen_hooks(*seen)
+        sys.set_asyncgen_hooks(first, last)
 
 
 def _pass_on(hook: Callable[[Any], None] | None, generator: Any) -> None:

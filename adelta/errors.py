@@ -68,6 +68,7 @@ __all__ = [
     "InvalidExpressionError",
     "InvalidOptionError",
     "InvalidPropertyError",
+    "InvalidStatementError",
     "InvalidTableError",
     "InvalidUseError",
     "InvariantViolationError",
@@ -169,6 +170,24 @@ class InvariantViolationError(AdeltaError, ValueError):
 
 class InvalidExpressionError(AdeltaError, ValueError):
     """Raised when an expression cannot be parsed, typed or evaluated."""
+
+
+class InvalidStatementError(AdeltaError, ValueError):
+    """Raised when SQL text is no statement that adelta runs.
+
+    Attributes:
+        position: the character, counted from 0, at which the text can no longer be read.
+        line: the line of that character, counted from 1.
+        column: its place in the line, counted from 1.
+    """
+
+    def __init__(
+        self, message: str = "", *, position: int = 0, line: int = 1, column: int = 1
+    ) -> None:
+        super().__init__(message)
+        self.position = position
+        self.line = line
+        self.column = column
 
 
 class InvalidPropertyError(AdeltaError, ValueError):

@@ -23,6 +23,7 @@ __all__ = [
     "FileId",
     "FileIds",
     "canonical_path",
+    "canonical_paths",
     "file_ids",
     "paths_of",
     "places_of_data",
@@ -123,7 +124,7 @@ class FileIds:
         if not len(self) or not files.num_rows:
             return files.slice(0, 0)
         mine = paths_of(self.texts)
-        return files.filter(pc.is_in(_canonical(files.column("path"), root), value_set=mine))
+        return files.filter(pc.is_in(canonical_paths(files.column("path"), root), value_set=mine))
 
 
 def places_of_data(files: pa.Table, others: pa.Table, root: str) -> pa.ChunkedArray[Any]:
@@ -131,7 +132,7 @@ def places_of_data(files: pa.Table, others: pa.Table, root: str) -> pa.ChunkedAr
 
     Example: for the files a and b, and the others b, c and b, it is null and 0.
     """
-    mine, theirs = (_canonical(each.column("path"), root) for each in (files, others))
+    mine, theirs = (canonical_paths(each.column("path"), root) for each in (files, others))
     found: pa.ChunkedArray[Any] = _pc.index_in(mine, value_set=theirs.combine_chunks())
     return found
 
@@ -166,7 +167,7 @@ def suspect_paths(paths: Any) -> Any:
 def file_ids(files: pa.Table, root: str) -> pa.ChunkedArray[Any]:
     """The id of every file action in `files`, as text that is equal just for equal ids."""
     if files.column("deletion_vector").null_count == files.num_rows:
-        return _canonical(files.column("path"), root)
+        return canonical_paths(files.column("path"), root)
     columns = files.select(["path", "deletion_vector"])
     found: pa.ChunkedArray[Any] = _pa.chunked_array(
         [_with_vectors(batch, root) for batch in columns.to_batches()], pa.string()
@@ -174,7 +175,8 @@ def file_ids(files: pa.Table, root: str) -> pa.ChunkedArray[Any]:
     return found
 
 
-def _canonical(paths: pa.ChunkedArray[Any], root: str) -> pa.ChunkedArray[Any]:
+def canonical_paths(paths: pa.ChunkedArray[Any], root: str) -> pa.ChunkedArray[Any]:
+    """Paths of file actions as `canonical_path` has each."""
     chunks = []
     for chunk in paths.chunks:
         odd = suspect_paths(chunk)
@@ -186,7 +188,7 @@ def _canonical(paths: pa.ChunkedArray[Any], root: str) -> pa.ChunkedArray[Any]:
 
 
 def _with_vectors(files: pa.RecordBatch, root: str) -> pa.Array[Any]:
-    paths = _canonical(_pa.chunked_array([files.column("path")]), root).chunk(0)
+    paths = canonical_paths(_pa.chunked_array([files.column("path")]), root).chunk(0)
     vectors = files.column("deletion_vector")
     offset = pc.struct_field(vectors, "offset").cast(pa.string())
     unique = _pc.binary_join_element_wise(

@@ -14,6 +14,7 @@ from adelta.errors import InvalidTableError
 
 __all__ = [
     "LAST_CHECKPOINT_PATH",
+    "LAST_VACUUM_INFO_PATH",
     "LOG_DIR",
     "MAX_VERSION",
     "SIDECAR_DIR",
@@ -35,6 +36,7 @@ LOG_DIR = "_delta_log/"
 SIDECAR_DIR = "_delta_log/_sidecars/"
 STAGED_DIR = "_delta_log/_staged_commits/"
 LAST_CHECKPOINT_PATH = "_delta_log/_last_checkpoint"
+LAST_VACUUM_INFO_PATH = "_delta_log/_last_vacuum_info"
 MAX_VERSION = 2**63 - 1
 
 

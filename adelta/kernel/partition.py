@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute
@@ -29,6 +30,7 @@ __all__ = [
     "can_partition",
     "parse_partition_values",
     "partition_directory",
+    "partition_texts",
     "serialise_partition_value",
     "serialise_partition_values",
     "with_known_values",
@@ -379,3 +381,19 @@ def partition_directory(values: Iterable[tuple[str, str | None]]) -> str:
 
 def _escape(text: str) -> str:
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
+
+
+def partition_texts(directory: str) -> tuple[tuple[str, str | None], ...]:
+    """The column names and texts that a Hive-style directory names; the inverse of the above.
+
+    Steps without a ``=`` name no column.
+
+    Example: ``a=x%2Fy/b=__HIVE_DEFAULT_PARTITION__`` is ``(("a", "x/y"), ("b", None))``.
+    """
+    found = []
+    for step in directory.split("/"):
+        name, equals, text = step.partition("=")
+        if equals:
+            known = text not in ("", HIVE_DEFAULT_PARTITION)
+            found.append((unquote(name), unquote(text) if known else None))
+    return tuple(found)

@@ -21,7 +21,14 @@ from adelta.kernel.file_id import file_ids, paths_of, suspect_paths
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["ReconciledTail", "anti_join", "anti_join_mask", "reconcile"]
+__all__ = [
+    "ReconciledTail",
+    "anti_join",
+    "anti_join_mask",
+    "of_before",
+    "reconcile",
+    "reconcile_actions",
+]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # and know neither ranges nor tables of chunked arrays
@@ -49,6 +56,12 @@ class ReconciledTail:
         adds, removes = (pa.Table.from_batches([], s) for s in (ADD_SCHEMA, REMOVE_SCHEMA))
         return cls(adds, removes, none, none)
 
+    def keys_alone(self) -> ReconciledTail:
+        """The same without the files: all that is asked of it about other files."""
+        return ReconciledTail(
+            ADD_SCHEMA.empty_table(), REMOVE_SCHEMA.empty_table(), self.keys, self.paths
+        )
+
 
 def reconcile(
     batches: Sequence[ActionBatch],
@@ -64,6 +77,11 @@ def reconcile(
     removes = _stacked(
         [b.removes for b in batches], onto.tombstones if onto else None, REMOVE_SCHEMA
     )
+    return reconcile_actions(adds, removes, root)
+
+
+def reconcile_actions(adds: pa.Table, removes: pa.Table, root: str) -> ReconciledTail:
+    """What file actions, each with its version in a further column, leave."""
     if adds.num_rows + removes.num_rows == 0:
         return ReconciledTail.nothing()
     add_keys, remove_keys = file_ids(adds, root), file_ids(removes, root)
@@ -99,11 +117,16 @@ def reconcile(
     return ReconciledTail(live, gone.drop_columns([VERSION_COLUMN]), seen, paths)
 
 
+def of_before(files: pa.Table) -> pa.Table:
+    """File actions that stand before every commit, with the column of their version."""
+    versions = arrow.repeat(pa.scalar(_BEFORE, pa.int64()), files.num_rows)
+    return files.append_column(pa.field(VERSION_COLUMN, pa.int64()), versions)
+
+
 def _stacked(tables: Sequence[pa.Table], before: pa.Table | None, schema: pa.Schema) -> pa.Table:
     stack = [table for table in tables if table.num_rows]
     if before is not None and before.num_rows:
-        versions = arrow.repeat(pa.scalar(_BEFORE, pa.int64()), before.num_rows)
-        stack.insert(0, before.append_column(pa.field(VERSION_COLUMN, pa.int64()), versions))
+        stack.insert(0, of_before(before))
     if not stack:
         return schema.append(pa.field(VERSION_COLUMN, pa.int64())).empty_table()
     return pa.concat_tables(stack) if len(stack) > 1 else stack[0]

@@ -13,9 +13,11 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import orjson
+import pyarrow as pa
 
 from adelta.errors import InvalidPropertyError, InvalidTableError
 from adelta.kernel.schema import types as t
@@ -24,8 +26,6 @@ from adelta.kernel.table_properties import TableProperties
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import pyarrow as pa
 
 __all__ = [
     "bounded_leaves",
@@ -60,19 +60,19 @@ _FIRST_OF_TWO_UNITS = "\U00010000"
 
 
 class LeafStatistics(Protocol):
-    """What is known of one leaf column of a file."""
+    """What is known of one leaf column of a file, as Arrow's scalars or as Python's values."""
 
     @property
-    def min(self) -> pa.Scalar[Any] | None:
-        """The least value."""
+    def min(self) -> Any:
+        """The least value; None where there is none, or it is not known."""
 
     @property
-    def max(self) -> pa.Scalar[Any] | None:
-        """The greatest value."""
+    def max(self) -> Any:
+        """The greatest value; None where there is none, or it is not known."""
 
     @property
-    def null_count(self) -> int:
-        """How many rows have no value."""
+    def null_count(self) -> int | None:
+        """How many rows have no value; None where it is not known."""
 
     @property
     def has_nan(self) -> bool:
@@ -281,23 +281,24 @@ def _fill(
                 if part:
                     target[name] = part
             continue
-        nulls[name] = str(column.null_count)
-        if column.min is None or column.max is None:
-            continue
+        if column.null_count is not None:
+            nulls[name] = str(column.null_count)
         least, greatest = _value(column.min), _value(column.max)
-        if isinstance(least, float) and (
-            column.has_nan or not (math.isfinite(least) and math.isfinite(greatest))
-        ):
-            continue
+        if isinstance(least, float) or isinstance(greatest, float):
+            finite = all(map(math.isfinite, (b for b in (least, greatest) if b is not None)))
+            if column.has_nan or not finite:
+                continue
         if (text := _text(least, prefix, greatest=False)) is not None:
             low[name] = text
         if (text := _text(greatest, prefix, greatest=True)) is not None:
             high[name] = text
 
 
-def _value(scalar: pa.Scalar[Any]) -> Any:
+def _value(bound: Any) -> Any:
+    if not isinstance(bound, pa.Scalar):
+        return bound
     try:
-        return scalar.as_py()
+        return bound.as_py()
     except (ValueError, OverflowError):  # a date or a time beyond the years that Python counts
         return None
 
@@ -323,7 +324,7 @@ def _text(value: Any, prefix: int, *, greatest: bool) -> str | None:
 
 def _object(parts: Mapping[str, Any]) -> str:
     inside = (
-        f"{_quoted(name)}:{part if isinstance(part, str) else _object(part)}"
+        f"{_quoted_name(name)}:{part if isinstance(part, str) else _object(part)}"
         for name, part in parts.items()
     )
     return "{" + ",".join(inside) + "}"
@@ -331,6 +332,9 @@ def _object(parts: Mapping[str, Any]) -> str:
 
 def _quoted(text: str) -> str:
     return orjson.dumps(text).decode()
+
+
+_quoted_name = lru_cache(maxsize=4096)(_quoted)  # of columns, which are the same in every file
 
 
 # -------------------------------------------------------------------------------------------- texts

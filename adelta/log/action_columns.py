@@ -11,7 +11,7 @@ import pyarrow.compute
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import DELETION_VECTOR
 from adelta.log.map_columns import as_maps
-from adelta.parquet.decode.column_slices import MOST_ROWS
+from adelta.parquet.column_slices import MOST_ROWS
 
 if TYPE_CHECKING:
     from adelta.log.column_arena import ColumnArena

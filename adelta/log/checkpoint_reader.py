@@ -8,6 +8,7 @@ files that hold file actions, to be read row group by row group.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -28,10 +29,10 @@ from adelta.kernel.log_path import sidecar_path
 from adelta.log.commit_reader import check_lengths, check_log_files
 from adelta.log.file_groups import FilePart
 from adelta.log.map_columns import pairs_of
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.reader import ParquetFile
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
     from typing import TypeVar
 
     from adelta.kernel.log_path import LogPath
@@ -40,13 +41,15 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["CheckpointReader", "open_file"]
+__all__ = ["CheckpointReader", "open_file", "open_part"]
 
+_Piece: TypeAlias = tuple[str, int | None, tuple[int, int] | None]
 _Singletons: TypeAlias = dict[str, list[dict[str, Any]]]  # rows by action
 _LEAST_TAIL = 64 * 1024
 _LARGEST_TAIL = 512 * 1024
 _SIDECARS_AHEAD = 8
 _SIDECARS_HELD = 64  # more footers than these are read again rather than kept
+_ACTION_BYTES = 100  # that a file action takes in a sidecar, about
 _FOR_OPENING = {"protocol": "minReaderVersion", "metaData": "id", "sidecar": "path"}
 
 
@@ -63,6 +66,25 @@ async def open_file(store: ObjectStore, path: str, size: int | None) -> ParquetF
     return await ParquetFile.open(
         store, path, size=size, tail=min(max(tail, _LEAST_TAIL), _LARGEST_TAIL), verify=True
     )
+
+
+async def open_part(
+    store: ObjectStore,
+    version: int,
+    path: str,
+    size: int | None,
+    among: tuple[int, int] | None = None,
+) -> FilePart:
+    """A file of the checkpoint of `version`; of its row groups those `among` the two numbers.
+
+    Raises:
+        MissingCheckpointPartError: it is gone.
+        InvalidTableError: it is damaged.
+    """
+    if path.endswith(".json"):
+        data = await _present(store.get(path), path)
+        return FilePart(None, await in_thread(decode_actions, data, version, path))
+    return FilePart(await _present(open_file(store, path, size), path), among=among)
 
 
 class CheckpointReader:
@@ -170,6 +192,34 @@ class CheckpointReader:
         rows = await _singletons(self._store, self._files, {"domainMetadata": "domain"})
         return [DomainMetadata.from_json(row) for row in rows["domainMetadata"]]
 
+    @property
+    def about_files(self) -> int:
+        """How many file actions it has, about: sidecars have not been opened."""
+        if self._batch is not None:
+            rows = self._batch.num_files
+        else:
+            rows = sum(file.layout.num_rows for file in self._files)
+        return rows + sum(sidecar.size_in_bytes or 0 for sidecar in self._sidecars) // _ACTION_BYTES
+
+    def pieces(self, size: int) -> Iterator[tuple[_Piece, int]]:
+        """All files that may hold file actions, each with its bytes.
+
+        Top-level ones come in runs of row groups, of about `size` bytes.
+        """
+        if self._batch is not None:
+            (first,) = self._checkpoint.files
+            yield (first.path, first.size, None), first.size
+        for file in self._files:
+            layout = file.layout
+            count = layout.num_row_groups
+            runs = max(1, min(count, -(-layout.size // size)))
+            bounds = [count * run // runs for run in range(runs + 1)]
+            for among in pairwise(bounds):
+                yield (layout.path, layout.size, among), layout.size // runs
+        for sidecar in self._sidecars:
+            path = sidecar_path(decode_path(sidecar.path))
+            yield (path, sidecar.size_in_bytes or None, None), sidecar.size_in_bytes or 0
+
     async def parts(self) -> AsyncGenerator[FilePart, None]:
         """Every file that may hold file actions: the top-level ones, then the sidecars.
 
@@ -192,7 +242,7 @@ class CheckpointReader:
         if part is None:
             path = sidecar_path(decode_path(sidecar.path))
             size = sidecar.size_in_bytes or None
-            part = FilePart(await _present(open_file(self._store, path, size), path))
+            part = await open_part(self._store, self.version, path, size)
             if len(self._sidecars) <= _SIDECARS_HELD:
                 self._held[sidecar.path] = part
         return part

@@ -21,7 +21,7 @@ from adelta.kernel.data_skipping.stats_text import stats_text
 from adelta.log.action_columns import conform, fields_of, kept_maps, nulls
 from adelta.log.checkpoint_row_skipping import CheckpointRowSkipping
 from adelta.log.row_group_reader import STATS_PARSED, RowGroupReader
-from adelta.parquet.decode.column_slices import ColumnSlices
+from adelta.parquet.column_slices import ColumnSlices
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from adelta.kernel.data_skipping.prune import Skipping
     from adelta.log.column_arena import ColumnArena
     from adelta.parquet.fetch import FetchedColumns
-    from adelta.parquet.file import ParquetFile
+    from adelta.parquet.reader import ParquetFile
 
 __all__ = ["CheckpointRowGroup"]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.data_skipping.prune import Columns, Skipping
     from adelta.log.row_group_reader import RowGroupReader
-    from adelta.parquet.decode.column_slices import ColumnSlices
+    from adelta.parquet.column_slices import ColumnSlices
 
 __all__ = ["CheckpointRowSkipping"]
 

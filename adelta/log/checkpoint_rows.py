@@ -6,7 +6,7 @@ Memory holds the slices under way, never all files; what has been read before is
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from adelta._concurrency import in_thread
 from adelta.kernel.checkpoint.classic import add_rows, kept_tombstones, remove_rows
@@ -16,34 +16,54 @@ from adelta.kernel.checksum.file_facts import FileFacts, with_files
 from adelta.log.checkpoint_columns import ParsedColumns
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator
+    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
     import pyarrow as pa
 
     from adelta.kernel.checksum.version_checksum import VersionChecksum
+    from adelta.kernel.data_skipping.prune import Skipping
+    from adelta.kernel.file_set import FileSet
     from adelta.kernel.table_configuration import TableConfiguration
-    from adelta.log.segment_replay import VersionReplay
 
-__all__ = ["CheckpointRows"]
+__all__ = ["CheckpointRows", "FileActions"]
 
 _SLICE = 64 * 1024
 _Clusters: TypeAlias = "list[tuple[int, pa.Table]]"
+
+
+class FileActions(Protocol):
+    """What a replay says of files: of a version, or of some pieces of its log."""
+
+    def file_batches(
+        self, skipping: Skipping | None = None, columns: Sequence[str] | None = None
+    ) -> AsyncGenerator[pa.Table, None]:
+        """The live files."""
+        ...
+
+    def tombstone_batches(self) -> AsyncGenerator[pa.Table, None]:
+        """The removed files that the log still names."""
+        ...
 
 
 class CheckpointRows:
     """The file actions of a version as a checkpoint of it holds them at `now_ms`.
 
     `num_removes` and `counted`, a checksum that is `empty` at first, count what has been yielded.
+    Where the live files are `loaded` they are not read.
     """
 
     def __init__(
         self,
-        replay: VersionReplay,
+        replay: FileActions,
+        root: str,
         configuration: TableConfiguration,
         empty: VersionChecksum,
         now_ms: int,
+        loaded: FileSet | None = None,
     ) -> None:
         self._replay = replay
+        self._root = root
+        self._loaded = loaded
         self._now_ms = now_ms
         self._retention_ms = configuration.properties.deleted_file_retention_ms
         as_json, as_struct = statistics_kept(configuration.properties)
@@ -61,8 +81,8 @@ class CheckpointRows:
 
     async def count(self) -> int:
         """How many rows `batches` will yield."""
-        if self._replay.files_loaded:
-            found = (await self._replay.files()).num_files
+        if self._loaded is not None:
+            found = self._loaded.num_files
         else:
             async with aclosing(self._replay.file_batches(columns=["path"])) as tables:
                 found = sum([table.num_rows async for table in tables])
@@ -99,7 +119,7 @@ class CheckpointRows:
             return remove_rows(schema, slice_)
 
         def make(slice_: pa.Table, rows: Callable[[pa.Table], pa.Table]) -> _Clusters:
-            clusters = by_part(slice_, parts) if parts > 1 else [(0, slice_)]
+            clusters = by_part(slice_, parts, self._root) if parts > 1 else [(0, slice_)]
             return [(part, rows(some)) for part, some in clusters]
 
         async with aclosing(self._files()) as files:
@@ -113,8 +133,8 @@ class CheckpointRows:
                     yield await in_thread(make, slice_, removes)
 
     async def _files(self) -> AsyncGenerator[pa.Table, None]:
-        if self._replay.files_loaded:
-            yield (await self._replay.files()).table
+        if self._loaded is not None:
+            yield self._loaded.table
             return
         async with aclosing(self._replay.file_batches()) as tables:
             async for table in tables:

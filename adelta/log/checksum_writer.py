@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from adelta._concurrency import in_thread
 from adelta.errors import ObjectExistsError
@@ -24,14 +24,17 @@ from adelta.log.checksum_io import usable_checksum
 from adelta.log.checksum_record import ChecksumRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from adelta.kernel.actions.domain_metadata import DomainMetadata
     from adelta.kernel.actions.json import ActionBatch
+    from adelta.kernel.actions.set_transaction import SetTransaction
     from adelta.kernel.checksum.version_checksum import VersionChecksum
+    from adelta.log.opened_segment import OpenedSegment
     from adelta.log.segment_replay import VersionReplay
     from adelta.log.state import LogState
 
-__all__ = ["counted_by", "empty_checksum", "known_checksum", "write_checksum"]
+__all__ = ["NonFiles", "counted_by", "empty_checksum", "known_checksum", "write_checksum"]
 
 _AT_HAND = 16 << 20  # bytes of commits read without a checkpoint: counting their files is quick
 _INLINE_COMMITS = 4  # counting these costs less than a thread's hop
@@ -77,10 +80,24 @@ async def known_checksum(state: LogState) -> VersionChecksum | None:
     return state.checksum.counted
 
 
-def counted_by(found: VersionChecksum, state: LogState, replay: VersionReplay) -> ChecksumRecord:
-    """What is known of the checksum of a state, of which a replay has told all of the files."""
+class NonFiles(Protocol):
+    """What a replay says besides files."""
+
+    async def set_transactions(self) -> Mapping[str, SetTransaction]:
+        """The latest `txn` of every application."""
+        ...
+
+    async def domain_metadata(self) -> Mapping[str, DomainMetadata]:
+        """Every domain that is not removed."""
+        ...
+
+
+def counted_by(
+    found: VersionChecksum, state: LogState, source: OpenedSegment | None
+) -> ChecksumRecord:
+    """What is known of the checksum of a state, all files of which were counted in a segment."""
     written = state.checksum.written
-    return ChecksumRecord(found, len(state.newer), replay.segment.opened, written=written)
+    return ChecksumRecord(found, len(state.newer), source, written=written)
 
 
 def _describes(record: ChecksumRecord, state: LogState) -> bool:
@@ -122,10 +139,10 @@ async def _count_files(state: LogState, replay: VersionReplay) -> ChecksumRecord
     files = (await replay.files_matching(columns=("size", "deletion_vector"))).table
     facts = FileFacts.of_table(files)
     found = await in_thread(with_files, await empty_checksum(state, replay), facts)
-    return counted_by(found, state, replay)
+    return counted_by(found, state, replay.segment.opened)
 
 
-async def empty_checksum(state: LogState, replay: VersionReplay) -> VersionChecksum:
+async def empty_checksum(state: LogState, replay: NonFiles) -> VersionChecksum:
     """The checksum of a state as if it had no files.
 
     Raises:

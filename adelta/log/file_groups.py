@@ -30,7 +30,7 @@ from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.log.action_columns import conform, fields_of
 from adelta.log.checkpoint_row_group import CheckpointRowGroup
-from adelta.parquet.decode.column_slices import ColumnSlices
+from adelta.parquet.column_slices import ColumnSlices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from adelta.kernel.data_skipping.stats_schema import Statistic
     from adelta.log.column_arena import ColumnArena
     from adelta.parquet.fetch import FetchedColumns
-    from adelta.parquet.file import ParquetFile
+    from adelta.parquet.reader import ParquetFile
 
 __all__ = ["FileGroup", "FilePart"]
 
@@ -60,11 +60,18 @@ _BOUNDED_BY_FOOTERS = (*_INTEGERS, t.DATE, t.STRING, t.TIMESTAMP, t.TIMESTAMP_NT
 class FilePart:
     """One file of a checkpoint that may hold file actions: a Parquet object, or decoded JSON."""
 
-    __slots__ = ("_batch", "_file")
+    __slots__ = ("_among", "_batch", "_file")
 
-    def __init__(self, file: ParquetFile | None, batch: ActionBatch | None = None) -> None:
+    def __init__(
+        self,
+        file: ParquetFile | None,
+        batch: ActionBatch | None = None,
+        among: tuple[int, int] | None = None,
+    ) -> None:
+        """With `among`, no more than the row groups from the one to before the other."""
         self._file = file
         self._batch = batch
+        self._among = among
 
     async def groups(self, skipping: Skipping | None = None) -> list[FileGroup]:
         """The row groups that may hold live files that `skipping` keeps, by the footer alone."""
@@ -72,7 +79,7 @@ class FilePart:
             return [FileGroup(self._batch.adds.drop_columns([VERSION_COLUMN]))]
         if self._file is None or not self._file.layout.has_column(_PATH):
             return []
-        return await in_thread(_groups, self._file, skipping)
+        return await in_thread(_groups, self._file, skipping, among=self._among)
 
     async def remove_groups(self) -> list[FileGroup]:
         """The row groups that may hold tombstones, by the footer alone."""
@@ -80,7 +87,7 @@ class FilePart:
             return [FileGroup(self._batch.removes.drop_columns([VERSION_COLUMN]))]
         if self._file is None or not self._file.layout.has_column(_REMOVED_PATH):
             return []
-        return await in_thread(_groups, self._file, None, _REMOVED_PATH)
+        return await in_thread(_groups, self._file, None, _REMOVED_PATH, self._among)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +139,14 @@ class FileGroup:
 
 
 def _groups(
-    file: ParquetFile, skipping: Skipping | None, leaf: tuple[str, ...] = _PATH
+    file: ParquetFile,
+    skipping: Skipping | None,
+    leaf: tuple[str, ...] = _PATH,
+    among: tuple[int, int] | None = None,
 ) -> list[FileGroup]:
-    groups = [g for g in range(file.layout.num_row_groups) if not _all_null(file, g, leaf)]
+    numbers = range(file.layout.num_row_groups)
+    chosen = numbers if among is None else numbers[slice(*among)]
+    groups = [g for g in chosen if not _all_null(file, g, leaf)]
     if skipping is not None and groups:
         kept = _groups_mask(file, groups, skipping).to_pylist()
         groups = [group for group, keep in zip(groups, kept, strict=True) if keep]

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     )
 
     from adelta.kernel.last_checkpoint import LastCheckpoint
-    from adelta.parquet.file import ParquetFile
+    from adelta.parquet.reader import ParquetFile
     from adelta.storage.object_store import ObjectMeta, ObjectStore
 
 __all__ = [

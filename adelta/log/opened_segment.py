@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.log_path import LogPath
-    from adelta.parquet.file import ParquetFile
+    from adelta.parquet.reader import ParquetFile
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["OpenedSegment", "open_earlier", "open_version", "plan_version"]

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 import pyarrow as pa
 import pyarrow.compute
 
-from adelta.parquet.decode.column_slices import ColumnSlices
+from adelta.parquet.column_slices import ColumnSlices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from adelta.parquet.fetch import FetchedColumns
-    from adelta.parquet.file import ParquetFile
+    from adelta.parquet.reader import ParquetFile
 
 __all__ = ["PARTITION_VALUES_PARSED", "STATS_PARSED", "RowGroupReader", "type_of"]
 

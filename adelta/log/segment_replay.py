@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from adelta._concurrency import in_thread
 from adelta._memory import check_memory
-from adelta._read_ahead import ReadAhead
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.data_skipping.known_statistics import KnownStatistics
 from adelta.kernel.data_skipping.prune import skip_files
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.replay import ReconciledTail, anti_join, reconcile
+from adelta.log.checkpoint_replay import checkpoint_files, checkpoint_tombstones
 from adelta.log.column_arena import ColumnArena
 
 if TYPE_CHECKING:
@@ -35,17 +35,12 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.actions.set_transaction import SetTransaction
     from adelta.kernel.data_skipping.prune import Skipping
-    from adelta.log.checkpoint_reader import CheckpointReader
-    from adelta.log.file_groups import FileGroup
     from adelta.log.opened_segment import OpenedSegment
 
 __all__ = ["SegmentReplay", "VersionReplay", "reconciled"]
 
 _KEPT_WHOLE = 16 << 20  # a smaller checkpoint is read at once, and its files are kept
 _MOST_CHUNKS = 64  # of the table of files
-_GROUPS_AHEAD = 8
-_BYTES_AHEAD = 48 << 20  # as the checkpoint's files have them
-_KEPT_AHEAD = 12 << 20  # likewise where all of them is kept
 
 
 class SegmentReplay:
@@ -225,21 +220,36 @@ class VersionReplay:
         """
         names = ADD_SCHEMA.names if columns is None else list(columns)
         whole = skipping is None and set(names) == set(ADD_SCHEMA.names)
-        if not whole and not self.files_loaded and self._checkpoint_bytes() > _KEPT_WHOLE:
+        if not whole and not self.files_loaded and self.checkpoint_bytes > _KEPT_WHOLE:
             return FileSet(await self._gather(skipping, names))
         table = (await self.files()).table
         if skipping is not None and table.num_rows:
             table = await in_thread(skip_files, table, skipping, self._known)
         return FileSet(table if names == table.column_names else table.select(names))
 
-    def _checkpoint_bytes(self) -> int:
+    @property
+    def checkpoint_bytes(self) -> int:
+        """Bytes in the files of the checkpoint; 0 where there is none."""
         opened = self.segment.opened
         if opened.segment.checkpoint is None or opened.reader is None:
             return 0
         sidecars = sum(sidecar.size_in_bytes or 0 for sidecar in opened.reader.sidecars)
         return sidecars + sum(file.size for file in opened.segment.checkpoint.files)
 
-    async def _reconciled(self) -> ReconciledTail:
+    @property
+    def about_files(self) -> int:
+        """How many files the version has, about, by what has been read of it."""
+        opened = self.segment.opened
+        commits = (*opened.batches, *self._newer)
+        base = 0 if opened.reader is None else opened.reader.about_files
+        return base + sum(batch.num_files for batch in commits)
+
+    async def tail(self) -> ReconciledTail:
+        """What the commits after the checkpoint leave.
+
+        Raises:
+            InvalidTableError: a commit is damaged.
+        """
         if self._tail is None:
             onto = await self.segment.tail()
             self._tail = await reconciled(self._newer, self.segment.root, onto)
@@ -259,7 +269,7 @@ class VersionReplay:
             InvalidTableError: the checkpoint is damaged.
         """
         names = ADD_SCHEMA.names if columns is None else list(columns)
-        tail = await self._reconciled()
+        tail = await self.tail()
         if tail.adds.num_rows:
             adds = tail.adds
             if skipping is not None:
@@ -269,24 +279,10 @@ class VersionReplay:
         reader = self.segment.opened.reader
         if reader is None:
             return
-        needed = list(
-            dict.fromkeys([*names, "path", "deletion_vector"] if len(tail.keys) else names)
-        )
-
-        async def read(group: FileGroup) -> pa.Table:
-            table = await group.adds(needed, skipping, arena)
-            if len(tail.keys) and table.num_rows:
-                table = await in_thread(anti_join, table, tail, self.segment.root)
-            return table.select(names)
-
-        groups = _groups(reader, skipping)
-        budget = _KEPT_AHEAD if skipping is None else _BYTES_AHEAD
-        async with ReadAhead(
-            read, groups, limit=_GROUPS_AHEAD, cost=_group_size, budget=budget
-        ) as tables:
+        found = checkpoint_files(reader.parts(), tail, self.segment.root, skipping, names, arena)
+        async with aclosing(found) as tables:
             async for table in tables:
-                if table.num_rows:
-                    yield table
+                yield table
 
     async def tombstones(self) -> pa.Table:
         """The removed files that the log still names, with the columns of `REMOVE_SCHEMA`.
@@ -304,23 +300,17 @@ class VersionReplay:
         Raises:
             InvalidTableError: the checkpoint is damaged.
         """
-        tail = await self._reconciled()
+        tail = await self.tail()
         if tail.tombstones.num_rows:
             yield tail.tombstones
         reader = self.segment.opened.reader
         if reader is None:
             return
 
-        async def read(group: FileGroup) -> pa.Table:
-            table = await group.removes()
-            return await in_thread(anti_join, table, tail, self.segment.root)
-
-        async with ReadAhead(
-            read, _remove_groups(reader), limit=_GROUPS_AHEAD, cost=_group_size, budget=_BYTES_AHEAD
-        ) as tables:
+        found = checkpoint_tombstones(reader.parts(), tail, self.segment.root)
+        async with aclosing(found) as tables:
             async for table in tables:
-                if table.num_rows:
-                    yield table
+                yield table
 
 
 async def reconciled(
@@ -330,23 +320,3 @@ async def reconciled(
     if not any(batch.changes_files for batch in batches):
         return onto or ReconciledTail.nothing()
     return await in_thread(reconcile, batches, root, onto=onto)
-
-
-def _group_size(group: FileGroup) -> int:
-    return group.size
-
-
-async def _groups(
-    reader: CheckpointReader, skipping: Skipping | None
-) -> AsyncGenerator[FileGroup, None]:
-    async with aclosing(reader.parts()) as parts:
-        async for part in parts:
-            for group in await part.groups(skipping):
-                yield group
-
-
-async def _remove_groups(reader: CheckpointReader) -> AsyncGenerator[FileGroup, None]:
-    async with aclosing(reader.parts()) as parts:
-        async for part in parts:
-            for group in await part.remove_groups():
-                yield group

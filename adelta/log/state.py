@@ -246,6 +246,22 @@ class LogState:
         """
         return await self.replayed(lambda replay: replay.files())
 
+    async def about_files(self) -> int:
+        """How many live files there are, about, without a look at them.
+
+        A checksum tells, where there is one; else what the checkpoint says of its size.
+
+        Raises:
+            InvalidTableError: a checkpoint is damaged, and no earlier one helps.
+        """
+        if self.checksum.counted is not None:
+            return self.checksum.counted.num_files
+
+        async def about(replay: VersionReplay) -> int:
+            return replay.about_files
+
+        return await self.replayed(about)
+
     async def files_matching(
         self, skipping: Skipping | None = None, columns: Sequence[str] | None = None
     ) -> FileSet:

@@ -25,8 +25,8 @@ from adelta.kernel.statistics import num_records
 from adelta.log.checkpoint_reader import CheckpointReader
 from adelta.log.checksum_io import read_checksum
 from adelta.log.commit_reader import read_commits
-from adelta.parquet.file import ParquetFile
 from adelta.parquet.guard.page_checks import check_pages
+from adelta.parquet.reader import ParquetFile
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence

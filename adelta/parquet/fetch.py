@@ -12,8 +12,8 @@ from adelta._concurrency import in_thread
 from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError
 from adelta.parquet.byte_ranges import ByteRange, extents, join_adjacent, subtract
-from adelta.parquet.decode.sparse_file import SparseFile
-from adelta.parquet.guard.faults import unchanged
+from adelta.parquet.faults import unchanged
+from adelta.parquet.sparse_file import SparseFile
 from adelta.storage.pin import Pin, pinned
 
 if TYPE_CHECKING:

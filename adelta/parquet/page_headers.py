@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from adelta.parquet.thrift import (
     BINARY,
@@ -23,7 +24,15 @@ if TYPE_CHECKING:
 
     from adelta.parquet.byte_ranges import ByteRange
 
-__all__ = ["DATA_PAGE", "DATA_PAGE_V2", "DICTIONARY_PAGE", "Page", "pages_of"]
+__all__ = [
+    "DATA_PAGE",
+    "DATA_PAGE_V2",
+    "DICTIONARY_PAGE",
+    "HeldBytes",
+    "Page",
+    "PageBytes",
+    "pages_of",
+]
 
 DATA_PAGE: Final = 0
 DICTIONARY_PAGE: Final = 2
@@ -63,7 +72,7 @@ class Page(NamedTuple):
     payload: ByteRange
     crc: int | None
 
-    def starts_with(self, source: pa.NativeFile) -> bytes:
+    def starts_with(self, source: PageBytes) -> bytes:
         """The first bytes, up to eight, of what may be compressed of the payload."""
         start, end = self.payload[0] + self.levels, self.payload[1]
         source.seek(start)
@@ -75,12 +84,66 @@ class Page(NamedTuple):
         return length >= 0 and start.startswith(varint(length))
 
 
-def pages_of(source: pa.NativeFile, place: ByteRange) -> Iterator[Page]:
+class HeldBytes:
+    """Bytes of a file, read at once: what looks at many pages need not ask for each.
+
+    It has what this module asks of a file; positions are those of `file`. The pages of a chunk are
+    made out once.
+    """
+
+    __slots__ = ("_at", "_data", "_known", "_start", "file")
+
+    def __init__(self, file: pa.NativeFile, place: ByteRange) -> None:
+        any_file: Any = file  # the stubs know no offset to read at
+        self.file = file
+        self._start = self._at = place[0]
+        self._data: bytes = any_file.read_at(place[1] - place[0], place[0])
+        self._known: dict[ByteRange, list[Page]] = {}
+
+    def read_at(self, count: int, at: int) -> bytes:
+        """So many bytes from there on."""
+        return self._data[at - self._start : at - self._start + count]
+
+    def seek(self, at: int) -> None:
+        """The next bytes to be read are those from there on."""
+        self._at = at
+
+    def read(self, count: int) -> bytes:
+        """So many of the next bytes."""
+        found = self.read_at(count, self._at)
+        self._at += len(found)
+        return found
+
+    read_buffer = read
+
+    def pages(self, place: ByteRange) -> list[Page]:
+        """The pages of the chunk at `place`.
+
+        Raises:
+            ThriftError: a header is damaged.
+        """
+        found = self._known.get(place)
+        if found is None:
+            found = self._known[place] = list(_pages_of(self, place))
+        return found
+
+
+PageBytes: TypeAlias = "pa.NativeFile | HeldBytes"
+
+
+def pages_of(source: PageBytes, place: ByteRange) -> Iterator[Page]:
     """The pages of the chunk at `place`.
 
     Raises:
         ThriftError: a header is damaged.
     """
+    if isinstance(source, HeldBytes):
+        with suppress(ThriftError):  # whoever comes to that page says so
+            return iter(source.pages(place))
+    return _pages_of(source, place)
+
+
+def _pages_of(source: PageBytes, place: ByteRange) -> Iterator[Page]:
     at, end = place
     file: Any = source  # the stubs know no offset to read at
     while at < end:

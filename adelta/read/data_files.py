@@ -6,6 +6,7 @@ slice by slice, the next ones are fetched and decoded, in order, within a budget
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from adelta.read.units import Piece, Unit
 from adelta.storage.providers import provider_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+    from collections.abc import Callable, Iterable
 
     import pyarrow as pa
 
@@ -33,6 +34,8 @@ READ_AHEAD_BYTES = 256 * 1024 * 1024
 
 _OPEN_AHEAD = 32  # footers read ahead of the row groups
 _OPEN_AHEAD_NEAR = 4  # likewise where that takes the time of decoding, and no other
+_OPENED_TOGETHER = 1024 * 1024  # bytes of small files nearby that one thread opens in one go,
+_MOST_TOGETHER = 8  # and how many of them
 
 
 async def read_files(
@@ -79,18 +82,25 @@ async def read_pieces(
 
     async def units() -> AsyncIterator[Unit]:
         ahead = ReadAhead(
-            opener.open, pieces, limit=_OPEN_AHEAD_NEAR if near else min(_OPEN_AHEAD, limit)
+            opener.open_batch,
+            _in_batches(pieces, opener.opens_together),
+            limit=_OPEN_AHEAD_NEAR if near else min(_OPEN_AHEAD, limit),
         )
         async with ahead as opened:
-            async for found in opened:
-                while found:
-                    yield found.pop(0)
+            async for batch in opened:
+                while batch:
+                    piece, found = batch.pop(0)
+                    found = found if found is not None else await opener.open(piece)
+                    while found:
+                        yield found.pop(0)
 
     async def fetch(unit: Unit) -> tuple[Unit, FetchedColumns]:
-        opened = unit.opened
-        if unit.table is not None:
-            return unit, FetchedColumns(unit.row_groups, opened.columns, ())
-        return unit, await opened.parquet.fetch(opened.columns, row_groups=unit.row_groups)
+        columns, groups = unit.opened.columns, unit.row_groups
+        return unit, await unit.opened.parquet.fetch(columns, row_groups=groups)
+
+    def at_hand(unit: Unit) -> tuple[Unit, FetchedColumns] | None:
+        nothing = FetchedColumns(unit.row_groups, unit.opened.columns, ())
+        return None if unit.table is None else (unit, nothing)
 
     # Bytes are fetched far ahead where they come from afar. Rows are only decoded as fast as they
     # are taken: memory that was just given back is a third cheaper than memory that is new.
@@ -101,6 +111,7 @@ async def read_pieces(
         limit=UNITS_AHEAD if near else limit,
         cost=lambda unit: unit.bytes if unit.table is None else read_ahead_bytes,
         budget=max(1, read_ahead_bytes // 4),
+        at_once=at_hand,
     )
     decoding = ReadAhead(
         decoder.begin,
@@ -108,6 +119,7 @@ async def read_pieces(
         limit=UNITS_AHEAD,
         cost=lambda one: one[0].decoded_bytes if one[0].table is None else read_ahead_bytes,
         budget=max(1, read_ahead_bytes),
+        at_once=decoder.decoded,
     )
     async with aclosing(decoder), decoding as begun:
         async for rows in begun:
@@ -115,3 +127,39 @@ async def read_pieces(
                 yield rows.piece, table
                 del table  # so that what is decoded next may have its memory
             await decoder.end(rows)
+
+
+async def _in_batches(
+    pieces: Iterable[Piece] | AsyncIterator[Piece], size: Callable[[Piece], int]
+) -> AsyncGenerator[list[Piece], None]:
+    """The pieces in order, those with a `size` together: few at first, so that rows come soon."""
+    batch: list[Piece] = []
+    held, most = 0, 1
+    async with aclosing(_one_by_one(pieces)) as given:
+        async for piece in given:
+            nbytes = size(piece)
+            if batch and (not nbytes or held + nbytes > _OPENED_TOGETHER or len(batch) == most):
+                yield batch
+                batch, held, most = [], 0, min(2 * most, _MOST_TOGETHER)
+            batch.append(piece)
+            held += nbytes
+            if not nbytes:
+                yield batch
+                batch = []
+    if batch:
+        yield batch
+
+
+async def _one_by_one(
+    pieces: Iterable[Piece] | AsyncIterator[Piece],
+) -> AsyncGenerator[Piece, None]:
+    if not isinstance(pieces, AsyncIterator):
+        for piece in pieces:
+            yield piece
+        return
+    try:
+        async for piece in pieces:
+            yield piece
+    finally:
+        if isinstance(pieces, AsyncGenerator):
+            await pieces.aclose()

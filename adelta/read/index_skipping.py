@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from adelta.kernel.scan_plan import ScanPlan
     from adelta.kernel.schema.types import DataType
     from adelta.parquet.byte_ranges import ByteRange
-    from adelta.parquet.file import ParquetFile
+    from adelta.parquet.reader import ParquetFile
 
 __all__ = ["IndexSkipping"]
 

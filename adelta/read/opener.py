@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from adelta._concurrency import together
+from adelta._concurrency import in_thread, together
 from adelta.errors import AdeltaError, MissingDataFileError, ObjectNotFoundError
 from adelta.kernel.actions.file_actions import AddFile, decode_path
 from adelta.kernel.deletion_vector.mask import check_bounds
 from adelta.kernel.scan_plan import ScanPlan, file_column_indices, row_id_columns
 from adelta.kernel.schema.calendar import legacy_calendar
 from adelta.log.deletion_vector_reader import read_deletion_vector
-from adelta.parquet.file import ParquetFile
 from adelta.parquet.footer.layout import SelectedColumns
+from adelta.parquet.reader import ParquetFile
 from adelta.read.index_skipping import IndexSkipping
 from adelta.read.row_group_skipping import RowGroupSkipping
 from adelta.read.unit_slices import UnitSlice, UnitSlices
@@ -24,6 +24,7 @@ from adelta.read.units import Opened, Piece, Unit
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import pyarrow as pa
     from pyroaring import BitMap64
 
     from adelta.kernel.data_skipping.prune import Skipping
@@ -79,6 +80,7 @@ class Opener:
         self._roots = roots
         self._plan = plan
         self._made = skipping
+        self._found: dict[bool, tuple[pa.Schema, SelectedColumns]] = {}
         nearby = roots.store.local is not None
         self._decodes = plan.where is None and nearby
         self._head = _HEAD if plan.where is None and plan.reads_all_columns and not nearby else 0
@@ -90,6 +92,41 @@ class Opener:
     @cached_property
     def _indexes(self) -> IndexSkipping:
         return IndexSkipping(self._plan, self._skipping)
+
+    def opens_together(self, piece: Piece) -> int:
+        """Bytes of a file that is opened in one go with others like it; 0 for one that is not."""
+        file, nearby = piece.file, self._roots.store.local is not None
+        alone = not nearby or file.deletion_vector is not None or piece.only is not None
+        size = 0 if alone else file.size or 0
+        return size if size <= _NOT_WORTH_A_LOOK else 0
+
+    async def open_batch(self, pieces: Sequence[Piece]) -> list[tuple[Piece, list[Unit] | None]]:
+        """The pieces with the row groups to read, or None: `open` those by themselves.
+
+        One that cannot be read is such a piece too: who comes to it says so.
+        """
+        if len(pieces) == 1:
+            return [(pieces[0], await self.open(pieces[0]))]
+        return await in_thread(self._open_here, pieces)
+
+    def _open_here(self, pieces: Sequence[Piece]) -> list[tuple[Piece, list[Unit] | None]]:
+        found: list[tuple[Piece, list[Unit] | None]] = []
+        held = 0
+        for piece in pieces:
+            units = None
+            with suppress(AdeltaError):
+                units = self._decoded_here(piece) if held < _DECODED_AT_ONCE else None
+            held += sum(unit.decoded_bytes for unit in units or ())
+            found.append((piece, units))
+        return found
+
+    def _decoded_here(self, piece: Piece) -> list[Unit] | None:
+        file = piece.file
+        look = partial(self._look, piece, whole=True, decodes=self._decodes)
+        store, path = self._roots.locate(file.path, decode_path(file.path))
+        verify = self._plan.verifies
+        opened = ParquetFile.open_here(store, path, look, size=file.size or 0, verify=verify)
+        return None if opened is None else opened[1][1]
 
     async def open(self, piece: Piece) -> list[Unit]:
         """The row groups to read of the piece, in units, once it is open."""
@@ -122,31 +159,34 @@ class Opener:
         is_small = whole and 0 < (file.size or 0) <= _NOT_WORTH_A_LOOK
         head, self._head = (self._head if piece.only is None else 0), 0
 
-        def choose(parquet: ParquetFile) -> tuple[_Chosen, list[Unit] | None]:
-            columns = self._columns(self._plan, parquet)
-            if not (decodes or (whole and _is_small(parquet, columns))):
-                return self._choose(piece, parquet, columns, skips=True), None
-            chosen = self._choose(piece, parquet, columns, skips=False)
-            _, deciding, groups = chosen
-            legacy = legacy_calendar(parquet.layout.metadata.metadata)
-            opened = Opened(piece, parquet, columns, deciding, None, legacy, groups)
-            units = self._first_decoded(list(_units(opened)))
-            if units and units[0].table is None and self._plan.where is not None:
-                # What is wrong may be in rows that are skipped.
-                return self._choose(piece, parquet, columns, skips=True), None
-            return chosen, units
-
         store, path = self._roots.locate(file.path, decode_path(file.path))
         with _named_by_the_log(store, path):
             return await ParquetFile.open_and(
                 store,
                 path,
-                choose,
+                partial(self._look, piece, whole=whole, decodes=decodes),
                 size=file.size or None,
                 head=head,
                 decodes=decodes or is_small,
                 verify=self._plan.verifies,
             )
+
+    def _look(
+        self, piece: Piece, parquet: ParquetFile, *, whole: bool, decodes: bool
+    ) -> tuple[_Chosen, list[Unit] | None]:
+        """What is to be read of a file, which may be `whole`, and its units where rows came."""
+        columns = self._columns(self._plan, parquet)
+        if not (decodes or (whole and _is_small(parquet, columns))):
+            return self._choose(piece, parquet, columns, skips=True), None
+        chosen = self._choose(piece, parquet, columns, skips=False)
+        _, deciding, groups = chosen
+        legacy = legacy_calendar(parquet.layout.metadata.metadata)
+        opened = Opened(piece, parquet, columns, deciding, None, legacy, groups)
+        units = self._first_decoded(list(_units(opened)))
+        if units and units[0].table is None and self._plan.where is not None:
+            # What is wrong may be in rows that are skipped.
+            return self._choose(piece, parquet, columns, skips=True), None
+        return chosen, units
 
     def _first_decoded(self, units: list[Unit]) -> list[Unit]:
         """The units, the first one with its rows, if it is small and its bytes are at hand."""
@@ -156,7 +196,7 @@ class Opener:
         columns, missing = opened.parquet.bytes.at_hand(opened.columns, first.row_groups)
         if missing and not columns.in_file:
             return units
-        decoding = UnitSlices(self._plan, first, columns, self._roots.store.uri, None)
+        decoding = UnitSlices(self._plan, first, columns, self._roots.store.uri)
         try:
             table = UnitSlice(decoding, 0, None).share(0)
         except AdeltaError:
@@ -187,12 +227,18 @@ class Opener:
         }
         return columns, deciding, groups
 
-    @staticmethod
-    def _columns(plan: ScanPlan, parquet: ParquetFile) -> SelectedColumns:
-        found = file_column_indices(plan, parquet.layout.schema)
-        names = [parquet.layout.schema.field(index).name for _, index in found if index is not None]
-        names += row_id_columns(plan, parquet.layout.schema)
-        return parquet.layout.select([(name,) for name in dict.fromkeys(names)])
+    def _columns(self, plan: ScanPlan, parquet: ParquetFile) -> SelectedColumns:
+        """The plan's columns in the file: those of the file before where it has the same schema."""
+        schema = parquet.layout.schema
+        known = self._found.get(plan is self._plan)
+        if known is not None and schema.equals(known[0], check_metadata=True):
+            return known[1]
+        found = file_column_indices(plan, schema)
+        names = [schema.field(index).name for _, index in found if index is not None]
+        names += row_id_columns(plan, schema)
+        selected = parquet.layout.select([(name,) for name in dict.fromkeys(names)])
+        self._found[plan is self._plan] = schema, selected
+        return selected
 
     async def _deleted(self, piece: Piece) -> BitMap64 | None:
         vector = piece.file.deletion_vector

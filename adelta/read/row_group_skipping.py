@@ -20,7 +20,7 @@ from adelta.kernel.schema.types import DataType, StructType
 if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.scan_plan import ScanPlan
-    from adelta.parquet.file import ParquetFile
+    from adelta.parquet.reader import ParquetFile
     from adelta.parquet.skip.chunk_statistics import ChunkStatistics
 
 __all__ = ["RowGroupSkipping", "bounds_mean_nothing", "locate"]

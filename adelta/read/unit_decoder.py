@@ -24,13 +24,15 @@ UNITS_AHEAD = CPU_THREADS + 1
 
 _SLICE = 64 * 1024 * 1024  # larger units are decoded in slices of about so many bytes,
 _SLICE_ROWS = 65_536  # and of a multiple of so many rows
+_WORTH_SHARING = 2 * 1024 * 1024  # bytes of a unit that has all threads for itself
 
 
 class UnitDecoder:
     """Decodes units, as many at once as give all threads work; the rows come in order.
 
     A large unit is decoded slice by slice, and its columns are shared among the threads: so few
-    rows are in memory at once, and the first ones are soon there. `aclose` ends what was begun.
+    rows are in memory at once, and the first ones are soon there. So are the columns of a unit that
+    comes when no other is under way. `aclose` ends what was begun.
     """
 
     def __init__(self, plan: ScanPlan, root: str) -> None:
@@ -40,11 +42,16 @@ class UnitDecoder:
         self._threads = asyncio.Semaphore(CPU_THREADS)  # for shares of large units
         self._begun: set[UnitRows] = set()
 
+    @staticmethod
+    def decoded(fetched: tuple[Unit, FetchedColumns]) -> UnitRows | DecodedRows | None:
+        """The rows of a unit that was decoded where its file was opened; None of another one."""
+        table = fetched[0].table
+        return None if table is None else DecodedRows(fetched[0].opened.piece, table)
+
     async def begin(self, fetched: tuple[Unit, FetchedColumns]) -> UnitRows | DecodedRows:
         """The rows of the unit, once there are threads for all of its shares."""
-        if fetched[0].table is not None:
-            return DecodedRows(fetched[0].opened.piece, fetched[0].table)
-        rows = UnitRows(self._plan, *fetched, self._root, self._threads)
+        alone = not self._begun
+        rows = UnitRows(self._plan, *fetched, self._root, self._threads, alone=alone)
         self._begun.add(rows)
         async with self._entry:  # one after the other, in order
             await rows.begin()
@@ -72,13 +79,17 @@ class UnitRows(AsyncIterator[pa.Table]):
         columns: FetchedColumns,
         root: str,
         threads: asyncio.Semaphore,
+        *,
+        alone: bool,
     ) -> None:
         self.piece = unit.opened.piece
         self._threads = threads
         self._held = 0  # of the threads
         self._rows = _rows_a_slice(unit)
         self._slices = 1 if self._rows is None else -(-unit.rows // self._rows)
-        self._decoding = UnitSlices(plan, unit, columns, root, self._rows)
+        shared = self._rows is not None or (alone and unit.decoded_bytes > _WORTH_SHARING)
+        shares = CPU_THREADS if shared else 1
+        self._decoding = UnitSlices(plan, unit, columns, root, self._rows, shares)
         self._turns = [asyncio.Lock() for _ in self._decoding.shares]
         # Where one unit keeps all threads busy, its next slice is under way. Where there are others
         # beside it, they are so far ahead that all of them go on for the same time.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from adelta._concurrency import CPU_THREADS
 from adelta.kernel.deletion_vector.mask import kept_rows, named_rows
 from adelta.kernel.scan_plan import ScanPlan, assemble, attach_row_ids
 from adelta.kernel.schema.calendar import LegacyCalendar, rebase
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
     from adelta.parquet.fetch import FetchedColumns
-    from adelta.parquet.file import ParquetFile
+    from adelta.parquet.reader import ParquetFile
     from adelta.read.units import Unit
 
 __all__ = ["UnitSlice", "UnitSlices"]
@@ -35,11 +34,18 @@ class UnitSlices:
         unit: the row groups.
         columns: what was fetched of them.
         root: where the table is, for messages.
-        rows: rows of a slice; None where the unit is decoded as a whole, in one share.
+        rows: rows of a slice; None where the unit is decoded as a whole.
+        threads: how many shares there are to be at most.
     """
 
     def __init__(
-        self, plan: ScanPlan, unit: Unit, columns: FetchedColumns, root: str, rows: int | None
+        self,
+        plan: ScanPlan,
+        unit: Unit,
+        columns: FetchedColumns,
+        root: str,
+        rows: int | None = None,
+        threads: int = 1,
     ) -> None:
         self._plan = plan
         self._unit = unit
@@ -47,8 +53,8 @@ class UnitSlices:
         self._source = f"{root}: {unit.opened.piece.file.path}"
         parquet = unit.opened.parquet
         chosen = [columns.columns]
-        if rows is not None and columns.columns.leaves:
-            chosen = parquet.layout.shares(columns.columns, columns.row_groups, CPU_THREADS)
+        if threads > 1 and columns.columns.leaves:
+            chosen = parquet.layout.shares(columns.columns, columns.row_groups, threads)
         whole = len(chosen) == 1
         self.shares = [
             _Share(parquet.slices(columns if whole else replace(columns, columns=one), rows))

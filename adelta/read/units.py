@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.schema.calendar import LegacyCalendar
-    from adelta.parquet.file import ParquetFile
     from adelta.parquet.footer.layout import SelectedColumns
+    from adelta.parquet.reader import ParquetFile
 
 __all__ = ["Opened", "Piece", "Unit"]
 

@@ -32,11 +32,19 @@ from adelta.storage.local_errors import ABSENT, regular, translate, translated
 from adelta.storage.local_root import LocalRoot
 from adelta.storage.local_writing import HIDDEN_PREFIX, NewFile, is_hidden, meta_of, tag_of
 from adelta.storage.object_path import check_path, check_prefix, check_range
-from adelta.storage.object_store import ObjectStore, SuffixRead, UnfinishedObject
+from adelta.storage.object_store import FoundFiles, ObjectStore, SuffixRead, UnfinishedObject
 from adelta.storage.pin import Pin, current_pin
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Callable,
+        Container,
+        Iterable,
+        Iterator,
+        Sequence,
+    )
 
     from adelta.storage.object_store import LocalFiles, ObjectMeta
 
@@ -44,7 +52,9 @@ __all__ = ["LocalStore"]
 
 _CONCURRENCY = 16
 _FILES_PER_HOP = 128
+_DELETES_PER_HOP = 1024  # each directory of a batch is synced once
 _PAGE = 1000
+_FILES_A_PAGE = 4096
 _BYTES_PER_HOP = 4 << 20
 _DESCRIPTORS = "/proc/self/fd"
 _NAMED = os.path.isdir(_DESCRIPTORS)  # on Linux
@@ -284,7 +294,8 @@ class LocalStore(ObjectStore):
             StorageError: the file system refused.
         """
         doomed = sorted(check_path(path) for path in paths)
-        batches = [doomed[at : at + _FILES_PER_HOP] for at in range(0, len(doomed), _FILES_PER_HOP)]
+        step = max(_FILES_PER_HOP, min(_DELETES_PER_HOP, len(doomed) // _CONCURRENCY))
+        batches = [doomed[at : at + step] for at in range(0, len(doomed), step)]
 
         async def remove(batch: list[str]) -> None:
             await in_io_thread(self._below.remove, batch)
@@ -307,6 +318,40 @@ class LocalStore(ObjectStore):
             StorageError: the file system refused.
         """
         return await in_io_thread(lambda: tuple(self._unfinished(directory.rstrip("/"))))
+
+    def own_files(self, hides: Callable[[str], bool]) -> Iterator[FoundFiles]:
+        """Pages of the regular files below the root, in order, for a worker thread.
+
+        Links are passed over, and so is what is below a name that `hides` is true for.
+
+        Raises:
+            StorageError: the file system refused.
+        """
+        with contextlib.suppress(ObjectNotFoundError), translated(self._root):
+            found = self._below.files(hides)
+            while batch := list(islice(found, _FILES_A_PAGE)):
+                yield FoundFiles(
+                    [path for path, _ in batch],
+                    [status.st_size for _, status in batch],
+                    [status.st_mtime_ns // 1_000_000 for _, status in batch],
+                )
+
+    async def remove_empty_directories(
+        self, hides: Callable[[str], bool], *, older_than_ms: int, emptied: Container[str]
+    ) -> int:
+        """Delete empty directories that have not changed since a time; how many there were.
+
+        Of those among `emptied`, which end in ``/``, the time does not count.
+
+        Raises:
+            StorageError: the file system refused.
+        """
+
+        def remove() -> int:
+            with translated(self._root):
+                return self._below.prune(hides, older_than_ms=older_than_ms, emptied=emptied)
+
+        return await in_io_thread(remove)
 
     def _unfinished(self, directory: str) -> Iterator[UnfinishedObject]:
         with contextlib.suppress(ObjectNotFoundError), translated(self._below.file(directory)):

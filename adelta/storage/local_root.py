@@ -25,9 +25,10 @@ from adelta.errors import (
     StorageError,
 )
 from adelta.storage.local_errors import ABSENT, translate, translated
+from adelta.storage.local_tree import files_below, prune
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
 __all__ = ["LocalRoot"]
 
@@ -134,6 +135,44 @@ class LocalRoot:
                     with suppress(FileNotFoundError):
                         status = os.stat(name, dir_fd=opened, follow_symlinks=False)
                         yield os.path.normpath(f"{directory}/{folder}/{name}").lstrip("/"), status
+
+    def files(self, hides: Callable[[str], bool]) -> Iterator[tuple[str, os.stat_result]]:
+        """The path and the status of every regular file, in the order of whole paths.
+
+        Links are passed over, and so is what is below a name that `hides` is true for.
+
+        Raises:
+            OSError: the system refused.
+        """
+        with self._listable() as at:
+            yield from files_below(at, "", hides)
+
+    def prune(
+        self, hides: Callable[[str], bool], *, older_than_ms: int, emptied: Container[str]
+    ) -> int:
+        """Delete empty directories that have not changed since a time; how many there were.
+
+        Of those among `emptied`, which end in ``/``, the time does not count. What `hides` is true
+        for stays, and what it is in.
+
+        Raises:
+            OSError: the system refused.
+        """
+
+        def is_old(path: str, status: os.stat_result) -> bool:
+            return path in emptied or status.st_mtime_ns // 1_000_000 < older_than_ms
+
+        with self._listable() as at:
+            return prune(at, "", hides, is_old)[0]
+
+    @contextmanager
+    def _listable(self) -> Iterator[int]:
+        """A descriptor of the root that can be listed."""
+        at = os.open(self.path, _READ)
+        try:
+            yield at
+        finally:
+            _close(at)
 
     @contextmanager
     def _descended(self, directory: str, step: Callable[[int, str, str], int]) -> Iterator[int]:

@@ -28,6 +28,7 @@ HIDDEN_PREFIX = ".adelta-tmp-"
 """How the names of files begin that `list` leaves out."""
 
 _HIDDEN_NAME = re.compile(r"\.adelta-tmp-[0-9a-z_]{8,16}")
+_ATTEMPTS = 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -71,11 +72,28 @@ class NewFile:
             StorageError: the system refused.
         """
         with translated(self._file, writing=True):
-            self._directory = self._root.make_directory(self._parent)
-            if absent and self._found() is not None:
-                raise exists(self._file)
-            self._is_hidden_there = True  # if the call fails, perhaps even so
-            self._descriptor = os.open(self._hidden, _NEW, 0o666, dir_fd=self._directory)
+            for left in reversed(range(_ATTEMPTS)):
+                try:
+                    self._begin(absent=absent)
+                except FileNotFoundError:  # the directory has just been removed, being empty
+                    if not left:
+                        raise
+                    self._forget_directory()
+                else:
+                    return
+
+    def _begin(self, *, absent: bool) -> None:
+        self._directory = self._root.make_directory(self._parent)
+        if absent and self._found() is not None:
+            raise exists(self._file)
+        self._is_hidden_there = True  # if the call fails, perhaps even so
+        self._descriptor = os.open(self._hidden, _NEW, 0o666, dir_fd=self._directory)
+
+    def _forget_directory(self) -> None:
+        self._is_hidden_there = False
+        directory, self._directory = self._directory, -1
+        if directory >= 0:
+            os.close(directory)
 
     def write(self, chunks: Sequence[bytes]) -> None:
         """Append bytes."""

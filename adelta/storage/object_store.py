@@ -24,10 +24,25 @@ from adelta.storage.object_path import check_range
 from adelta.storage.pin import Pin, current_pin, pinned
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+    from collections.abc import (
+        AsyncGenerator,
+        AsyncIterator,
+        Callable,
+        Container,
+        Iterable,
+        Iterator,
+        Sequence,
+    )
     from contextlib import AbstractContextManager
 
-__all__ = ["LocalFiles", "ObjectMeta", "ObjectStore", "SuffixRead", "UnfinishedObject"]
+__all__ = [
+    "FoundFiles",
+    "LocalFiles",
+    "ObjectMeta",
+    "ObjectStore",
+    "SuffixRead",
+    "UnfinishedObject",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +67,18 @@ class SuffixRead:
 
     data: bytes
     object_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFiles:
+    """Files, by their paths relative to the store's root, their sizes and when they were changed.
+
+    Sizes are in bytes, times in milliseconds since the Unix epoch.
+    """
+
+    paths: list[str]
+    sizes: list[int]
+    modified_ms: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,5 +269,23 @@ class LocalFiles(Protocol):
         """What puts have left below a directory, which `list` leaves out, and `delete` takes.
 
         Raises: OutsideRootError, StorageError.
+        """
+        ...
+
+    def own_files(self, hides: Callable[[str], bool]) -> Iterator[FoundFiles]:
+        """Pages of the regular files below the root, in order, for a worker thread.
+
+        Links are passed over, and so is what is below a name that `hides` is true for.
+
+        Raises: StorageError.
+        """
+        ...
+
+    async def remove_empty_directories(
+        self, hides: Callable[[str], bool], *, older_than_ms: int, emptied: Container[str]
+    ) -> int:
+        """Delete empty directories that have not changed since a time; how many there were.
+
+        Of those among `emptied`, which end in ``/``, the time does not count. Raises: StorageError.
         """
         ...

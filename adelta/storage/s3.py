@@ -242,7 +242,9 @@ class S3Store(ObjectStore):
     async def get_suffix(self, path: str, length: int) -> SuffixRead:
         """The last `length` bytes. Raises: ObjectNotFoundError, ObjectChangedError."""
         if length < 1:
-            raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
+            raise InvalidOptionError(
+                f"ask for one byte of {path!r} or more, not for its last {length}"
+            )
         pin = current_pin() or Pin()
         request = self._get(path, f"-{length}", length, pin=pin)
         outcome = await self._try_get(request, pin)
@@ -435,7 +437,10 @@ def _milliseconds(moment: str) -> int:
     try:
         return http_time_ms(moment)
     except ValueError as error:
-        raise StorageError(f"the store gave {moment!r} as the time of an object") from error
+        raise StorageError(
+            f"the store gave {moment!r} as the time of an object, which is no date of HTTP; check"
+            " that the endpoint speaks S3, and that no proxy changes its answers"
+        ) from error
 
 
 def _size_of_whole(request: S3Request, headers: Mapping[str, str]) -> int:
@@ -444,5 +449,8 @@ def _size_of_whole(request: S3Request, headers: Mapping[str, str]) -> int:
 
 def _size(key: str, stated: str) -> int:
     if not stated.isdecimal() or len(stated) > _LONGEST_SIZE:
-        raise StorageError(f"the store did not say the size of {key!r}")
+        raise StorageError(
+            f"the store did not say the size of {key!r}; check that the endpoint speaks S3, and"
+            " that no proxy changes its answers"
+        )
     return int(stated)

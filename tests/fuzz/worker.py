@@ -19,7 +19,7 @@ from adelta.kernel.deletion_vector.blob import decode_bitmap
 from adelta.kernel.deletion_vector.mask import check_bounds, kept_rows
 from adelta.kernel.log_path import checkpoint_path
 from adelta.parquet.decode import decompressed_chunks
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.reader import ParquetFile
 from adelta.storage.memory import MemoryStore
 from tests.fuzz.mutation import corpus, variant
 from tests.hostile.reading import everything, table_with

@@ -16,7 +16,7 @@ import pytest
 from adelta.errors import InvalidTableError, MissingDataFileError, UnsupportedFeatureError
 from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.kernel.schema.json import schema_to_string
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.reader import ParquetFile
 from adelta.storage.local import LocalStore
 from adelta.storage.memory import MemoryStore
 from tests.hostile.reading import DV, failure_of, parquet, table_with

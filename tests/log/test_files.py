@@ -27,7 +27,7 @@ from adelta.log import row_group_reader as reader_module
 from adelta.log import segment_replay as replay_module
 from adelta.log.load import load_state
 from adelta.log.refresh import refresh_state
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.reader import ParquetFile
 from adelta.storage.memory import MemoryStore
 from tests.parquet.recording_store import RecordingStore
 from tests.support.logs import (

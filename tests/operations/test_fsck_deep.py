@@ -11,7 +11,7 @@ import pytest
 import adelta
 from adelta.kernel.log_path import commit_path
 from adelta.operations import checkpoint, create_table, delete, fsck, write_table
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.reader import ParquetFile
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.parquet.recording_store import parquet_bytes

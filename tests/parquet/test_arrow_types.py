@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.reader import ParquetFile
 from adelta.parquet.thrift import encoded_binary
 from adelta.storage.memory import MemoryStore
 from tests.parquet.recording_store import parquet_bytes

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from adelta.errors import InvalidTableError, UnsupportedFeatureError
-from adelta.parquet.decode.arrow_reader import open_arrow_reader
+from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.footer.chunk_ranges import chunk_ranges
 from tests.parquet.recording_store import parquet_bytes
 

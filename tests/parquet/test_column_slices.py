@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import InvalidTableError, SchemaMismatchError
-from adelta.parquet.decode import column_slices as slices_module
-from adelta.parquet.decode.column_slices import ColumnSlices
-from adelta.parquet.file import ParquetFile
+from adelta.parquet import column_slices as slices_module
+from adelta.parquet.column_slices import ColumnSlices
+from adelta.parquet.reader import ParquetFile
 from tests.parquet.recording_store import stored
 
 ROWS = 3000

@@ -12,7 +12,7 @@ import pytest
 from adelta.errors import InvalidTableError
 from adelta.parquet.decode import decompressed_chunks as module
 from adelta.parquet.decode.decompressed_chunks import decompressed_chunks
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.reader import ParquetFile
 from adelta.storage.local import LocalStore
 from tests.parquet.recording_store import parquet_bytes, stored
 

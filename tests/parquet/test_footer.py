@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import InvalidTableError, ObjectNotFoundError
-from adelta.parquet.file import ParquetFile
 from adelta.parquet.footer.fetch_footer import DEFAULT_TAIL, fetch_footer, read_metadata
+from adelta.parquet.reader import ParquetFile
 from tests.parquet.recording_store import RecordingStore, parquet_bytes, stored
 
 SMALL = pa.table({"x": list(range(100))})

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import InvalidTableError, ObjectNotFoundError
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.reader import ParquetFile
 from adelta.storage.local import LocalStore
 from tests.parquet.recording_store import parquet_bytes
 

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from adelta.errors import InvalidTableError
-from adelta.parquet.decode.column_slices import ColumnSlices
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.column_slices import ColumnSlices
+from adelta.parquet.reader import ParquetFile
 from adelta.parquet.write.options import WriterOptions
 from adelta.parquet.write.writer import ParquetObjectWriter
 from adelta.storage.local import LocalStore

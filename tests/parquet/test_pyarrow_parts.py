@@ -8,7 +8,7 @@ import pytest
 
 from adelta.errors import UnsupportedFeatureError
 from adelta.parquet import _pyarrow
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.reader import ParquetFile
 from adelta.storage.memory import MemoryStore
 
 TABLE = pa.table(

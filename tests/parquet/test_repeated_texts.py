@@ -8,7 +8,7 @@ import pytest
 
 from adelta.parquet.decode import repeated_texts as module
 from adelta.parquet.decode.repeated_texts import laid_out, repeated_texts
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.reader import ParquetFile
 from tests.parquet.recording_store import parquet_bytes, stored
 
 ROWS = 10_000

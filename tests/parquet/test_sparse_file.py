@@ -5,7 +5,7 @@ import io
 import pytest
 
 from adelta.errors import InvalidUseError
-from adelta.parquet.decode.sparse_file import SparseFile
+from adelta.parquet.sparse_file import SparseFile
 
 WHOLE = bytes(range(100))
 

@@ -16,7 +16,7 @@ from adelta.errors import (
     SchemaMismatchError,
     StorageError,
 )
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.reader import ParquetFile
 from adelta.parquet.write.geospatial import with_shape_types
 from adelta.parquet.write.options import BloomFilter, ColumnOptions, WriterOptions
 from adelta.parquet.write.statistics import StatisticsCollector

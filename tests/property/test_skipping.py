@@ -28,6 +28,7 @@ from hypothesis import strategies as st
 import adelta.sync
 from adelta.read import index_skipping
 from tests.support import logs
+from tests.support.depth import cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -360,7 +361,7 @@ def _canonical(rows: list[Row]) -> list[str]:
 
 
 @settings(
-    max_examples=300,
+    max_examples=cases(300, 120),
     deadline=None,
     derandomize=True,
     database=None,
@@ -389,7 +390,7 @@ def test_a_scan_has_every_row_that_its_predicate_keeps_and_no_other(tables: list
 
 
 @settings(
-    max_examples=300,
+    max_examples=cases(300, 120),
     deadline=None,
     derandomize=True,
     database=None,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from adelta.errors import InvalidTableError, ObjectChangedError
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.reader import ParquetFile
 from adelta.storage.coalesce import LARGEST_FETCH
 from adelta.storage.local import LocalStore
 from adelta.storage.memory import MemoryStore

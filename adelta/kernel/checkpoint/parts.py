@@ -1,7 +1,8 @@
 """Which part a file action goes to (PROTOCOL.md, "Multi-part checkpoint").
 
-Parts are clustered by a hash of the path, so that everyone who writes the same version in as many
-parts puts the same actions into each, and a part that is written twice says the same.
+Parts are clustered by a hash of the canonical path, so that everyone who writes the same version in
+as many parts puts the same actions into each, and a part that is written twice says the same. All
+actions on one file belong to one part, however they spell its path.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+
+from adelta.kernel.file_id import canonical_paths
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,14 +32,16 @@ def number_of_parts(actions: int, part_size: int) -> int:
     return min(max(1, -(-actions // part_size)), MAX_PARTS)
 
 
-def by_part(files: pa.Table, parts: int) -> list[tuple[int, pa.Table]]:
-    """File actions, which have a column `path`, by the part that they belong to, counted from 0.
+def by_part(files: pa.Table, parts: int, root: str) -> list[tuple[int, pa.Table]]:
+    """File actions of the table at `root` by the part that they belong to, counted from 0.
+
+    They have a column `path`; their order is kept within a part.
 
     Example: of the paths a, b and c, b may be in part 0, and a and c in part 1 of two.
     """
     paths = files.column("path")
     starts = range(0, files.num_rows, _SLICE)
-    hashes = [_hashes(paths.slice(start, _SLICE)) for start in starts]
+    hashes = [_hashes(canonical_paths(paths.slice(start, _SLICE), root)) for start in starts]
     numbers = np.concatenate([np.empty(0, np.uint64), *hashes]) % np.uint64(parts)
     order = np.argsort(numbers, kind="stable")
     ends = np.cumsum(np.bincount(numbers.astype(np.int64), minlength=parts)).tolist()

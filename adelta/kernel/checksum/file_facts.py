@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.checksum.version_checksum import VersionChecksum
 
-__all__ = ["DELETED_RECORDS", "SIZE_BOUNDARIES", "FileFacts", "with_files"]
+__all__ = ["DELETED_RECORDS", "SIZE_BOUNDARIES", "FileFacts", "joined", "with_files"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
@@ -96,6 +96,42 @@ def with_files(checksum: VersionChecksum, files: FileFacts, sign: int = 1) -> Ve
         file_sizes=histogram,
         deleted_record_counts=records,
     )
+
+
+def joined(checksums: Sequence[VersionChecksum]) -> VersionChecksum:
+    """The checksum of a version that has the files of all of these, which differ in nothing else.
+
+    Example: of one file of 10 bytes and two of 5 each, it is three files of 20 bytes.
+    """
+    first, *others = checksums
+    for other in others:
+        histogram = first.file_sizes
+        if histogram is not None and other.file_sizes is not None:
+            histogram = replace(
+                histogram,
+                counts=_summed(histogram.counts, other.file_sizes.counts),
+                total_bytes=_summed(histogram.total_bytes, other.file_sizes.total_bytes),
+            )
+        first = replace(
+            first,
+            num_files=first.num_files + other.num_files,
+            table_size_bytes=first.table_size_bytes + other.table_size_bytes,
+            num_deleted_records=_sum(first.num_deleted_records, other.num_deleted_records),
+            num_deletion_vectors=_sum(first.num_deletion_vectors, other.num_deletion_vectors),
+            file_sizes=histogram,
+            deleted_record_counts=_summed(first.deleted_record_counts, other.deleted_record_counts),
+        )
+    return first
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+def _summed(one: Sequence[int] | None, other: Sequence[int] | None) -> Any:
+    if one is None or other is None:
+        return None
+    return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
 def _binned(

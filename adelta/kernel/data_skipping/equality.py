@@ -51,11 +51,7 @@ Condition: TypeAlias = Equals | AllOf | AnyOf
 
 
 def wanted_values(
-    predicate: Node,
-    schema: t.StructType,
-    partition_columns: Collection[str],
-    *,
-    zone: str = "UTC",
+    predicate: Node, schema: t.StructType, partition_columns: Collection[str]
 ) -> Condition | None:
     """What must hold of the values of a row for which `predicate` is true.
 
@@ -68,7 +64,7 @@ def wanted_values(
         InvalidExpressionError: the predicate does not fit the schema.
     """
     partitions = {name.lower() for name in partition_columns}
-    return _condition(bind_predicate(predicate, schema, zone=zone), schema, partitions)
+    return _condition(bind_predicate(predicate, schema), schema, partitions)
 
 
 def may_hold(

@@ -104,19 +104,18 @@ class Skipping:
         partition_columns: Collection[str],
         *,
         mode: str = "none",
-        zone: str = "UTC",
     ) -> Skipping:
         """The skipping by `predicate` over a table; `mode` is its column mapping.
 
         Raises:
             InvalidExpressionError: the predicate does not fit the schema.
         """
-        bound = bind_predicate(predicate, schema, zone=zone)
-        coarse = rewrite(bound, schema, partition_columns, statistics=False, zone=zone)
-        fine = rewrite(bound, schema, partition_columns, zone=zone)
+        bound = bind_predicate(predicate, schema)
+        coarse = rewrite(bound, schema, partition_columns, statistics=False)
+        fine = rewrite(bound, schema, partition_columns)
         statistics = statistics_of(fine, schema, mode) if fine is not None else ()
         # A partition value that is not known is not a partition value that is null.
-        rough = rewrite(bound, schema, (), zone=zone) if statistics else None
+        rough = rewrite(bound, schema, ()) if statistics else None
         fields = {
             f.name: f
             for node in (coarse, fine)
@@ -135,15 +134,13 @@ class Skipping:
         )
 
     @classmethod
-    def for_plan(cls, predicate: Node, plan: _Plan, *, zone: str = "UTC") -> Skipping:
+    def for_plan(cls, predicate: Node, plan: _Plan) -> Skipping:
         """The skipping by `predicate` of a scan's files.
 
         Raises:
             InvalidExpressionError: the predicate does not fit the schema.
         """
-        return cls.of(
-            predicate, plan.schema, plan.partition_columns, mode=plan.mapping_mode, zone=zone
-        )
+        return cls.of(predicate, plan.schema, plan.partition_columns, mode=plan.mapping_mode)
 
     def may_match(self, files: pa.Table, known: KnownStatistics | None = None) -> pa.BooleanArray:
         """For each of `files`, which has the columns of `ADD_SCHEMA`, whether it may match.
@@ -171,9 +168,7 @@ class Skipping:
         fine = self.statistics_mask(statistics, values, files.num_rows)
         return cast("pa.BooleanArray", pc.replace_with_mask(coarse, coarse, fine))
 
-    def partition_values(
-        self, values: pa.Array[Any] | pa.ChunkedArray[Any], *, zone: str = "UTC"
-    ) -> Columns:
+    def partition_values(self, values: pa.Array[Any] | pa.ChunkedArray[Any]) -> Columns:
         """The typed partition values that the predicate names, out of the log's maps of texts.
 
         Raises:
@@ -183,7 +178,7 @@ class Skipping:
         for field in self.partition_fields:
             key = physical_name(field, self.mode)
             texts = _looked_up(values, key)
-            typed = parse_partition_values(texts, field.type, zone=zone, column=field.name)
+            typed = parse_partition_values(texts, field.type, column=field.name)
             found[(PARTITION_VALUES, field.name)] = typed
         return found
 
@@ -331,14 +326,14 @@ def _close_again(values: Values) -> Values:
 # ------------------------------------------------------------------------------------- the files
 
 
-def prune_files(files: pa.Table, where: Node, plan: _Plan, *, zone: str = "UTC") -> pa.Table:
+def prune_files(files: pa.Table, where: Node, plan: _Plan) -> pa.Table:
     """The rows of `files`, which has the columns of `ADD_SCHEMA`, that may hold rows to keep.
 
     Raises:
         InvalidExpressionError: the predicate does not fit the schema.
         InvalidTableError: a partition value is not of its column's type.
     """
-    return skip_files(files, Skipping.for_plan(where, plan, zone=zone))
+    return skip_files(files, Skipping.for_plan(where, plan))
 
 
 def skip_files(

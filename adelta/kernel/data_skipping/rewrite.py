@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from adelta.kernel.expressions.coercion import FRACTIONS, INTEGERS
 from adelta.kernel.expressions.compute import can_fail
+from adelta.kernel.expressions.library import LIBRARY
 from adelta.kernel.expressions.nodes import (
     FALSE,
     TRUE,
@@ -76,7 +77,7 @@ _BOUNDED = {*INTEGERS, *FRACTIONS, *_TIMES, t.STRING}
 _ORDERLY = {"year": 0, "trunc": 0, "last_day": 0, "date_trunc": 1}
 # These may have a value where an argument is NULL.
 _TOLERANT = {"coalesce", "greatest", "least", "isnan"}
-_UTC = ("UTC", "Z", "GMT")
+_TOLERANT |= {name for name, found in LIBRARY.items() if found.tolerant}
 
 
 def rewrite(
@@ -85,7 +86,6 @@ def rewrite(
     partition_columns: Collection[str],
     *,
     statistics: bool = True,
-    zone: str = "UTC",
 ) -> Node | None:
     """What must not be false of a file that has rows for which the bound `predicate` is true.
 
@@ -93,7 +93,7 @@ def rewrite(
 
     Example: ``id > 5`` becomes ``5 < maxValues.id AND nullCount.id < numRecords``.
     """
-    rewriter = _Rewriter(schema, frozenset(partition_columns), statistics, zone)
+    rewriter = _Rewriter(schema, frozenset(partition_columns), statistics)
     found = rewriter.condition(predicate, True)
     return None if found == TRUE else found
 
@@ -113,13 +113,10 @@ class _Bounds:
 
 
 class _Rewriter:
-    def __init__(
-        self, schema: t.StructType, partitions: frozenset[str], statistics: bool, zone: str
-    ) -> None:
+    def __init__(self, schema: t.StructType, partitions: frozenset[str], statistics: bool) -> None:
         self._schema = schema
         self._partitions = frozenset(name.lower() for name in partitions)
         self._statistics = statistics
-        self._utc = zone in _UTC
 
     # ------------------------------------------------------------------------------- conditions
 
@@ -233,9 +230,9 @@ class _Rewriter:
                 return _Bounds() if value is None else _point(node)
             case Column(path):
                 return self._column(path)
-            case Cast(operand, to, _) if self._keeps_order(operand, to):
+            case Cast(operand, to, _, zone) if self._keeps_order(operand, to, zone):
                 return self._through(node, 0)
-            case Call(name, arguments) if name in _ORDERLY and self._in_order(node):
+            case Call(name, arguments, _) if name in _ORDERLY and self._in_order(node):
                 place = _ORDERLY[name]
                 others = (a for i, a in enumerate(arguments) if i != place)
                 if all(isinstance(a, Literal) for a in others):
@@ -265,8 +262,8 @@ class _Rewriter:
 
         return replace(inner, low=of(inner.low), high=of(inner.high))
 
-    def _keeps_order(self, operand: Node, to: t.DataType) -> bool:
-        """Whether the cast preserves order and never fails."""
+    def _keeps_order(self, operand: Node, to: t.DataType, zone: str | None) -> bool:
+        """Whether the cast, by clocks of the zone, preserves order and never fails."""
         source = type_of(operand, self._schema)
         if source in INTEGERS:
             if to in INTEGERS:
@@ -283,13 +280,13 @@ class _Rewriter:
         if source in FRACTIONS:
             return to == t.DOUBLE
         if source in _TIMES and to in _TIMES:
-            return self._utc or t.TIMESTAMP not in (source, to)
+            return zone is None or t.TIMESTAMP not in (source, to)
         return False
 
     def _in_order(self, node: Call) -> bool:
-        """Whether the function of a time preserves order in the session's zone."""
+        """Whether the function of a time preserves order by the clocks of its zone."""
         kind = type_of(node.arguments[_ORDERLY[node.name]], self._schema)
-        return kind == t.DATE or self._utc
+        return kind == t.DATE or node.zone is None
 
     # ------------------------------------------------------------------------------------ nulls
 
@@ -299,7 +296,7 @@ class _Rewriter:
             case Column(path):
                 known = not self._is_partition(path) and self._has_null_count(path)
                 return frozenset([path]) if known else frozenset()
-            case Call(name, _) if name in _TOLERANT:
+            case Call(name) if name in _TOLERANT:
                 return frozenset()
             case Comparison("<=>", _, _) | And() | Or() | IsNull() | In() | Case() | Literal():
                 return frozenset()

@@ -244,4 +244,5 @@ def _quantized(value: Decimal, unit: Decimal) -> Decimal:
 def _rounded_float(number: float, unit: Decimal) -> float:
     if not math.isfinite(number) or abs(number) >= _NO_FRACTION:
         return number
-    return float(Decimal(repr(number)).quantize(unit, ROUND_HALF_UP, _EXACT))
+    rounded = float(Decimal(repr(number)).quantize(unit, ROUND_HALF_UP, _EXACT))
+    return rounded + 0.0  # Java's decimals have one zero

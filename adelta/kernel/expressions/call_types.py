@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from types import MappingProxyType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from adelta.errors import InvalidExpressionError
-from adelta.kernel.expressions.coercion import is_atomic, is_numeric, widest
+from adelta.kernel.expressions.coercion import (
+    INTEGERS,
+    decimal_arithmetic,
+    decimal_of_integer,
+    is_atomic,
+    is_numeric,
+    widest,
+)
+from adelta.kernel.expressions.library import LIBRARY
+from adelta.kernel.expressions.literals import decimal_type_of
 from adelta.kernel.expressions.nodes import Call, Literal, Node
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema import types as t
+
+if TYPE_CHECKING:
+    from adelta.kernel.expressions.library._function import Function
 
 __all__ = ["Caster", "call_type"]
 
@@ -92,12 +105,10 @@ def call_type(node: Call, parts: _Parts, types: _Types, cast: Caster) -> tuple[_
         InvalidExpressionError: an argument is of a type that the function does not take.
     """
     name = node.name
+    if name in LIBRARY:
+        return _of_library(node, LIBRARY[name], parts, types, cast)
     if name in _CONSTANTS and len(parts) > 1 and not isinstance(parts[_CONSTANTS[name]], Literal):
-        _misfit(
-            node,
-            f"argument {_CONSTANTS[name] + 1} must be a constant; the Spark engine "
-            "evaluates it for each row: use it in a Spark job over this table",
-        )
+        _not_constant(node, _CONSTANTS[name])
     if name in _SIGNATURES:
         parameters, result = _SIGNATURES[name]
         return _fit(node, parts, types, parameters, cast), result
@@ -114,8 +125,70 @@ def call_type(node: Call, parts: _Parts, types: _Types, cast: Caster) -> tuple[_
             return _all(parts, types, to, cast), t.BOOLEAN
         case "pmod":
             _numbers(node, types)
-            return _meet(node, parts, types, cast)
+            return _pmod(node, parts, types, cast)
     return _number(node, parts, types, cast)
+
+
+def _pmod(node: Call, parts: _Parts, types: _Types, cast: Caster) -> tuple[_Parts, t.DataType]:
+    exact = [_exact(part, kind) for part, kind in zip(parts, types, strict=True)]
+    if t.DecimalType not in map(type, types) or None in exact:
+        return _meet(node, parts, types, cast)
+    decimals = [kind for kind in exact if kind is not None]
+    rows = zip(parts, types, decimals, strict=True)
+    return tuple(cast(*row) for row in rows), decimal_arithmetic("%", *decimals)
+
+
+def _exact(part: Node, kind: t.DataType) -> t.DecimalType | None:
+    """The decimals that hold a number; of a constant as many digits as it has."""
+    if isinstance(kind, t.DecimalType):
+        return kind
+    if isinstance(part, Literal) and isinstance(part.value, int):
+        return decimal_type_of(Decimal(part.value))
+    return decimal_of_integer(kind)
+
+
+def _of_library(
+    node: Call, function: Function, parts: _Parts, types: _Types, cast: Caster
+) -> tuple[_Parts, t.DataType]:
+    fitted, kinds = list(parts), list(types)
+    for place, (part, kind) in enumerate(zip(parts, types, strict=True)):
+        wanted = function.parameter(place)
+        if kind in wanted.taken or (wanted.kind is not None and isinstance(kind, wanted.kind)):
+            pass
+        elif wanted.to is not None and (kind == t.VOID or _widens(kind, wanted.to)):
+            fitted[place], kinds[place] = cast(part, kind, wanted.to), wanted.to
+        else:
+            needed = wanted.to or (wanted.taken[-1] if wanted.taken else "collection")
+            _misfit(node, f"argument {place + 1} is a {kind}, where a {needed} is needed")
+        if place in function.constants and not isinstance(fitted[place], Literal):
+            _not_constant(node, place)
+    if function.fits is not None:
+        targets = function.fits(tuple(kinds))
+        if isinstance(targets, str):
+            _misfit(node, targets)
+        rows = zip(fitted, kinds, targets, strict=True)
+        fitted, kinds = [cast(p, kind, to) for p, kind, to in rows], list(targets)
+    result = function.result(tuple(kinds)) if callable(function.result) else function.result
+    if isinstance(result, str):
+        _misfit(node, result)
+    return tuple(fitted), result
+
+
+def _widens(kind: t.DataType, to: t.DataType) -> bool:
+    """Whether Spark makes an argument of one type another one by itself, and loses nothing."""
+    if to == t.DOUBLE and is_numeric(kind):
+        return True
+    if to in INTEGERS and kind in INTEGERS:
+        return INTEGERS.index(kind) < INTEGERS.index(to)
+    return _implicit(kind, to)
+
+
+def _not_constant(node: Call, place: int) -> NoReturn:
+    _misfit(
+        node,
+        f"argument {place + 1} must be a constant; the Spark engine evaluates it for each row: use "
+        "it in a Spark job over this table",
+    )
 
 
 def _number(node: Call, parts: _Parts, types: _Types, cast: Caster) -> tuple[_Parts, t.DataType]:

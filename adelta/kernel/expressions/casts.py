@@ -19,6 +19,7 @@ import pyarrow.compute
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.coercion import is_numeric
 from adelta.kernel.expressions.text_values import (
+    UTC_NAMES,
     format_timestamp,
     parse_date,
     parse_timestamp,
@@ -38,6 +39,7 @@ arrow: Any = pa  # likewise of types that are known at run time only
 
 Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 
+_CHANGES_END = 2_145_916_800_000_000  # 2038: Arrow does not go on with a zone's last rule
 _EXACT = Context(prec=100)
 _TIMES = (t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ)
 _INTEGERS = {t.BYTE: 8, t.SHORT: 16, t.INTEGER: 32, t.LONG: 64}
@@ -271,13 +273,15 @@ def double_text(value: float, *, single: bool = False) -> str:
 
 def wall_clock(instants: Values, zone: str) -> Values:
     """What a clock in `zone` shows at these instants."""
-    if zone in ("UTC", "Z", "GMT"):
+    if zone in UTC_NAMES:
         return instants.cast(pa.timestamp("us"))
     there = time_zone(zone)
 
     def local(instant: datetime) -> datetime:
         return instant.astimezone(there).replace(tzinfo=None)
 
+    if _is_far(instants):
+        return _each(instants, local, t.TIMESTAMP_NTZ, False)
     try:
         shown: Values = pc.local_timestamp(instants.cast(pa.timestamp("us", zone)))
         return shown
@@ -287,14 +291,26 @@ def wall_clock(instants: Values, zone: str) -> Values:
 
 def instants_of(wall: Values, zone: str) -> Values:
     """When a clock in `zone` shows this: the earlier of two, and past a gap by the gap's length."""
-    if zone in ("UTC", "Z", "GMT"):
+    if zone in UTC_NAMES:
         return wall.cast(pa.timestamp("us", "UTC"))
+    there = time_zone(zone)
+
+    def instant(shown: datetime) -> datetime:
+        return shown.replace(tzinfo=there).astimezone(UTC)
+
+    if _is_far(wall):
+        return _each(wall, instant, t.TIMESTAMP, False)
     try:
         found = pc.assume_timezone(wall, zone, ambiguous="earliest", nonexistent="raise")
         return found.cast(pa.timestamp("us", "UTC"))
     except (pa.ArrowInvalid, pa.ArrowKeyError):
-        there = time_zone(zone)
-        return _each(wall, lambda w: w.replace(tzinfo=there).astimezone(UTC), t.TIMESTAMP, False)
+        return _each(wall, instant, t.TIMESTAMP, False)
+
+
+def _is_far(times: Values) -> bool:
+    """Whether some are later than the changes of clocks that Arrow knows of."""
+    latest = pc.max(times).cast(pa.int64()).as_py() if len(times) else None
+    return latest is not None and latest >= _CHANGES_END
 
 
 def _from_time(

@@ -9,6 +9,7 @@ A large batch takes its time: callers on the event loop run this in a worker thr
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ from adelta.kernel.expressions import arithmetic, datetimes, strings
 from adelta.kernel.expressions.casts import cast_values, never_fails
 from adelta.kernel.expressions.comparison import compare, extreme, is_in
 from adelta.kernel.expressions.java_regex import to_re2
+from adelta.kernel.expressions.library import LIBRARY
 from adelta.kernel.expressions.nodes import (
     And,
     Arithmetic,
@@ -69,7 +71,7 @@ _SAFE_CALLS = frozenset(
 )
 
 
-def evaluate(node: Node, rows: pa.Table | pa.RecordBatch, *, zone: str = "UTC") -> pa.Array[Any]:
+def evaluate(node: Node, rows: pa.Table | pa.RecordBatch) -> pa.Array[Any]:
     """The value of a bound expression for each of `rows`.
 
     Raises:
@@ -77,25 +79,23 @@ def evaluate(node: Node, rows: pa.Table | pa.RecordBatch, *, zone: str = "UTC") 
             that does not fit; or a column is missing.
     """
     if isinstance(rows, pa.RecordBatch):
-        return _evaluate_batch(node, rows, zone)
+        return _evaluate_batch(node, rows)
     batches = rows.to_batches() if rows.num_columns else []
     if len(batches) == 1:
-        return _evaluate_batch(node, batches[0], zone)
+        return _evaluate_batch(node, batches[0])
     if not batches:
-        empty = _Rows(rows.num_rows, rows.combine_chunks().column, rows.schema, zone)
+        empty = _Rows(rows.num_rows, rows.combine_chunks().column, rows.schema)
         return _finish(node, empty)
-    return pa.concat_arrays([_evaluate_batch(node, batch, zone) for batch in batches])
+    return pa.concat_arrays([_evaluate_batch(node, batch) for batch in batches])
 
 
-def filter_mask(
-    node: Node, rows: pa.Table | pa.RecordBatch, *, zone: str = "UTC"
-) -> pa.BooleanArray:
+def filter_mask(node: Node, rows: pa.Table | pa.RecordBatch) -> pa.BooleanArray:
     """Which of `rows` a bound predicate keeps: those for which it is true, not those of NULL.
 
     Raises:
         InvalidExpressionError: as for `evaluate`.
     """
-    return cast("pa.BooleanArray", pc.fill_null(evaluate(node, rows, zone=zone), False))
+    return cast("pa.BooleanArray", pc.fill_null(evaluate(node, rows), False))
 
 
 def can_fail(node: Node) -> bool:
@@ -104,15 +104,19 @@ def can_fail(node: Node) -> bool:
         match part:
             case Arithmetic() | Negate():
                 return True
-            case Cast(_, _, is_try) if not is_try:
+            case Cast(is_try=False):
                 return True
-            case Call(name, _) if name not in _SAFE_CALLS:
+            case Call(name) if not (name in _SAFE_CALLS or _is_safe(name)):
                 return True
     return False
 
 
-def _evaluate_batch(node: Node, batch: pa.RecordBatch, zone: str) -> pa.Array[Any]:
-    return _finish(node, _Rows(batch.num_rows, batch.column, batch.schema, zone))
+def _is_safe(name: str) -> bool:
+    return name in LIBRARY and LIBRARY[name].safe
+
+
+def _evaluate_batch(node: Node, batch: pa.RecordBatch) -> pa.Array[Any]:
+    return _finish(node, _Rows(batch.num_rows, batch.column, batch.schema))
 
 
 def _finish(node: Node, rows: _Rows) -> pa.Array[Any]:
@@ -127,11 +131,8 @@ def _finish(node: Node, rows: _Rows) -> pa.Array[Any]:
 class _Rows:
     """The rows that are computed: all of a batch's, or those of them that a mask keeps."""
 
-    def __init__(
-        self, count: int, column: Callable[[str], Any], schema: pa.Schema, zone: str
-    ) -> None:
+    def __init__(self, count: int, column: Callable[[str], Any], schema: pa.Schema) -> None:
         self.count = count
-        self.zone = zone
         self._column = column
         self._schema = schema
         self._known: dict[tuple[str, ...], pa.Array[Any]] = {}
@@ -139,7 +140,7 @@ class _Rows:
 
     def only(self, mask: pa.Array[Any]) -> _Rows:
         """The rows for which `mask`, which has no NULL, is true."""
-        part = _Rows(int(pc.sum(mask).as_py() or 0), self._column, self._schema, self.zone)
+        part = _Rows(int(pc.sum(mask).as_py() or 0), self._column, self._schema)
         part._parent = (self, mask)
         return part
 
@@ -213,8 +214,8 @@ def _value(node: Node, rows: _Rows) -> _Value:
             return arithmetic.arithmetic(op, _array(left, rows), _array(right, rows))
         case Negate(operand):
             return arithmetic.negate(_array(operand, rows))
-        case Cast(operand, to, is_try):
-            return cast_values(_array(operand, rows), to, zone=rows.zone, is_try=is_try)
+        case Cast(operand, to, is_try, zone):
+            return cast_values(_array(operand, rows), to, zone=zone or "UTC", is_try=is_try)
         case Case(branches, otherwise):
             return _case(branches, otherwise, rows)
         case Call():
@@ -306,6 +307,8 @@ def _case(
 
 def _call(node: Call, rows: _Rows) -> _Value:
     name, arguments = node.name, node.arguments
+    if name in LIBRARY:
+        return _of_library(node, rows)
     if name == "coalesce":
         return _coalesce(arguments, rows)
     if name in ("greatest", "least"):
@@ -316,8 +319,19 @@ def _call(node: Call, rows: _Rows) -> _Value:
     if name in ("startswith", "endswith", "contains"):
         return strings.position_test(name, _array(arguments[0], rows), _value(arguments[1], rows))
     if name in datetimes.FIELDS or name in ("dayofweek", "weekday"):
-        return datetimes.field(name, _array(arguments[0], rows), rows.zone)
+        return datetimes.field(name, _array(arguments[0], rows), node.zone or "UTC")
+    if name in _OF_A_ZONE:
+        return _by_the_clock(node, rows)
     return _FUNCTIONS[name](arguments, rows)
+
+
+def _of_library(node: Call, rows: _Rows) -> _Value:
+    function = LIBRARY[node.name]
+    values = [
+        _constant(argument) if place in function.constants else _array(argument, rows)
+        for place, argument in enumerate(node.arguments)
+    ]
+    return function.compute(*values, **({"zone": node.zone or "UTC"} if function.zoned else {}))
 
 
 def _coalesce(arguments: tuple[Node, ...], rows: _Rows) -> pa.Array[Any]:
@@ -363,9 +377,15 @@ def _by_constant(
         constant = _constant(arguments[place])
         if constant is None:
             return arrow.nulls(rows.count, result)
-        return function(_array(arguments[1 - place], rows), constant, rows.zone)
+        return function(_array(arguments[1 - place], rows), constant)
 
     return call
+
+
+def _by_the_clock(node: Call, rows: _Rows) -> Any:
+    function, place, result = _OF_A_ZONE[node.name]
+    in_zone = partial(function, zone=node.zone or "UTC")
+    return _by_constant(place, in_zone, result)(node.arguments, rows)
 
 
 def _of(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -391,18 +411,17 @@ def _replace(arguments: tuple[Node, ...], rows: _Rows) -> Any:
     return strings.replace(_array(arguments[0], rows), what, by)
 
 
+_OF_A_ZONE: dict[str, tuple[Callable[..., Any], int, pa.DataType]] = {
+    "date_format": (datetimes.date_format, 1, pa.string()),
+    "date_trunc": (datetimes.truncate_timestamp, 0, pa.timestamp("us", "UTC")),
+}
+
 _FUNCTIONS: dict[str, Callable[[tuple[Node, ...], _Rows], Any]] = {
     "abs": _of(arithmetic.magnitude),
     "add_months": _of(datetimes.add_months),
     "ceil": _of(lambda v: arithmetic.round_whole(v, up=True)),
     "date_add": _of(datetimes.add_days),
-    "date_format": _by_constant(1, datetimes.date_format, pa.string()),
     "date_sub": _of(lambda v, days: datetimes.add_days(v, arithmetic.negate(days))),
-    "date_trunc": _by_constant(
-        0,
-        lambda v, unit, zone: datetimes.truncate_timestamp(unit, v, zone),
-        pa.timestamp("us", "UTC"),
-    ),
     "datediff": _of(datetimes.days_between),
     "floor": _of(lambda v: arithmetic.round_whole(v, up=False)),
     "isnan": _of(_isnan),
@@ -420,6 +439,6 @@ _FUNCTIONS: dict[str, Callable[[tuple[Node, ...], _Rows], Any]] = {
     "rtrim": _trim("rtrim"),
     "substring": _of(lambda v, start, length=None: strings.substring(v, start, length)),
     "trim": _trim("trim"),
-    "trunc": _by_constant(1, lambda v, unit, zone: datetimes.truncate_date(v, unit), pa.date32()),
+    "trunc": _by_constant(1, datetimes.truncate_date, pa.date32()),
     "upper": _of(lambda v: strings.change_case(v, upper=True)),
 }

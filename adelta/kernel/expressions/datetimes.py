@@ -95,7 +95,7 @@ def truncate_date(values: Values, unit: str) -> Values:
     return pc.floor_temporal(values.cast(pa.timestamp("s")), unit=name).cast(pa.date32())
 
 
-def truncate_timestamp(unit: str, values: Values, zone: str) -> Values:
+def truncate_timestamp(values: Values, unit: str, zone: str) -> Values:
     """`date_trunc`: the instant at which the unit began in `zone`; NULL for an unknown unit."""
     name = _TIME_UNITS.get(unit.upper())
     if name is None:
@@ -180,9 +180,8 @@ def date_format(values: Values, pattern: str, zone: str) -> Values:
     Raises:
         InvalidExpressionError: the pattern has other letters.
     """
-    return pc.strftime(
-        _wall(values, zone).cast(pa.timestamp("s"), safe=False), format=_strftime(pattern)
-    )
+    seconds = pc.floor_temporal(_wall(values, zone), unit="second").cast(pa.timestamp("s"))
+    return pc.strftime(seconds, format=_strftime(pattern))
 
 
 def _strftime(pattern: str) -> str:

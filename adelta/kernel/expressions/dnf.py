@@ -67,8 +67,12 @@ def is_long(where: Where | None) -> bool:
     return values > _LONG_LIST
 
 
-def to_predicate(where: Where | None, *, zone: str = "UTC") -> Node | None:
+def to_predicate(
+    where: Where | None, *, zone: str = "UTC", now: datetime | None = None
+) -> Node | None:
     """The node that a caller's predicate stands for; None for None, which is every row.
+
+    `now` is what `current_timestamp` means in it.
 
     Example: ``"year = 2024"`` and ``[("year", "=", 2024)]`` are the same.
 
@@ -78,7 +82,7 @@ def to_predicate(where: Where | None, *, zone: str = "UTC") -> Node | None:
     if where is None:
         return None
     if isinstance(where, str):
-        return parse_expression(where, zone=zone)
+        return parse_expression(where, zone=zone, now=now)
     if isinstance(where, _NODES):
         return check_depth(where)
     if isinstance(where, pc.Expression):

@@ -1,7 +1,8 @@
 """The closed set of functions: their names, their spellings, how many arguments they take.
 
-What each means is in `bind` (types) and `compute` (values); what is not here is refused by name, so
-that nobody mistakes a function that adelta does not know for one that it computes differently.
+What each means is in `library`, or in `call_types` (types) and `compute` (values); what is not here
+is refused by name, so that nobody mistakes a function that adelta does not know for one that it
+computes differently.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
+
+from adelta.kernel.expressions.library import LIBRARY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,13 +87,17 @@ FUNCTIONS: Mapping[str, Arity] = MappingProxyType(
         "substring": Arity(2, 3),
         "trim": Arity(1, 2),
         "upper": _ONE,
+        **{name: Arity(found.least, found.most) for name, found in LIBRARY.items()},
     }
 )
 """Canonical names and arities."""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
+        "bit_get": "getbit",
+        "cardinality": "size",
         "ceiling": "ceil",
+        "char": "chr",
         "char_length": "length",
         "character_length": "length",
         "date_diff": "datediff",
@@ -100,8 +107,11 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "lcase": "lower",
         "len": "length",
         "nvl": "coalesce",
+        "position": "locate",
         "regexp": "rlike",
         "regexp_like": "rlike",
+        "sha": "sha1",
+        "signum": "sign",
         "substr": "substring",
         "ucase": "upper",
     }

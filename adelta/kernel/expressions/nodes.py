@@ -138,11 +138,16 @@ class Negate:
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """The operand as another type: a value that does not fit is an error, or NULL with `is_try`."""
+    """The operand as another type: a value that does not fit is an error, or NULL with `is_try`.
+
+    Binding sets `zone` where it matters, and is not UTC: that of texts which name none, and of the
+    clock that an instant is shown by.
+    """
 
     operand: Node
     type: DataType
     is_try: bool = False
+    zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +160,11 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function of the closed set, by its canonical lower-case name."""
+    """A function of the closed set, by its canonical lower-case name; `zone` as for `Cast`."""
 
     name: str
     arguments: tuple[Node, ...]
+    zone: str | None = None
 
 
 Node = (
@@ -194,14 +200,14 @@ def children_of(node: Node) -> tuple[Node, ...]:
             return operands
         case Not(operand) | IsNull(operand) | Negate(operand):
             return (operand,)
-        case Like(operand, _, _) | Cast(operand, _, _):
+        case Like(operand, _, _) | Cast(operand, _, _, _):
             return (operand,)
         case In(operand, options):
             return (operand, *options)
         case Case(branches, otherwise):
             flat = tuple(part for branch in branches for part in branch)
             return flat if otherwise is None else (*flat, otherwise)
-        case Call(_, arguments):
+        case Call(_, arguments, _):
             return arguments
 
 
@@ -226,15 +232,15 @@ def with_children(node: Node, children: tuple[Node, ...]) -> Node:
             return Negate(*children)
         case Like(_, pattern, escape):
             return Like(children[0], pattern, escape)
-        case Cast(_, to, is_try):
-            return Cast(children[0], to, is_try)
+        case Cast(_, to, is_try, zone):
+            return Cast(children[0], to, is_try, zone)
         case In():
             return In(children[0], children[1:])
         case Case():
             pairs = tuple(zip(children[0:-1:2], children[1::2], strict=True))
             return Case(pairs, children[-1]) if len(children) % 2 else Case(pairs)
-        case Call(name, _):
-            return Call(name, children)
+        case Call(name, _, zone):
+            return Call(name, children, zone)
 
 
 def walk(node: Node) -> Iterator[Node]:

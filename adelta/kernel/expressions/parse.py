@@ -15,6 +15,12 @@ from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions import literals
 from adelta.kernel.expressions.functions import ALIASES, FUNCTIONS
 from adelta.kernel.expressions.lexer import Token, tokenize, unescape
+from adelta.kernel.expressions.library import ELEMENT
+from adelta.kernel.expressions.library.intervals import (
+    MICROS,
+    parse_day_to_second,
+    parse_interval,
+)
 from adelta.kernel.expressions.nodes import (
     FALSE,
     TRUE,
@@ -36,12 +42,15 @@ from adelta.kernel.expressions.nodes import (
     conjunction,
     disjunction,
 )
+from adelta.kernel.expressions.rewritten import REWRITTEN
+from adelta.kernel.expressions.text_values import time_zone
 from adelta.kernel.schema import types as t
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
+    from datetime import datetime
 
-__all__ = ["MAX_DEPTH", "check_depth", "parse_expression"]
+__all__ = ["MAX_DEPTH", "check_depth", "parse_expression", "parse_part"]
 
 MAX_DEPTH = 100
 """How deep an expression may nest."""
@@ -66,6 +75,13 @@ _ARITHMETIC = {"+": _SUM, "-": _SUM, "||": _SUM, "*": _PRODUCT, "/": _PRODUCT, "
 _PREDICATES = ("IS", "IN", "LIKE", "RLIKE", "REGEXP", "BETWEEN")
 _NOT_NAMES = {"AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "WHEN", "THEN", "ELSE", "SELECT"}
 _TYPED = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ")
+_NOW = {
+    "CURRENT_DATE": t.DATE,
+    "CURDATE": t.DATE,
+    "CURRENT_TIMESTAMP": t.TIMESTAMP,
+    "LOCALTIMESTAMP": t.TIMESTAMP_NTZ,
+    "NOW": t.TIMESTAMP,
+}
 _TYPES: dict[str, t.DataType] = {
     "BIGINT": t.LONG,
     "BINARY": t.BINARY,
@@ -105,18 +121,43 @@ _FIELDS = {
 }
 
 
-def parse_expression(text: str, *, zone: str = "UTC") -> Node:
+def parse_expression(text: str, *, zone: str = "UTC", now: datetime | None = None) -> Node:
     """The node that `text` spells; `zone` is that of timestamp literals which name none.
+
+    `now` is the time that `current_timestamp` and the like stand for, in UTC. Without it they are
+    refused: a constraint, say, means the same whenever it is looked at.
 
     Example: ``parse_expression("price * 2 > 10 AND name LIKE 'a%'")``.
 
     Raises:
         InvalidExpressionError: the text is no expression, or uses what adelta does not evaluate.
     """
-    parser = _Parser(text, zone)
+    parser = _Parser(text, zone, now)
     node = parser.expression(0)
     parser.finish()
     return check_depth(node)
+
+
+def parse_part(
+    text: str,
+    tokens: Sequence[Token],
+    at: int,
+    *,
+    zone: str = "UTC",
+    now: datetime | None = None,
+) -> tuple[Node, int]:
+    """The expression that begins at the token `at` of a statement, and where the next token is.
+
+    `tokens` are those of `text`. What follows the expression is not looked at. `now` is as in
+    `parse_expression`.
+
+    Raises:
+        InvalidExpressionError: no expression begins there, or it uses what adelta does not
+            evaluate.
+    """
+    parser = _Parser(text, zone, now, tokens, at)
+    node = parser.expression(0)
+    return check_depth(node), parser.at
 
 
 def check_depth(node: Node) -> Node:
@@ -143,12 +184,26 @@ _TOO_DEEP = (
 class _Parser:
     """A Pratt parser: `expression` reads whatever binds at least as tightly as it is told."""
 
-    def __init__(self, text: str, zone: str) -> None:
+    def __init__(
+        self,
+        text: str,
+        zone: str,
+        now: datetime | None,
+        tokens: Sequence[Token] | None = None,
+        at: int = 0,
+    ) -> None:
         self._text = text
         self._zone = zone
-        self._tokens = tokenize(text)
-        self._next = 0
+        self._now = now
+        self._tokens = tokenize(text) if tokens is None else tokens
+        self._what = "expression" if tokens is None else "statement"
+        self._next = at
         self._depth = 0
+
+    @property
+    def at(self) -> int:
+        """Which token comes next."""
+        return self._next
 
     # ------------------------------------------------------------------------------ the stream
 
@@ -181,13 +236,13 @@ class _Parser:
         found = repr(token.text) if token.text else "the end"
         shown = self._text if len(self._text) <= 200 else self._text[:200] + "…"
         return InvalidExpressionError(
-            f"{why}, found {found} at character {token.at + 1} of the expression: {shown}"
+            f"{why}, found {found} at character {token.at + 1} of the {self._what}: {shown}"
         )
 
     def _refuse(self, what: str) -> NoReturn:
         raise InvalidExpressionError(
             f"{what} is not among what adelta evaluates; the Spark engine runs it: use it in a "
-            f"Spark job over this table. The expression: {self._text[:200]}"
+            f"Spark job over this table. The {self._what}: {self._text[:200]}"
         )
 
     def finish(self) -> None:
@@ -274,7 +329,7 @@ class _Parser:
             case "RLIKE" | "REGEXP":
                 found = Call("rlike", (left, self.expression(_COMPARISON)))
             case _:
-                self._refuse(word)
+                found = self._like(left, folds=True)
         return Not(found) if negated else found
 
     def _is(self, left: Node) -> Node:
@@ -300,7 +355,7 @@ class _Parser:
             self._fail("IN needs at least one value")
         return In(left, self._list(")"))
 
-    def _like(self, left: Node) -> Node:
+    def _like(self, left: Node, *, folds: bool = False) -> Node:
         if self._token.upper in ("ANY", "SOME", "ALL"):
             self._refuse(f"LIKE {self._token.upper}")
         pattern = self.expression(_COMPARISON)
@@ -310,11 +365,13 @@ class _Parser:
             escape = unescape(token) if token.kind in ("string", "raw") else ""
             if len(escape) != 1:
                 self._fail("ESCAPE needs one character in quotes", token)
-        return self._like_of(left, pattern, escape)
+        return self._like_of(left, pattern, escape, folds=folds)
 
-    def _like_of(self, left: Node, pattern: Node, escape: str) -> Node:
+    def _like_of(self, left: Node, pattern: Node, escape: str, *, folds: bool = False) -> Node:
         if not (isinstance(pattern, Literal) and isinstance(pattern.value, str)):
             self._refuse("LIKE with a pattern that is not a string literal")
+        if folds:  # ILIKE
+            return Like(Call("lower", (left,)), pattern.value.lower(), escape)
         return Like(left, pattern.value, escape)
 
     # -------------------------------------------------------------------------------- operands
@@ -335,8 +392,9 @@ class _Parser:
             elif self._token.text == "." and isinstance(node, Column):
                 self._take()
                 node = Column((*node.path, self._name()))
-            elif self._token.text == "[":
-                self._refuse("element access by [ ]")
+            elif self._accept("["):
+                node = Call(ELEMENT, (node, self.expression(0)))
+                self._expect("]")
             elif self._token.text == ".":
                 self._refuse("field access on something that is not a column")
             elif self._token.text in ("->", "&", "|", "^", ":", "?"):
@@ -347,12 +405,10 @@ class _Parser:
 
     def _name(self) -> str:
         token = self._take()
-        if token.kind == "quoted":
-            return token.text[1:-1].replace("``", "`")
-        if token.kind != "word":
+        if token.kind not in ("quoted", "word"):
             self._next -= token.kind != "end"
             self._fail("expected a name")
-        return token.text
+        return token.text if token.kind == "word" else token.text[1:-1].replace("``", "`")
 
     def _primary(self) -> Node:
         token = self._token
@@ -388,6 +444,11 @@ class _Parser:
         token = self._token
         follower = self._tokens[self._next + 1]
         word = token.upper
+        if word in _NOW:
+            closed = follower.upper == "(" and self._tokens[self._next + 2].upper == ")"
+            if closed or (word not in ("NOW", "CURDATE") and follower.upper != "("):
+                self._next += 3 if closed else 1
+                return self._at_the_time(word)
         if follower.upper == "(":
             return self._function()
         if word in ("NULL", "TRUE", "FALSE"):
@@ -399,12 +460,46 @@ class _Parser:
         if word == "CASE":
             self._take()
             return self._case()
-        if word == "INTERVAL" and follower.kind in ("string", "number", "raw"):
-            self._refuse("INTERVAL")
+        if word == "INTERVAL" and (
+            follower.kind in ("string", "number", "raw") or follower.upper in ("-", "+")
+        ):
+            self._take()
+            return self._interval()
         if word in _NOT_NAMES:
             self._fail("expected a value, a column or a function")
         self._take()
         return Column((token.text,))
+
+    def _at_the_time(self, word: str) -> Node:
+        if self._now is None:
+            raise InvalidExpressionError(
+                f"{word.lower()} is another one from call to call, and this expression has to mean "
+                "the same whenever it is looked at; write the time as a literal"
+            )
+        kind = _NOW[word]
+        if kind == t.TIMESTAMP:
+            return Literal(self._now, kind)
+        wall = self._now.astimezone(time_zone(self._zone)).replace(tzinfo=None)
+        return Literal(wall.date() if kind == t.DATE else wall, kind)
+
+    def _interval(self) -> Node:
+        sign = self._take().text if self._token.upper in ("-", "+") else ""
+        parts: list[tuple[str, str]] = []
+        while self._token.kind in ("string", "raw", "number"):
+            token = self._take()
+            number = sign + (token.text if token.kind == "number" else unescape(token))
+            sign = ""
+            words = number.split() if token.kind != "number" else []
+            if len(words) > 1 and len(words) % 2 == 0 and self._token.upper != "DAY":
+                parts += zip(words[::2], words[1::2], strict=True)  # of '3 days 2 hours'
+                continue
+            unit = self._take()
+            if unit.kind != "word":
+                self._fail("expected a unit of the interval", unit)
+            if unit.upper == "DAY" and self._accept("TO", "SECOND"):
+                return Literal(parse_day_to_second(number), MICROS)
+            parts.append((number, unit.text))
+        return Literal(*parse_interval(parts))
 
     def _case(self) -> Node:
         subject = None if self._token.upper == "WHEN" else self.expression(0)
@@ -434,7 +529,7 @@ class _Parser:
         self._expect(")")
         if not all(d.isdecimal() and len(d) < 3 for d in digits):
             self._fail("expected decimal(precision, scale)", name)
-        precision, scale = int(digits[0]), int(digits[1]) if len(digits) > 1 else 0
+        precision, scale = (*map(int, digits), 0)[:2]
         if not (0 < precision <= 38 and scale <= precision):
             self._fail(f"there is no decimal({precision},{scale})", name)
         return t.DecimalType(precision, scale)
@@ -457,13 +552,15 @@ class _Parser:
             return self._trim()
         arguments = self._list(")")
         name = ALIASES.get(word.lower(), word.lower())
-        if (rewrite := _REWRITTEN.get(name)) is not None:
+        if (rewrite := REWRITTEN.get(name)) is not None:
             count, build = rewrite
             if len(arguments) != count:
                 self._fail(f"{token.text} takes {count} arguments, not {len(arguments)}", token)
             return build(*arguments)
-        if name == "like" and len(arguments) == 2:
-            return self._like_of(arguments[0], arguments[1], "\\")
+        if name in ("like", "ilike") and len(arguments) == 2:
+            return self._like_of(arguments[0], arguments[1], "\\", folds=name == "ilike")
+        if name in ("date_part", "datepart") and len(arguments) == 2:
+            return self._part_of(arguments[0], arguments[1], token)
         if word in _CASTS and len(arguments) == 1:
             return Cast(arguments[0], _TYPES[word])
         if name == "if" and len(arguments) == 3:
@@ -485,6 +582,13 @@ class _Parser:
         self._expect(")")
         return Call(name, (operand,))
 
+    def _part_of(self, field: Node, operand: Node, token: Token) -> Node:
+        named = isinstance(field, Literal) and isinstance(field.value, str)
+        name = _FIELDS.get(str(field.value).upper()) if isinstance(field, Literal) else None
+        if not named or name is None:
+            self._refuse(f"{token.text} of that field")
+        return Call(name, (operand,))
+
     def _trim(self) -> Node:
         side = self._take().upper
         what = None if self._token.upper == "FROM" else self.expression(0)
@@ -494,14 +598,3 @@ class _Parser:
         name = {"BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}[side]
         # Spark's order of arguments is the characters first, then the string.
         return Call(name, (operand,) if what is None else (what, operand))
-
-
-_REWRITTEN: dict[str, tuple[int, Callable[..., Node]]] = {
-    "isnotnull": (1, lambda a: Not(IsNull(a))),
-    "isnull": (1, IsNull),
-    "mod": (2, lambda a, b: Arithmetic("%", a, b)),
-    "nullif": (2, lambda a, b: Case(((Comparison("=", a, b), literals.NULL),), a)),
-    "nvl2": (3, lambda a, b, c: Case(((Not(IsNull(a)), b),), c)),
-    "to_date": (1, lambda a: Cast(a, t.DATE)),
-    "to_timestamp": (1, lambda a: Cast(a, t.TIMESTAMP)),
-}

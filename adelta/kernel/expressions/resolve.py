@@ -27,6 +27,8 @@ from adelta.kernel.expressions.coercion import (
     widest,
 )
 from adelta.kernel.expressions.compute import evaluate
+from adelta.kernel.expressions.library import LIBRARY
+from adelta.kernel.expressions.library.intervals import DAYS, INTERVAL_TYPES, MONTHS
 from adelta.kernel.expressions.literals import decimal_type_of
 from adelta.kernel.expressions.nodes import (
     And,
@@ -50,12 +52,15 @@ from adelta.kernel.expressions.nodes import (
     with_children,
 )
 from adelta.kernel.expressions.sql import to_sql
+from adelta.kernel.expressions.text_values import UTC_NAMES
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
 
 __all__ = ["bind", "bind_predicate", "check_predicate", "columns_of", "type_of"]
 
 _MANY = 16
+_DAY = 86_400_000_000
+_TIMES = (t.TIMESTAMP, t.TIMESTAMP_NTZ)
 _ONE_ROW = pa.RecordBatch.from_arrays([pa.nulls(1)], ["one"])  # pa.array() loads pandas
 
 
@@ -121,6 +126,12 @@ def _is_constant(node: Node) -> bool:
 def _is_exact(value: object, data_type: t.DataType, to: t.DataType) -> bool:
     """Whether a value is the same in the other type, without asking Arrow."""
     return data_type in INTEGERS and to in INTEGERS[INTEGERS.index(data_type) :]
+
+
+def _lacks_constant(name: str, arguments: tuple[Node, ...]) -> bool:
+    """Whether a call has NULL for an argument that has to be a constant, and is NULL by that."""
+    places = (place for place in LIBRARY[name].constants if place < len(arguments))
+    return any(isinstance(a := arguments[p], Literal) and a.value is None for p in places)
 
 
 class _Binder:
@@ -202,17 +213,23 @@ class _Binder:
                 if not is_numeric(types[0]):
                     self._misfit(node, f"a {types[0]} has no sign")
                 return Negate(parts[0]), types[0]
-            case Cast(_, to, is_try):
+            case Cast(_, to, is_try, _):
                 if not can_cast(types[0], to):
                     self._misfit(node, f"a {types[0]} cannot be cast to {to}")
-                return (parts[0] if types[0] == to else Cast(parts[0], to, is_try)), to
+                if types[0] == to:
+                    return parts[0], to
+                zone = node.zone or self._zone_of(types[0], to)
+                return Cast(parts[0], to, is_try, zone), to
             case Case():
                 return self._case(node, parts, types)
-            case Call(name, _):
+            case Call(name, _, zone):
                 arguments, result = call_type(
                     node, tuple(parts), tuple(types), lambda p, f, to: self._cast(p, f, to)
                 )
-                return Call(name, arguments), result
+                if name in LIBRARY and _lacks_constant(name, arguments):
+                    return Literal(None, result), result
+                within = (a.type for a in arguments if isinstance(a, Cast))
+                return Call(name, arguments, zone or self._zone_of(*types, *within)), result
         raise InvalidExpressionError(f"{node!r} is not an expression")
 
     def _comparison(self, node: Comparison, parts: list[Node], types: list[t.DataType]) -> Node:
@@ -244,6 +261,8 @@ class _Binder:
         self, node: Arithmetic, parts: list[Node], types: list[t.DataType]
     ) -> tuple[Node, t.DataType]:
         op, (left, right) = node.op, types
+        if set(types) & set(INTERVAL_TYPES):
+            return self._interval_arithmetic(node, parts, types)
         if t.DATE in types and op in ("+", "-"):
             return self._date_arithmetic(node, parts, types)
         if left == right == t.STRING:
@@ -275,6 +294,30 @@ class _Binder:
         return Call(
             name, (parts[1 - days], self._cast(parts[days], types[days], t.INTEGER))
         ), t.DATE
+
+    def _interval_arithmetic(
+        self, node: Arithmetic, parts: list[Node], types: list[t.DataType]
+    ) -> tuple[Node, t.DataType]:
+        if node.op == "+" and types[0] in INTERVAL_TYPES:
+            parts, types = parts[::-1], types[::-1]
+        (of, interval), (kind, length) = parts, types
+        known = isinstance(interval, Literal) and isinstance(interval.value, int)
+        if node.op not in ("+", "-") or kind not in (t.DATE, *_TIMES) or not known:
+            self._misfit(node, f"there is no {node.op} of {types[0]} and {types[1]}")
+        assert isinstance(interval, Literal)
+        assert isinstance(interval.value, int)
+        value = interval.value if node.op == "+" else -interval.value
+        if length == MONTHS:
+            name = "+ months"
+        elif kind == t.DATE and length == DAYS:
+            days = Literal(int(value / _DAY), t.INTEGER)
+            return self._fold(Call("date_add", (of, days)), t.DATE), t.DATE
+        else:
+            name = "+ micros"
+            if kind == t.DATE:
+                of, kind = self._cast(of, kind, t.TIMESTAMP), t.TIMESTAMP
+        moved = Call(name, (of, Literal(value, length)), self._zone_of(kind))
+        return moved, kind
 
     def _decimal(self, node: Node, data_type: t.DataType) -> tuple[Node, t.DecimalType] | None:
         if isinstance(data_type, t.DecimalType):
@@ -337,14 +380,19 @@ class _Binder:
             return Literal(None, to)
         if isinstance(node, Literal) and _is_exact(node.value, data_type, to):
             return Literal(node.value, to)
-        return self._fold(Cast(node, to), to)
+        return self._fold(Cast(node, to, zone=self._zone_of(data_type, to)), to)
+
+    def _zone_of(self, *types: t.DataType) -> str | None:
+        """The zone that an operator over these types is to have."""
+        return self._zone if t.TIMESTAMP in types and self._zone not in UTC_NAMES else None
 
     def _fold(self, node: Node, data_type: t.DataType) -> Node:
         """The value of a constant part; what fails stays, and fails where a row needs it."""
-        if not (self._folds and _is_constant(node)):
+        nested = isinstance(data_type, t.StructType | t.ArrayType | t.MapType)
+        if nested or not (self._folds and _is_constant(node)):
             return node
         try:
-            value = evaluate(node, _ONE_ROW, zone=self._zone)[0].as_py()
+            value = evaluate(node, _ONE_ROW)[0].as_py()
         except (InvalidExpressionError, ValueError, OverflowError):
             return node
         return Literal(value, data_type)

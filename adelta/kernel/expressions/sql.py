@@ -11,6 +11,7 @@ import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+from adelta.kernel.expressions.library.intervals import INTERVAL_TYPES, interval_text
 from adelta.kernel.expressions.nodes import (
     And,
     Arithmetic,
@@ -83,7 +84,7 @@ _TYPE_NAMES: dict[t.DataType, str] = {
 
 
 def to_sql(node: Node) -> str:
-    r"""The text of `node`.
+    r"""The text of `node`, which says nothing of the zones that it was bound with.
 
     Example: ``Comparison("=", Column(("a",)), Literal("it's", STRING))`` is ``a = 'it\'s'``.
     """
@@ -130,7 +131,7 @@ def _text(node: Node) -> tuple[str, int]:
         case Negate(operand):
             text = _at(operand, _ATOM)
             return (f"-({text})" if text[0] in "-0123456789." else f"-{text}"), _SIGN
-        case Cast(operand, to, is_try):
+        case Cast(operand, to, is_try, _):
             word = "TRY_CAST" if is_try else "CAST"
             return f"{word}({to_sql(operand)} AS {_type(to)})", _ATOM
         case Case(branches, otherwise):
@@ -138,7 +139,11 @@ def _text(node: Node) -> tuple[str, int]:
             if otherwise is not None:
                 parts.append(f"ELSE {to_sql(otherwise)}")
             return f"CASE {' '.join(parts)} END", _ATOM
-        case Call(name, arguments):
+        case Call("[]", (of, at), _):
+            return f"{_at(of, _ATOM)}[{to_sql(at)}]", _ATOM
+        case Call("+ months" | "+ micros", (of, Literal() as interval), _):
+            return f"{_at(of, _SUM)} + {to_sql(interval)}", _SUM
+        case Call(name, arguments, _):
             return f"{name}({_list(arguments)})", _ATOM
 
 
@@ -159,6 +164,8 @@ def _like(node: Like, word: str) -> str:
 def _literal(node: Literal) -> tuple[str, int]:
     value, data_type = node.value, node.type
     match value:
+        case int() if data_type in INTERVAL_TYPES:
+            return interval_text(value, data_type), _ATOM
         case None:
             if data_type == t.VOID:
                 return "NULL", _ATOM

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 from adelta.errors import InvalidExpressionError
 
 __all__ = [
+    "UTC_NAMES",
     "format_timestamp",
     "parse_date",
     "parse_timestamp",
@@ -33,6 +34,9 @@ _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d{2})(?::?(\d{2}))?)
 _BLANK = "".join(map(chr, range(33))) + "\x7f"
 
 
+UTC_NAMES = frozenset(("UTC", "Z", "GMT", "UT", "Etc/UTC", "+00:00"))
+
+
 @lru_cache(maxsize=256)
 def time_zone(name: str) -> tzinfo:
     """The zone that a region name, ``Z``, ``UTC+1`` or an offset such as ``+01:00`` stands for.
@@ -40,7 +44,7 @@ def time_zone(name: str) -> tzinfo:
     Raises:
         InvalidExpressionError: there is no such zone.
     """
-    if name in ("Z", "UTC", "GMT", "UT"):
+    if name in UTC_NAMES:
         return UTC
     if match := _OFFSET.fullmatch(name):
         sign, hours, minutes, seconds = match.groups()

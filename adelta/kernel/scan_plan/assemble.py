@@ -13,8 +13,7 @@ from adelta.errors import InvalidTableError, SchemaMismatchError
 from adelta.kernel.expressions.compute import filter_mask
 from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.scan_plan.row_ids import attached
-from adelta.kernel.schema.arrow import to_arrow_schema, to_arrow_type
-from adelta.kernel.schema.conform import conform, find_fields
+from adelta.kernel.schema.conform import conform, conforms, find_fields
 from adelta.kernel.schema.names import physical_name
 from adelta.kernel.schema.variant.text import variants_as_text
 
@@ -64,7 +63,7 @@ def assemble(
     names = list(plan.output.names)
     rows, mask = None, None
     if plan.where is not None and plan.read.fields:
-        read = pa.table([columns[f.name] for f in plan.read], schema=to_arrow_schema(plan.read))
+        read = pa.table([columns[f.name] for f in plan.read], schema=plan.read_schema)
         mask = filter_mask(plan.where, read)
         rows = read.select(names)
     elif plan.where is not None:
@@ -72,7 +71,7 @@ def assemble(
     if rows is None:
         rows = table.select([])
         if names:
-            rows = pa.table([columns[n] for n in names], schema=to_arrow_schema(plan.output))
+            rows = pa.table([columns[n] for n in names], schema=plan.output_schema)
     if plan.row_ids is not None:
         ids = zip(plan.row_id_names, attached(table), strict=True)
         for name, values in ids:
@@ -84,15 +83,18 @@ def assemble(
 
 def _columns(plan: ScanPlan, table: pa.Table, source: str) -> dict[str, pa.ChunkedArray[Any]]:
     columns: dict[str, pa.ChunkedArray[Any]] = {}
-    for field, index in file_column_indices(plan, table.schema):
-        kind = to_arrow_type(field.type)
+    found = file_column_indices(plan, table.schema)
+    for (field, index), kind in zip(found, plan.file_types, strict=True):
         if index is None:
             columns[field.name] = pa.chunked_array([arrow.nulls(table.num_rows, kind)])
             continue
+        column = table.column(index)
+        if conforms(column.type, kind, plan.mapping_mode):
+            columns[field.name] = column
+            continue
         try:
             chunks = [
-                conform(chunk, field.type, plan.mapping_mode, field.name)
-                for chunk in table.column(index).chunks
+                conform(chunk, field.type, plan.mapping_mode, field.name) for chunk in column.chunks
             ]
         except SchemaMismatchError as error:
             raise SchemaMismatchError(f"{source}: {error}") from error

@@ -6,12 +6,13 @@ The plan is made from a snapshot; carrying it out is `adelta.read`'s.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.expressions.nodes import Node, columns_of
 from adelta.kernel.expressions.resolve import bind_predicate
-from adelta.kernel.schema.arrow import to_arrow_schema
+from adelta.kernel.schema.arrow import to_arrow_schema, to_arrow_type
 from adelta.kernel.schema.types import LONG, StructField, StructType
 from adelta.kernel.schema.variant.text import with_text
 from adelta.kernel.schema.widening import check_type_changes
@@ -38,7 +39,7 @@ ROW_COMMIT_VERSION = "_row_commit_version"
 """The column beside it: the version that last wrote the row."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ScanPlan:
     """What to read of every file, and what to make of it.
 
@@ -61,7 +62,7 @@ class ScanPlan:
     variants_as_json: bool = False
     verifies: bool = False
 
-    @property
+    @cached_property
     def arrow_schema(self) -> pa.Schema:
         """The schema of the batches that the scan yields."""
         output = with_text(self.output) if self.variants_as_json else self.output
@@ -70,27 +71,42 @@ class ScanPlan:
         extra = (StructField(name, LONG) for name in names)
         return to_arrow_schema(StructType((*output.fields, *extra)))
 
-    @property
+    @cached_property
+    def output_schema(self) -> pa.Schema:
+        """The Arrow schema of `output`."""
+        return to_arrow_schema(self.output)
+
+    @cached_property
+    def read_schema(self) -> pa.Schema:
+        """The Arrow schema of `read`."""
+        return to_arrow_schema(self.read)
+
+    @cached_property
     def reads_all_columns(self) -> bool:
         """Whether a file must give all of the table's columns that files hold."""
         read = {field.name for field in self.read.fields}
         stored = (f.name for f in self.schema.fields if f.name not in self.partition_columns)
         return read.issuperset(stored)
 
-    @property
+    @cached_property
     def deciding(self) -> ScanPlan:
         """The plan of nothing but which rows `where` keeps."""
         needed = {path[0] for path in columns_of(self.where)} if self.where is not None else set()
         read = StructType(tuple(f for f in self.read if f.name in needed))
         return replace(self, output=StructType(), read=read, row_ids=None)
 
-    @property
+    @cached_property
     def file_columns(self) -> tuple[StructField, ...]:
         """The columns to look for in a file."""
         folded = {name.lower() for name in self.partition_columns}
         return tuple(f for f in self.read if f.name.lower() not in folded)
 
-    @property
+    @cached_property
+    def file_types(self) -> tuple[pa.DataType, ...]:
+        """The Arrow types of `file_columns`."""
+        return tuple(to_arrow_type(field.type) for field in self.file_columns)
+
+    @cached_property
     def partition_fields(self) -> tuple[StructField, ...]:
         """The partition columns among `read`."""
         folded = {name.lower() for name in self.partition_columns}

@@ -20,7 +20,7 @@ from adelta.kernel.schema.variant.shredding import unshred
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["ColumnMappingMode", "conform", "find_field", "find_fields"]
+__all__ = ["ColumnMappingMode", "conform", "conforms", "find_field", "find_fields"]
 
 ColumnMappingMode = str
 """How files name columns: ``none``, ``name`` or ``id`` (PROTOCOL.md, "Column Mapping")."""
@@ -69,6 +69,11 @@ def find_fields(
     return found
 
 
+def conforms(found: pa.DataType, kind: pa.DataType, mode: ColumnMappingMode) -> bool:
+    """Whether values of the type `found` are as `conform` makes them where that gives `kind`."""
+    return found.equals(kind) and (mode == "none" or not pa.types.is_nested(kind))
+
+
 def conform(values: Values, target: t.DataType, mode: ColumnMappingMode, column: str) -> Values:
     """`values` in the Arrow type of `target`; `column` names it in messages.
 
@@ -76,7 +81,7 @@ def conform(values: Values, target: t.DataType, mode: ColumnMappingMode, column:
         SchemaMismatchError: the values cannot be converted.
     """
     kind = to_arrow_type(target)
-    if values.type.equals(kind) and (mode == "none" or not pa.types.is_nested(kind)):
+    if conforms(values.type, kind, mode):
         return values
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()

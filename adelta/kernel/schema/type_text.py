@@ -1,4 +1,4 @@
-"""Types as Spark's SQL writes them → Delta's types: ``bigint``, ``array<struct<a: decimal(9,2)>>``.
+"""Types as Spark's SQL writes them ⇄ Delta's types: ``bigint``, ``array<struct<a: decimal(9,2)>>``.
 
 Delta's own names (``long``) are understood as well, so that the text of a type gives that type.
 """
@@ -12,7 +12,7 @@ from adelta.errors import InvalidOptionError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.geospatial import crs_of_srid, shape_of
 
-__all__ = ["parse_column", "parse_type"]
+__all__ = ["parse_column", "parse_columns", "parse_type", "type_text"]
 
 _PRIMITIVES = {
     "bigint": t.LONG,
@@ -36,6 +36,7 @@ _PRIMITIVES = {
     "variant": t.VARIANT,
     "void": t.VOID,
 }
+_TEXTS = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
 _DECIMALS = ("decimal", "dec", "numeric")
 _SHAPES = ("geometry", "geography")
 _TOKEN = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^\s<>(),:`]+)|([<>(),:]))")
@@ -69,6 +70,42 @@ def parse_column(text: str) -> t.StructField:
     found = reading.field(0)
     reading.end()
     return found
+
+
+def parse_columns(text: str) -> t.StructType:
+    """The columns that a text describes, one behind the other as `parse_column` has each.
+
+    Example: ``year INT, month INT``.
+
+    Raises:
+        InvalidOptionError: it describes none.
+    """
+    reading = _Reading(text)
+    fields = [reading.field(0)]
+    while reading.comma():
+        fields.append(reading.field(0))
+    reading.end()
+    return t.StructType(tuple(fields))
+
+
+def type_text(data_type: t.DataType) -> str:
+    """The text of a type, as DESCRIBE shows it.
+
+    Example: ``map<string,array<int>>``.
+    """
+    match data_type:
+        case t.StructType():
+            fields = (f"{_name(f.name)}:{type_text(f.type)}" for f in data_type)
+            return f"struct<{','.join(fields)}>"
+        case t.ArrayType(element):
+            return f"array<{type_text(element)}>"
+        case t.MapType(key, value):
+            return f"map<{type_text(key)},{type_text(value)}>"
+    return _TEXTS.get(str(data_type), str(data_type))
+
+
+def _name(name: str) -> str:
+    return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
 
 
 class _Reading:
@@ -109,6 +146,9 @@ class _Reading:
         token, _ = self._next()
         if token != sign:
             self._refuse(f"there is {token!r} where {sign!r} belongs")
+
+    def comma(self) -> bool:
+        return self._takes(",")
 
     def end(self) -> None:
         if self._at < len(self._tokens):

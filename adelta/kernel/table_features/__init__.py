@@ -5,7 +5,12 @@ A new feature is its own file, its line in `FEATURES`, and its test.
 
 from __future__ import annotations
 
-from adelta.kernel.table_features._change import check_change, completed_metadata
+from adelta.kernel.table_features._change import (
+    check_change,
+    check_replacement,
+    completed_metadata,
+    outlasting_properties,
+)
 from adelta.kernel.table_features._commit import (
     MAINTAINED_DOMAINS,
     maintained_domains,
@@ -37,6 +42,7 @@ from adelta.kernel.table_features._upgrade import (
     dependants,
     protocol_with,
     protocol_without,
+    raised_protocol,
     upgraded_protocol,
 )
 from adelta.kernel.table_features.allow_column_defaults import ALLOW_COLUMN_DEFAULTS, DEFAULT_KEY
@@ -143,6 +149,7 @@ __all__ = [
     "check_change",
     "check_identity_columns",
     "check_readable",
+    "check_replacement",
     "check_writable",
     "clustering_columns",
     "clustering_configuration",
@@ -158,12 +165,14 @@ __all__ = [
     "is_supported",
     "maintained_domains",
     "named_feature",
+    "outlasting_properties",
     "physical_clustering_columns",
     "prepared",
     "protocol_for_new_table",
     "protocol_of",
     "protocol_with",
     "protocol_without",
+    "raised_protocol",
     "rebased",
     "row_id_columns",
     "stored_properties",

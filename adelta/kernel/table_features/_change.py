@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from adelta.kernel.table_features._registry import FEATURES, supported_features
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.table_features._feature import ProtocolAndMetadata, TableFeature
 
-__all__ = ["check_change", "completed_metadata"]
+__all__ = ["check_change", "check_replacement", "completed_metadata", "outlasting_properties"]
 
 
 def _dependants_first(features: Iterable[TableFeature]) -> tuple[TableFeature, ...]:
@@ -64,3 +64,25 @@ def check_change(before: ProtocolAndMetadata | None, after: ProtocolAndMetadata)
     """
     for feature in supported_features(after.protocol):
         feature.check(before, after)
+
+
+def check_replacement(before: ProtocolAndMetadata, after: ProtocolAndMetadata) -> None:
+    """Refuse a definition of a table in place of another one, all of whose files go.
+
+    Raises:
+        As `check_change` does.
+    """
+    for feature in supported_features(after.protocol):
+        feature.check(before if feature.followed else None, after)
+
+
+def outlasting_properties(before: ProtocolAndMetadata, after: Metadata) -> Mapping[str, str]:
+    """What of a table's properties is there under the definition `after` as well, which is new."""
+    stored = before.configuration
+    return {
+        key: stored[key]
+        for feature in supported_features(before.protocol)
+        if feature.outlasting and feature.active(before.metadata) and feature.active(after)
+        for key in feature.outlasting
+        if key in stored
+    }

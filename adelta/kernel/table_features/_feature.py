@@ -142,6 +142,10 @@ class TableFeature:
         tolerates: whether a commit may follow a change of the feature's properties, and of the
             fields' metadata under `field_metadata`, though it was prepared before.
         field_metadata: the keys of fields' metadata that such a change may touch.
+        outlasting: the keys of properties that a table keeps when another definition replaces its
+            own, where the feature is active before and after.
+        followed: whether clients that know the table by other means than its log follow it, so that
+            a new definition is to them a change of the one before.
     """
 
     name: str
@@ -173,6 +177,8 @@ class TableFeature:
     rebasable: bool = False
     tolerates: Callable[[Metadata, Metadata], bool] = field(default=not_between, hash=False)
     field_metadata: tuple[str, ...] = ()
+    outlasting: tuple[str, ...] = ()
+    followed: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from adelta.errors import InvalidOptionError
 from adelta.kernel.actions.protocol import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER, Protocol
 from adelta.kernel.table_features._new_table import protocol_of_names, wanted_features
-from adelta.kernel.table_features._registry import FEATURES, is_supported, supported_names
+from adelta.kernel.table_features._registry import (
+    FEATURES,
+    implied_features,
+    is_supported,
+    supported_names,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +25,13 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.table_features._feature import TableFeature
 
-__all__ = ["dependants", "protocol_with", "protocol_without", "upgraded_protocol"]
+__all__ = [
+    "dependants",
+    "protocol_with",
+    "protocol_without",
+    "raised_protocol",
+    "upgraded_protocol",
+]
 
 
 def upgraded_protocol(
@@ -59,6 +71,26 @@ def protocol_with(protocol: Protocol, *missing: TableFeature) -> Protocol:
         for_writers = tuple(sorted(names))
     writer = made.min_writer_version if for_writers is None else TABLE_FEATURES_WRITER
     return Protocol(reader, writer, for_readers, for_writers)
+
+
+def raised_protocol(protocol: Protocol, reader: int, writer: int) -> Protocol:
+    """The weakest protocol that supports what `protocol` does, and what two versions imply.
+
+    Example: versions (1, 2) raised to (1, 4) are (1, 4); with a list of features they keep one.
+
+    Raises:
+        InvalidOptionError: there are no such versions.
+    """
+    known = 1 <= reader <= TABLE_FEATURES_READER and 1 <= writer <= TABLE_FEATURES_WRITER
+    if not known or (reader == TABLE_FEATURES_READER and writer < TABLE_FEATURES_WRITER):
+        raise InvalidOptionError(
+            f"there is no protocol with reader version {reader} and writer version {writer}: "
+            f"versions go from 1 to {TABLE_FEATURES_READER} and {TABLE_FEATURES_WRITER}, and the "
+            "highest of readers goes with the highest of writers only"
+        )
+    implied = implied_features(reader, writer) if writer < TABLE_FEATURES_WRITER else ()
+    missing = [feature for feature in implied if not is_supported(feature, protocol)]
+    return protocol_with(protocol, *missing) if missing else protocol
 
 
 def protocol_without(protocol: Protocol, feature: TableFeature) -> Protocol:

@@ -42,8 +42,11 @@ def has_literal_default(field: StructField) -> bool:
 
     Example: ``'2020-01-01'`` for a date is one, ``DATE '2020-01-01'`` and ``NULL`` are not.
     """
+    text = str(field.metadata[DEFAULT_KEY])
+    if text.rstrip().endswith(")"):  # a constant by the call of a function, such as pi()
+        return False
     try:
-        node = parse_expression(str(field.metadata[DEFAULT_KEY]))
+        node = parse_expression(text)
     except InvalidExpressionError:
         return False
     return isinstance(node, Literal) and _fits(node.value, field.type)

@@ -65,4 +65,6 @@ CATALOG_MANAGED = TableFeature(
     can_write=True,
     check=_check,
     complete_metadata=_complete_metadata,
+    outlasting=("io.unitycatalog.tableId",),
+    followed=True,
 )

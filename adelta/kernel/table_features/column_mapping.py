@@ -167,6 +167,7 @@ COLUMN_MAPPING = TableFeature(
     field_metadata=(PHYSICAL_NAME_KEY, COLUMN_ID_KEY, NESTED_IDS_KEY),
     check=_check,
     complete_metadata=_complete_metadata,
+    outlasting=(COLUMN_MAPPING_MAX_ID.key,),
     removal=Removal(
         "REMOVE COLUMN MAPPING",
         cleaned=_cleaned,

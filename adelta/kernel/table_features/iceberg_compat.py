@@ -308,6 +308,7 @@ def _feature(
         requires=requires,
         properties=(enabled,),
         can_write=True,
+        followed=True,
         wanted=active,
         active=active,
         rebasable=True,

@@ -183,5 +183,6 @@ ICEBERG_WRITER_COMPAT_V1 = TableFeature(
     wanted=_active,
     active=_active,
     check=_check,
+    followed=True,
     complete_metadata=_complete_metadata,
 )

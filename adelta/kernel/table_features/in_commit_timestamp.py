@@ -96,4 +96,8 @@ IN_COMMIT_TIMESTAMP = TableFeature(
     rebasable=True,
     tolerates=_switched_on,
     prepare_commit=_prepare_commit,
+    outlasting=(
+        IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION.key,
+        IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP.key,
+    ),
 )

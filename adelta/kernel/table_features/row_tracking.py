@@ -238,6 +238,7 @@ ROW_TRACKING = TableFeature(
     prepare_commit=_prepare_commit,
     rebase=_rebase,
     maintained_domains=(ROW_TRACKING_DOMAIN,),
+    outlasting=(_ROW_ID_COLUMN.key, _ROW_COMMIT_VERSION_COLUMN.key),
 )
 
 

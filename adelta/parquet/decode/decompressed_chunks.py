@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError
-from adelta.parquet.decode.arrow_reader import open_arrow_reader
+from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.decode.chunk_source import ChunkSource
 from adelta.parquet.decode.partial_footer import SNAPPY, UNCOMPRESSED, PlacedChunk, footer_of
-from adelta.parquet.decode.seekable_file import SeekableFile
-from adelta.parquet.decode.snappy import unsnapped
 from adelta.parquet.page_headers import DICTIONARY_PAGE, Page, pages_of
+from adelta.parquet.seekable_file import SeekableFile
+from adelta.parquet.snappy import unsnapped
 from adelta.parquet.thrift import ThriftError, encoded_integer
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from adelta._memory import lasting_pool
-from adelta.parquet.decode.arrow_reader import open_arrow_reader
+from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.decode.chunk_source import ChunkSource
 from adelta.parquet.decode.decompressed_chunks import UnsnappedError, decompressed_chunks
 from adelta.parquet.decode.repeated_texts import laid_out, repeated_texts
 from adelta.parquet.decode.tables import read_tables
-from adelta.parquet.guard.faults import reading, rows_missing
+from adelta.parquet.faults import reading, rows_missing
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from adelta.errors import InvalidTableError
-from adelta.parquet.decode.arrow_reader import open_arrow_reader
-from adelta.parquet.decode.seekable_file import SeekableFile
-from adelta.parquet.guard.faults import reading
+from adelta.parquet.arrow_reader import open_arrow_reader
+from adelta.parquet.faults import reading
+from adelta.parquet.seekable_file import SeekableFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread, together
 from adelta.errors import InvalidTableError
-from adelta.parquet.decode.arrow_reader import open_footer
-from adelta.parquet.guard.faults import unchanged
+from adelta.parquet.arrow_reader import open_footer
+from adelta.parquet.faults import unchanged
 from adelta.storage.pin import Pin, pinned
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchError
+from adelta.parquet.faults import reading
 from adelta.parquet.footer.chunk_ranges import chunk_ranges
 from adelta.parquet.footer.columns import (
     ColumnNode,
@@ -18,7 +19,6 @@ from adelta.parquet.footer.columns import (
     top_level_order,
 )
 from adelta.parquet.footer.fetch_footer import check_counts
-from adelta.parquet.guard.faults import reading
 from adelta.parquet.skip.chunk_statistics import ChunkStatistics, chunk_statistics
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class FileLayout:
     tree: ColumnTree
     footer: memoryview | None = None
     _places: dict[tuple[int, int], ByteRange] = field(default_factory=dict, repr=False)
+    _sizes: dict[tuple[int, tuple[int, ...]], int] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -286,6 +287,9 @@ class FileLayout:
 
     def decoded_bytes(self, leaves: Sequence[int], group: int) -> int:
         """What runs of equal values and nulls, of which a few bytes make millions, come to."""
+        key = group, tuple(leaves)
+        if (known := self._sizes.get(key)) is not None:
+            return known
         self.places(leaves, (group,))
         chunks = self.metadata.row_group(group)
         total = 0
@@ -295,6 +299,7 @@ class FileLayout:
             if chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
                 width = max(width, self.metadata.schema.column(leaf).length or 0)
             total += max(chunk.total_uncompressed_size, width * max(chunk.num_values, 0))
+        self._sizes[key] = total
         return total
 
 

@@ -9,17 +9,21 @@ from adelta._memory import check_memory
 from adelta.errors import InvalidTableError
 from adelta.parquet.guard.page_checks import check_pages
 from adelta.parquet.guard.unfolding import unfolded
+from adelta.parquet.page_headers import HeldBytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
 
+    from adelta.parquet.byte_ranges import ByteRange
     from adelta.parquet.footer.layout import FileLayout
+    from adelta.parquet.page_headers import PageBytes
 
 __all__ = ["DecodingGuard"]
 
 _LARGEST_ROW_GROUP = 8 << 30  # bytes of the columns read: a row group is decoded as a whole
+_HELD_BYTES = 1 << 20
 _MOST_ROWS = 2**31 - 1  # in a row group, as Arrow and Spark count them
 
 
@@ -67,12 +71,14 @@ class DecodingGuard:
         for group in groups:
             left = most = min(_LARGEST_ROW_GROUP, self.memory_limit)
             left -= layout.decoded_bytes(leaves, group)
-            for leaf, place in zip(leaves, layout.places(leaves, (group,)), strict=True):
+            places = layout.places(leaves, (group,))
+            pages = _held(source, places)
+            for leaf, place in zip(leaves, places, strict=True):
                 chunk = (group, leaf)
                 if self.verifies:
-                    check_pages(layout.path, source, layout.metadata, chunk, place)
+                    check_pages(layout.path, pages, layout.metadata, chunk, place)
                 found = unfolded(
-                    layout.path, source, layout.metadata, chunk, place, limit=left, rows=rows
+                    layout.path, pages, layout.metadata, chunk, place, limit=left, rows=rows
                 )
                 left -= found.text_bytes
                 if left < 0:
@@ -98,3 +104,11 @@ class DecodingGuard:
             f"{_LARGEST_ROW_GROUP >> 30} GiB of memory at once. Read fewer of its columns, or "
             "rewrite it in smaller row groups; if nobody meant it, remove it from the table."
         )
+
+
+def _held(source: pa.NativeFile, places: Sequence[ByteRange]) -> PageBytes:
+    """The bytes of chunks that lie next to each other, read at once where they are few."""
+    start = min((place[0] for place in places), default=0)
+    end = max((place[1] for place in places), default=0)
+    few = end - start <= _HELD_BYTES and end - start == sum(end - start for start, end in places)
+    return HeldBytes(source, (start, end)) if places and few else source

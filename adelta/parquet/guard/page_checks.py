@@ -12,15 +12,15 @@ import zlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from adelta.errors import InvalidTableError
-from adelta.parquet.guard.faults import reading
+from adelta.parquet.faults import reading
 from adelta.parquet.page_headers import DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, Page, pages_of
 from adelta.parquet.thrift import ThriftError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     from adelta.parquet.byte_ranges import ByteRange
+    from adelta.parquet.page_headers import PageBytes
 
 __all__ = ["PageCounts", "check_pages"]
 
@@ -48,7 +48,7 @@ class PageCounts(NamedTuple):
 
 def check_pages(
     path: str,
-    source: pa.NativeFile,
+    source: PageBytes,
     metadata: pq.FileMetaData,
     chunk: tuple[int, int],
     place: ByteRange,
@@ -108,7 +108,7 @@ def check_pages(
         return PageCounts(count, summed)
 
 
-def _crc(source: pa.NativeFile, page: Page) -> int:
+def _crc(source: PageBytes, page: Page) -> int:
     start, end = page.payload
     source.seek(start)
     return zlib.crc32(source.read_buffer(end - start))

@@ -18,16 +18,17 @@ import pyarrow.compute
 
 from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError
-from adelta.parquet.decode.arrow_reader import open_arrow_reader
-from adelta.parquet.decode.snappy import unsnapped
-from adelta.parquet.guard.faults import reading
-from adelta.parquet.page_headers import DICTIONARY_PAGE, Page, pages_of
+from adelta.parquet.arrow_reader import open_arrow_reader
+from adelta.parquet.faults import reading
+from adelta.parquet.page_headers import DICTIONARY_PAGE, HeldBytes, Page, pages_of
+from adelta.parquet.snappy import unsnapped
 from adelta.parquet.thrift import ThriftError
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from adelta.parquet.byte_ranges import ByteRange
+    from adelta.parquet.page_headers import PageBytes
 
 __all__ = ["Unfolding", "unfolded"]
 
@@ -62,7 +63,7 @@ class Unfolding:
 
 def unfolded(
     path: str,
-    source: pa.NativeFile,
+    source: PageBytes,
     metadata: pq.FileMetaData,
     chunk: tuple[int, int],
     place: ByteRange,
@@ -118,7 +119,7 @@ def unfolded(
     return Unfolding(found, max(1, at_once))
 
 
-def _codec(source: pa.NativeFile, page: Page) -> Any:
+def _codec(source: PageBytes, page: Page) -> Any:
     """The codec of a page as its bytes tell it; None where they do not.
 
     The footer's word for it is not asked for: Arrow ends the process where it does not know it.
@@ -130,7 +131,7 @@ def _codec(source: pa.NativeFile, page: Page) -> Any:
     return "snappy" if page.may_be_snappy(head) else None
 
 
-def _longest(source: pa.NativeFile, page: Page, short: int) -> int:
+def _longest(source: PageBytes, page: Page, short: int) -> int:
     """The longest text of a dictionary, or 0 where all are of `short` bytes at most.
 
     The size of the whole where the dictionary is not understood.
@@ -181,12 +182,13 @@ def _any_longer(data: memoryview, short: int) -> bool:
 
 
 def _text_bytes(
-    path: str, source: pa.NativeFile, metadata: pq.FileMetaData, chunk: tuple[int, int]
+    path: str, source: PageBytes, metadata: pq.FileMetaData, chunk: tuple[int, int]
 ) -> int:
     """Bytes of all texts of a chunk: its numbers of dictionary entries are read, not the texts."""
     group, leaf = chunk
     name = metadata.schema.column(leaf).path
-    reader = open_arrow_reader(path, source, metadata, read_dictionary=[name])
+    file = source.file if isinstance(source, HeldBytes) else source
+    reader = open_arrow_reader(path, file, metadata, read_dictionary=[name])
     with reading(path):
         table = reader.read_row_groups([group], column_indices=[leaf], use_threads=False)
     return sum(_bytes_of(part) for column in table.columns for part in column.chunks)

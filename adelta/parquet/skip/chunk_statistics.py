@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from adelta.parquet.guard.faults import reading
+from adelta.parquet.faults import reading
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq

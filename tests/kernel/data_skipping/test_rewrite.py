@@ -28,7 +28,7 @@ SCHEMA = t.StructType(
 
 def rewritten(text: str, *, statistics: bool = True, zone: str = "UTC") -> str | None:
     node = bind(parse_expression(text, zone=zone), SCHEMA, zone=zone)
-    found = rewrite(node, SCHEMA, ["p", "q"], statistics=statistics, zone=zone)
+    found = rewrite(node, SCHEMA, ["p", "q"], statistics=statistics)
     return None if found is None else to_sql(found)
 
 

@@ -142,9 +142,11 @@ def test_times_without_a_zone_meet_others_in_the_zone_of_the_session():
             "d": pa.array([date(2020, 7, 1)]),
         }
     )
-    node = bind(parse_expression("n = t AND d = t"), from_arrow_schema(rows.schema))
-    assert evaluate(node, rows, zone="Europe/Vienna").to_pylist() == [True]
-    assert evaluate(node, rows).to_pylist() == [False]
+    parsed, schema = parse_expression("n = t AND d = t"), from_arrow_schema(rows.schema)
+    in_vienna = bind(parsed, schema, zone="Europe/Vienna")
+    assert evaluate(in_vienna, rows).to_pylist() == [True]
+    assert evaluate(bind(in_vienna, schema), rows).to_pylist() == [True]
+    assert evaluate(bind(parsed, schema), rows).to_pylist() == [False]
 
 
 def test_rows_without_a_column_of_the_expression_are_refused_by_its_name():

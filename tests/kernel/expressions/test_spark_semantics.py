@@ -26,7 +26,7 @@ ONE_ROW = pa.record_batch([pa.array([0])], ["unused"])
 
 def value_of(text: str, zone: str = "UTC") -> Any:
     node = bind(parse_expression(text, zone=zone), NO_COLUMNS, zone=zone)
-    return evaluate(node, ONE_ROW, zone=zone)[0].as_py()
+    return evaluate(node, ONE_ROW)[0].as_py()
 
 
 def ts(*parts: int) -> datetime:

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidUseError
-from adelta.parquet.decode.seekable_file import SeekableFile
+from adelta.parquet.seekable_file import SeekableFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from adelta._memory import lasting_pool
-from adelta.parquet.decode.arrow_reader import open_arrow_reader
+from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.decode.tables import read_batches
-from adelta.parquet.guard.faults import reading, rows_missing
+from adelta.parquet.faults import reading, rows_missing
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from adelta.parquet.fetch import FetchedColumns
-    from adelta.parquet.file import ParquetFile
     from adelta.parquet.footer.columns import ColumnName
+    from adelta.parquet.reader import ParquetFile
 
 __all__ = ["MOST_ROWS", "ColumnSlices"]
 

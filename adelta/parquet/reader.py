@@ -22,8 +22,9 @@ import pyarrow as pa
 
 from adelta._concurrency import in_io_thread, in_thread, map_concurrent
 from adelta._memory import memory_limit_of
-from adelta.parquet.decode.arrow_reader import open_arrow_reader, open_footer
+from adelta.parquet.arrow_reader import open_arrow_reader, open_footer
 from adelta.parquet.decode.rows import decode_rows
+from adelta.parquet.faults import reading
 from adelta.parquet.fetch import FetchedColumns, ObjectBytes
 from adelta.parquet.footer.fetch_footer import (
     DEFAULT_TAIL,
@@ -34,7 +35,6 @@ from adelta.parquet.footer.fetch_footer import (
 )
 from adelta.parquet.footer.layout import FileLayout, SelectedColumns
 from adelta.parquet.guard.decoding import DecodingGuard
-from adelta.parquet.guard.faults import reading
 from adelta.storage.pin import Pin
 
 if TYPE_CHECKING:
@@ -135,6 +135,27 @@ class ParquetFile:
         head = 0 if size is None else max(0, min(head, size - tail))
         fetched = await fetch_footer(store, path, tail=tail, head=head, pin=pin)
         return await in_thread(begin.fetched, fetched)
+
+    @staticmethod
+    def open_here(
+        store: ObjectStore,
+        path: str,
+        look: Callable[[ParquetFile], R],
+        *,
+        size: int,
+        verify: bool = False,
+    ) -> tuple[ParquetFile, R] | None:
+        """As `open_and`, for a worker thread that opens files of this machine one after the other.
+
+        None where the object is none, or its footer is a long one.
+
+        Raises:
+            As `open` does, and `look`.
+        """
+        if store.local is None:
+            return None
+        begin = _Opening(store, path, look, verify, Pin())
+        return begin.here(store.local, min(DEFAULT_TAIL, size))
 
     async def read(
         self,

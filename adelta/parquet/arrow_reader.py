@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from adelta.parquet._pyarrow import ArrowReader, new_reader
-from adelta.parquet.guard.faults import reading
+from adelta.parquet.faults import reading
 from adelta.parquet.thrift import BINARY, LIST, STRUCT, CompactReader, encoded_binary
 
 if TYPE_CHECKING:

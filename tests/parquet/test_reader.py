@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from adelta._concurrency import map_concurrent
 from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchError
-from adelta.parquet.decode.arrow_reader import open_arrow_reader
+from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.parquet.decode.tables import read_tables
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.reader import ParquetFile
 from tests.parquet.recording_store import RecordingStore, parquet_bytes, stored
 
 ROWS = 2000

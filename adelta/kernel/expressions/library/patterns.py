@@ -1,0 +1,190 @@
+"""Functions of regular expressions: Java's, as far as RE2 finds the same (see `java_regex`).
+
+Patterns are constants. One that matches the empty string is refused: Java and RE2 do not go on
+alike after such a match.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from adelta.errors import InvalidExpressionError
+from adelta.kernel.expressions.java_regex import to_re2
+from adelta.kernel.expressions.library._function import INT, STRING, Function, Values
+from adelta.kernel.schema import types as t
+
+__all__ = ["PATTERNS"]
+
+pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
+
+_GROUP = re.compile(r"(\\.|\[(?:\\.|[^\]\\])*\])|\((?!\?)", re.DOTALL)
+_ONE_TEXT = pa.StringArray.from_buffers(
+    1, pa.py_buffer(bytes(8)), pa.py_buffer(b"")
+)  # one empty text
+
+
+def _never_empty(pattern: str, name: str) -> str:
+    """The pattern for RE2.
+
+    Raises:
+        InvalidExpressionError: it is none that adelta evaluates.
+    """
+    translated = to_re2(pattern)
+    if pc.match_substring_regex(_ONE_TEXT, pattern=translated)[0].as_py():
+        raise InvalidExpressionError(
+            f"{name}: the regular expression {pattern[:100]!r} matches the empty string, which "
+            "adelta does not evaluate; the Spark engine runs it: use it in a Spark job over this "
+            "table"
+        )
+    return translated
+
+
+def _groups(pattern: str) -> int:
+    return sum(match[1] is None for match in _GROUP.finditer(pattern))
+
+
+def _replacement(text: str, groups: int) -> str:
+    """Java's replacement, with ``$1`` for a group and a backslash before what is taken as it is."""
+    out: list[str] = []
+    at = 0
+    while at < len(text):
+        c = text[at]
+        at += 1
+        if c == "\\":
+            if at == len(text):
+                raise InvalidExpressionError("the replacement ends in a backslash")
+            c = text[at]
+            at += 1
+            out.append("\\\\" if c == "\\" else c)
+        elif c == "$":
+            digit = text[at : at + 1]
+            more = text[at + 1 : at + 2]
+            if not (digit.isascii() and digit.isdigit()) or (more.isascii() and more.isdigit()):
+                raise InvalidExpressionError(
+                    f"the replacement {text[:100]!r} names a group by more than one digit, or by "
+                    "name, which adelta does not evaluate; use $0 to $9"
+                )
+            if int(digit) > groups:
+                raise InvalidExpressionError(
+                    f"the replacement {text[:100]!r} names group {digit}, and the regular "
+                    f"expression has {groups}"
+                )
+            out.append(f"\\{digit}")
+            at += 1
+        else:
+            out.append(c)
+    return "".join(out)
+
+
+def _regexp_replace(values: Values, pattern: str, by: str) -> Values:
+    translated = _never_empty(pattern, "regexp_replace")
+    replacement = _replacement(by, _groups(translated))
+    return pc.replace_substring_regex(values, pattern=translated, replacement=replacement)
+
+
+def _named(pattern: str) -> str:
+    """The pattern with a name for every group, g1 and so on, and g0 for all of it."""
+    count = 0
+
+    def name(match: re.Match[str]) -> str:
+        nonlocal count
+        if match[1] is not None:
+            return match[1]
+        count += 1
+        return f"(?P<g{count}>"
+
+    return f"(?P<g0>{_GROUP.sub(name, pattern)})"
+
+
+def _regexp_extract(values: Values, pattern: str, group: int = 1) -> Values:
+    return pc.if_else(
+        pc.is_valid(values), pc.fill_null(_extracted(values, pattern, group), ""), None
+    )
+
+
+def _regexp_substr(values: Values, pattern: str) -> Values:
+    return _extracted(values, pattern, 0)
+
+
+def _extracted(values: Values, pattern: str, group: int) -> Values:
+    translated = to_re2(pattern)
+    groups = _groups(translated)
+    if not 0 <= group <= groups:
+        raise InvalidExpressionError(
+            f"the regular expression {pattern[:100]!r} has the groups 0 to {groups}, not {group}"
+        )
+    found = pc.extract_regex(values, pattern=_named(translated))
+    return pc.struct_field(found, f"g{group}")
+
+
+def _regexp_count(values: Values, pattern: str) -> Values:
+    translated = _never_empty(pattern, "regexp_count")
+    return pc.count_substring_regex(values, pattern=translated).cast(pa.int32())
+
+
+def _split(values: Values, pattern: str, limit: int = -1) -> Values:
+    translated = _never_empty(pattern, "split")
+    most = {"max_splits": limit - 1} if limit > 0 else {}
+    if limit == 1:
+        return pa.array([None if v is None else [v] for v in values.to_pylist()], _TEXTS)
+    found = pc.split_pattern_regex(values, pattern=translated, **most)
+    mask = found.is_null() if found.null_count else None
+    arrays: Any = pa.ListArray
+    return arrays.from_arrays(found.offsets, found.values, type=_TEXTS, mask=mask)
+
+
+_TEXTS = pa.list_(pa.field("element", pa.string(), nullable=False))
+
+PATTERNS = {
+    "regexp_count": Function(
+        group="regular expressions",
+        example="regexp_count('banana', 'an')",
+        parameters=(STRING, STRING),
+        constants=(1,),
+        result=t.INTEGER,
+        compute=_regexp_count,
+        safe=False,
+    ),
+    "regexp_extract": Function(
+        group="regular expressions",
+        example=r"regexp_extract('100-200', '([0-9]+)-([0-9]+)', 2)",
+        parameters=(STRING, STRING, INT),
+        optional=1,
+        constants=(1, 2),
+        result=t.STRING,
+        compute=_regexp_extract,
+        safe=False,
+    ),
+    "regexp_replace": Function(
+        group="regular expressions",
+        example="regexp_replace('a1b22', '[0-9]+', '#')",
+        parameters=(STRING, STRING, STRING),
+        constants=(1, 2),
+        result=t.STRING,
+        compute=_regexp_replace,
+        safe=False,
+    ),
+    "regexp_substr": Function(
+        group="regular expressions",
+        example="regexp_substr('a1b22', '[0-9]+')",
+        parameters=(STRING, STRING),
+        constants=(1,),
+        result=t.STRING,
+        compute=_regexp_substr,
+        safe=False,
+    ),
+    "split": Function(
+        group="regular expressions",
+        example="split('a,b,,c', ',')",
+        parameters=(STRING, STRING, INT),
+        optional=1,
+        constants=(1, 2),
+        result=t.ArrayType(t.STRING, contains_null=False),
+        compute=_split,
+        safe=False,
+    ),
+}

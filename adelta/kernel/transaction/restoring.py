@@ -1,0 +1,111 @@
+"""What a table is after RESTORE: as it was at a version, but for what must never go back.
+
+Numbers that were given out are not given again: values of identity columns, ids of columns. How
+commits tell their time stays, and the protocol keeps what it demands, since later versions can
+still be read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from adelta.kernel.file_id import file_ids
+from adelta.kernel.schema.json import schema_to_string
+from adelta.kernel.table_features import (
+    COLUMN_MAPPING_MAX_ID,
+    IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP,
+    IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION,
+    IN_COMMIT_TIMESTAMPS_ENABLED,
+    find_feature,
+    identities_of,
+    protocol_with,
+    supported_names,
+    with_high_water_marks,
+)
+from adelta.kernel.transaction.creation import NewTable
+
+if TYPE_CHECKING:
+    from adelta.kernel.actions.metadata import Metadata
+    from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.table_configuration import TableConfiguration
+
+__all__ = ["FileDifference", "difference", "joined_protocol", "merged_marks", "restored_definition"]
+
+pc: Any = pyarrow.compute
+
+_OF_THE_LOG = (
+    IN_COMMIT_TIMESTAMPS_ENABLED,
+    IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION,
+    IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FileDifference:
+    """The files that a version has and another lacks, and those that it lacks."""
+
+    added: pa.Table
+    removed: pa.Table
+
+
+def difference(latest: pa.Table, wanted: pa.Table, root: str) -> FileDifference:
+    """What has to come and go for the files `latest` to become those that are `wanted`.
+
+    Files are the same where their paths are, in whatever spelling, and their deletion vectors.
+
+    Example: from a and b to b and c it is that c comes and a goes.
+    """
+    mine, theirs = file_ids(latest, root), file_ids(wanted, root)
+    return FileDifference(
+        added=wanted.filter(pc.invert(pc.is_in(theirs, value_set=mine))),
+        removed=latest.filter(pc.invert(pc.is_in(mine, value_set=theirs))),
+    )
+
+
+def joined_protocol(one: Protocol, other: Protocol) -> Protocol:
+    """The weakest protocol that supports what both do."""
+    names = sorted({*supported_names(other)} - {*supported_names(one)})
+    features = [feature for name in names if (feature := find_feature(name)) is not None]
+    return protocol_with(one, *features) if features else one
+
+
+def restored_definition(
+    latest: TableConfiguration, wanted: TableConfiguration, *, downgrade: bool = False
+) -> NewTable:
+    """Protocol and metadata after the restore; with `downgrade` the protocol is the version's."""
+    metadata = wanted.metadata
+    stored, now = dict(metadata.configuration), latest.metadata.configuration
+    for each in _OF_THE_LOG:
+        text = each.text(now)
+        stored.pop(each.key, None)
+        if text is not None:
+            stored[each.key] = text
+    highest = max(COLUMN_MAPPING_MAX_ID.read(stored), COLUMN_MAPPING_MAX_ID.read(now))
+    if COLUMN_MAPPING_MAX_ID.text(stored) is not None:
+        stored[COLUMN_MAPPING_MAX_ID.key] = str(highest)
+    metadata = merged_marks(latest, metadata)
+    protocol = wanted.protocol if downgrade else joined_protocol(latest.protocol, wanted.protocol)
+    return NewTable(protocol, metadata.with_configuration(stored))
+
+
+def merged_marks(latest: TableConfiguration, wanted: Metadata) -> Metadata:
+    """The metadata with values of identity columns that are not behind those of `latest`."""
+    now = {column.name: column for column in identities_of(latest.metadata.schema)}
+    marks = {}
+    for column in identities_of(wanted.schema):
+        later = now.get(column.name)
+        if later is None or later.high_water_mark is None or later.step * column.step < 0:
+            continue
+        farthest = max if column.step > 0 else min
+        before = column.high_water_mark
+        marks[column.name] = (
+            later.high_water_mark if before is None else farthest(before, later.high_water_mark)
+        )
+    if not marks:
+        return wanted
+    schema = with_high_water_marks(wanted.schema, marks)
+    return replace(wanted, schema_string=schema_to_string(schema))

@@ -1,0 +1,153 @@
+"""Statistics of whole files by their footers alone: what a footer says surely, and no more.
+
+* Bounds hold of every value, NaN included: writers leave NaN out, which Spark orders last, so that
+  floats have no greatest value here. A NaN for a bound says nothing.
+* Texts and decimals, which old writers compared byte by byte with signs, have bounds in files of
+  writers alone that are known to compare them as Parquet has it. INT96 has none.
+* Rows without a list or a map are not told from those with an empty one, unless there are neither.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from adelta.errors import InvalidTableError
+from adelta.parquet.faults import reading
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow.parquet as pq
+
+    from adelta.parquet.footer.columns import ColumnNode
+
+__all__ = ["FooterStatistics", "LeafPlan", "footer_statistics", "plan_leaf"]
+
+_ORDERS_BYTES = re.compile(
+    r"parquet-cpp|parquet-rs|DuckDB|Polars|"
+    r"parquet-mr version (?:1\.[1-9]\d|[2-9]|\d\d)"
+)
+_UNKNOWN = object()
+
+
+@dataclass(frozen=True, slots=True)
+class FooterStatistics:
+    """What is surely known of one column of a file; None of what is not."""
+
+    min: Any = None
+    max: Any = None
+    null_count: int | None = None
+    has_nan: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LeafPlan:
+    """Where the statistics of a column are, and what of them counts.
+
+    `leaves` are Parquet's, of the physical `types`; one for a column that is a leaf itself, as
+    `is_leaf` says.
+    """
+
+    leaves: range
+    types: tuple[str, ...]
+    is_leaf: bool
+    least: bool
+    greatest: bool
+    by_bytes: bool
+
+
+def plan_leaf(node: ColumnNode, types: tuple[str, ...], *, bounded: bool) -> LeafPlan:
+    """How to read the statistics of a column; `bounded` is whether its bounds are wanted.
+
+    `types` are the physical types of its leaves.
+    """
+    by_bytes = types[0] in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+    bounded = bounded and node.is_leaf and types[0] != "INT96"
+    leaves = range(node.first_leaf, node.end_leaf)
+    greatest = bounded and not pa.types.is_floating(node.type)
+    return LeafPlan(leaves, types, node.is_leaf, bounded, greatest, by_bytes)
+
+
+def footer_statistics(
+    path: str, metadata: pq.FileMetaData, plans: Sequence[LeafPlan]
+) -> list[FooterStatistics]:
+    """What the footer of the object at `path` says of columns. CPU-heavy.
+
+    Raises:
+        InvalidTableError: the footer is damaged.
+    """
+    with reading(path):
+        groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+        orders_bytes = _ORDERS_BYTES.match(metadata.created_by or "") is not None
+        return [_of_column(path, groups, plan, orders_bytes) for plan in plans]
+
+
+def _of_column(
+    path: str, groups: Sequence[Any], plan: LeafPlan, orders_bytes: bool
+) -> FooterStatistics:
+    if not plan.is_leaf:
+        # A list that is empty, or is not there, is a null of each leaf below it.
+        leaves = zip(plan.leaves, plan.types, strict=True)
+        whole = any(_nulls(path, groups, leaf, kind) == 0 for leaf, kind in leaves)
+        return FooterStatistics(null_count=0 if whole else None)
+    (leaf,), (kind,) = plan.leaves, plan.types
+    least: Any = None
+    greatest: Any = None
+    nulls: int | None = 0
+    bounded = plan.least and (orders_bytes or not plan.by_bytes)
+    for group in groups:
+        chunk = _chunk(path, group, leaf, kind)
+        found = chunk.statistics
+        if found is None:
+            return FooterStatistics()
+        count = found.null_count if found.has_null_count else None
+        nulls = None if nulls is None or count is None else nulls + count
+        if not bounded or (count is not None and count == chunk.num_values):
+            continue
+        low, high = _bounds(found) if found.has_min_max else (_UNKNOWN, _UNKNOWN)
+        if low is _UNKNOWN:
+            bounded = False
+            continue
+        least = low if least is None or low < least else least
+        greatest = high if greatest is None or high > greatest else greatest
+    if not bounded or least is None:
+        return FooterStatistics(null_count=nulls)
+    if isinstance(least, float) and least == 0:
+        least = -0.0
+    return FooterStatistics(least, greatest if plan.greatest else None, nulls)
+
+
+def _bounds(found: Any) -> tuple[Any, Any]:
+    """The bounds of a chunk that mean something; else twice that they are unknown."""
+    try:
+        low, high = found.min, found.max
+    except (ValueError, OverflowError):  # text that is none, days that Python does not count
+        return _UNKNOWN, _UNKNOWN
+    if low is None or high is None or not low <= high:  # NaN, and the bounds of damaged writers
+        return _UNKNOWN, _UNKNOWN
+    return low, high
+
+
+def _nulls(path: str, groups: Sequence[Any], leaf: int, kind: str) -> int | None:
+    total = 0
+    for group in groups:
+        found = _chunk(path, group, leaf, kind).statistics
+        if found is None or not found.has_null_count:
+            return None
+        total += found.null_count
+    return total
+
+
+def _chunk(path: str, group: Any, leaf: int, expected: str) -> Any:
+    """What a footer says of a chunk; Arrow ends the process where it is of another type."""
+    chunk = group.column(leaf)
+    if chunk.physical_type != expected:
+        raise InvalidTableError(
+            f"{path}: a chunk of its footer is of {chunk.physical_type}, where the schema says "
+            f"{expected}. The footer is damaged: restore the object, or remove it."
+        )
+    return chunk

@@ -1,0 +1,136 @@
+"""Pages of listings: those written in one way, read apart, come to the same as by a parser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from adelta.errors import StorageError
+from adelta.storage import s3_xml
+from adelta.storage.s3_xml import ListPage, list_page
+
+KEY, TIME = "<Key>{}</Key>", "<LastModified>2026-11-22T10:11:12.{:03d}Z</LastModified>"
+TAG, SIZE = "<ETag>&quot;d41d{}&quot;</ETag>", "<Size>{}</Size>"
+CLASS, OWNER = "<StorageClass>STANDARD</StorageClass>", "<Owner><ID>o</ID><Name>O</Name></Owner>"
+SUM = "<ChecksumAlgorithm>CRC32</ChecksumAlgorithm><ChecksumType>FULL</ChecksumType>"
+
+
+def contents(number: int, *elements: str) -> str:
+    parts = [e.format(f"t/{number:03d}" if "Key" in e else number) for e in elements]
+    return f"<Contents>{''.join(parts)}</Contents>"
+
+
+def document(
+    *objects: str, more: str = "", encoding: str = "<EncodingType>url</EncodingType>"
+) -> bytes:
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>'
+        '<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Prefix>t/</Prefix>'
+        f"<IsTruncated>false</IsTruncated>{''.join(objects)}{encoding}{more}</ListBucketResult>"
+    ).encode()
+
+
+def read(body: bytes) -> ListPage:
+    return list_page(body, what="a listing", root="t/", prefix="")
+
+
+def by_parser(body: bytes, patch: pytest.MonkeyPatch) -> ListPage:
+    with patch.context() as patched:
+        patched.setattr(s3_xml, "_told_apart", lambda body: (body, []))
+        return read(body)
+
+
+def told_apart(body: bytes) -> int:
+    return len(s3_xml._told_apart(body)[1])
+
+
+@pytest.mark.parametrize(
+    "elements",
+    [
+        (KEY, TIME, TAG, SIZE, CLASS),
+        (KEY, TIME, TAG, SUM, SIZE, CLASS),
+        (KEY, TIME, TAG, SIZE, OWNER, CLASS),
+        (SIZE, CLASS, TAG, TIME, KEY),
+        (KEY, KEY, TIME, TAG, SIZE, SIZE),
+    ],
+)
+def test_objects_written_in_one_way_are_read_apart(
+    elements: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = document(*(contents(number, *elements) for number in range(50)))
+    assert told_apart(body) == 50
+    assert read(body) == by_parser(body, monkeypatch)
+    assert [found.path for found in read(body).objects] == [f"{n:03d}" for n in range(50)]
+    assert read(body).objects[7].etag == '"d41d7"'
+
+
+PLAIN = [contents(number, KEY, TIME, TAG, SIZE) for number in range(3)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        document(*PLAIN, contents(3, KEY, SIZE, TAG, TIME)),
+        document(contents(3, KEY, SIZE, TAG, TIME), *PLAIN),
+        document(*PLAIN, "\n", *PLAIN[:1]),
+        document(PLAIN[0], "<!-- <Contents> -->", *PLAIN[1:]),
+        document(*PLAIN, contents(9, "<Key><![CDATA[t/a]]></Key>", TIME, TAG, SIZE)),
+        document(contents(9, "<Key>t/&amp;</Key>", TIME, TAG, SIZE), encoding=""),
+        document(*PLAIN, contents(9, "<Key>t/&#97;</Key>", TIME, TAG, SIZE), encoding=""),
+        document(contents(9, "<Key>t/\u00e4</Key>", TIME, TAG, SIZE), encoding=""),
+        document(*PLAIN, "<CommonPrefixes><Prefix>t/x</Prefix></CommonPrefixes>", PLAIN[0]),
+        document(PLAIN[0], "<Contents/>".replace("/", " a='b'>") + "<Key>t/b</Key>" + TIME.format(1)
+                 + TAG.format(1) + SIZE.format(1) + "</Contents>"),
+        document(*PLAIN).replace(b"UTF-8", b"iso-8859-1"),
+        document(*(f"<x:{p[1:].replace('</Contents', '</x:Contents')}" for p in PLAIN)).replace(
+            b"xmlns=", b'xmlns:x="http://s3.amazonaws.com/doc/2006-03-01/" xmlns='
+        ),
+    ],
+)  # fmt: skip
+def test_what_is_written_in_another_way_is_read_by_the_parser(
+    body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert told_apart(body) == 0
+    assert read(body) == by_parser(body, monkeypatch)
+    assert read(body).objects
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda body: body.replace(b"</Size>", b"</Siz>", 1),
+        lambda body: body.replace(b"</Contents>", b"", 1),
+        lambda body: body.replace(b"<Size>1<", b"<Size>one<", 1),
+        lambda body: body.replace(b"t/001", b"u/001", 1),
+        lambda body: body.replace(b"t/001", b"t/0\x001", 1),
+        lambda body: body.replace(b"<Key>t/001</Key>", b"", 1),
+        lambda body: body.replace(b"t/001", b"t/]]>001", 1),
+        lambda body: body[: len(body) // 2],
+        lambda body: body.replace(b"<Contents>", b"<!DOCTYPE x><Contents>", 1),
+    ],
+)
+def test_damaged_pages_are_refused(damage: Any) -> None:
+    with pytest.raises(StorageError, match="a listing"):
+        read(damage(document(*PLAIN)))
+
+
+@given(data=st.data())
+def test_any_change_of_a_page_reads_as_by_the_parser(data: st.DataObject) -> None:
+    body = document(*PLAIN)
+    at = data.draw(st.integers(0, len(body)))
+    end = data.draw(st.integers(at, min(len(body), at + 40)))
+    pool = [b"", b"<", b">", b"&", b"</Contents>", b"<Contents>", b"\x00", b"]]>", b" ", b"x", b"'"]
+    changed = body[:at] + data.draw(st.sampled_from(pool)) + body[end:]
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            expected: ListPage | None = by_parser(changed, patch)
+        except StorageError:
+            expected = None
+    if expected is None:
+        with pytest.raises(StorageError):
+            read(changed)
+    else:
+        assert read(changed) == expected
