@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import check_choice, check_count, check_flag, check_names
+from adelta._clock import moment
 from adelta._concurrency import arrow_is_ready, in_thread
 from adelta._streams import stream
 from adelta.errors import InvalidOptionError, SchemaMismatchError
@@ -211,7 +212,7 @@ class Snapshot:
             return plan_columns(
                 self.delta_schema,
                 columns=columns,
-                where=to_predicate(where),
+                where=to_predicate(where, now=moment()),
                 partition_columns=self.partition_columns,
                 mapping_mode=self._configuration.column_mapping_mode,
                 row_ids=row_ids,
@@ -222,7 +223,7 @@ class Snapshot:
         if not is_long(where):
             if where is None or arrow_is_ready():
                 return Scan(self._state, self._roots, planned(where), limit=limit, files=chosen)
-            predicate = to_predicate(where)
+            predicate = to_predicate(where, now=moment())
             if predicate is not None:
                 check_predicate(predicate, self.delta_schema)
         complete = partial(planned, where)

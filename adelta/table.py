@@ -20,7 +20,7 @@ from adelta._arguments import (
     checked,
 )
 from adelta._clock import SYSTEM_CLOCK, Clock
-from adelta.commit.catalog_store import CatalogStore
+from adelta.commit.catalog_store import catalog_store
 from adelta.commit.choose import (
     UNSAFE_SINGLE_WRITER,
     check_catalog_needed,
@@ -37,7 +37,6 @@ from adelta.storage.roots import StoreRoots
 from adelta.transaction import Transaction
 from adelta.write.commit_queue import QueueOfTable
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
-from adelta.write.transaction_core import TransactionCore
 from adelta.write.transaction_request import COMMIT_TIMEOUT, TransactionRequest
 
 if TYPE_CHECKING:
@@ -50,6 +49,8 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.storage.allowed_roots import AllowedRoots
     from adelta.storage.object_store import ObjectStore
+    from adelta.write.task_executor import TaskExecutor
+    from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["Table", "TableOrAddress", "open_table"]
 
@@ -105,6 +106,7 @@ class Table:
         catalog: CatalogClient | None = None,
         store: ObjectStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        executor: TaskExecutor | None = None,
     ) -> None:
         self._given_uri = uri
         self._options = dict(storage_options or {})
@@ -113,6 +115,7 @@ class Table:
             _managed(store, catalog) or open_log_store(uri, self._options, catalog), self._options
         )
         self._clock = clock
+        self._executor = executor
         self._source = LatestState(self._roots.store, clock)
         self._queue = QueueOfTable(
             self._roots.store, self._options if store is None else None, catalog
@@ -252,7 +255,7 @@ def _managed(store: ObjectStore | None, catalog: CatalogClient | None) -> Object
     """A store that is open already, as the catalog's client has it."""
     if store is None or catalog is None:
         return store
-    return CatalogStore(store, catalog, store.put_if_absent)
+    return catalog_store(store, catalog, store.put_if_absent)
 
 
 # What adelta's own operations need of a handle, beyond what it shows its users.
@@ -279,6 +282,9 @@ def begin(
         InvalidOptionError: there is no such isolation level.
     """
     table._check_open()
+    # who only reads does not wait until all that writes is loaded
+    from adelta.write.transaction_core import TransactionCore
+
     return TransactionCore(
         table._source,
         request,
@@ -286,6 +292,7 @@ def begin(
         joins=joins,
         queue=table._queue,
         clock=table._clock,
+        executor=table._executor,
     )
 
 
@@ -318,6 +325,22 @@ async def latest_state(table: Table) -> LogState:
     return await table._source.latest_state()
 
 
+async def state_at(table: Table, version: int) -> LogState:
+    """The state of the table at a version, which can be read.
+
+    Raises:
+        VersionNotFoundError: the version does not exist, or is no longer kept.
+        UnsupportedFeatureError: reading it needs a feature that adelta lacks.
+        InvalidTableError: the log is damaged.
+    """
+    table._check_open()
+    if version < 0:
+        raise VersionNotFoundError(f"{table.uri}: versions count from 0; {version} is none")
+    state = await table._source.state_at(version)
+    state.configuration.check_readable(table.uri)
+    return state
+
+
 def roots_of(table: Table) -> StoreRoots:
     """The stores that the table's log may lead to. Raises: InvalidUseError."""
     table._check_open()
@@ -328,6 +351,14 @@ def clock_of(table: Table) -> Clock:
     """The clock that the table's operations go by. Raises: InvalidUseError."""
     table._check_open()
     return table._clock
+
+
+def executor_of(table: Table) -> TaskExecutor:
+    """What carries out the tasks of the table's operations. Raises: InvalidUseError."""
+    from adelta.write.task_executor import IN_PROCESS  # loaded by what writes alone
+
+    table._check_open()
+    return table._executor or IN_PROCESS
 
 
 async def give_back_connections(table: Table) -> None:

@@ -7,9 +7,11 @@ names are those of the environment variables in lower case (``aws_region``, ``aw
 from __future__ import annotations
 
 import argparse
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import adelta
+from adelta.kernel.table_properties import parse_interval
 
 if TYPE_CHECKING:
     from adelta import Snapshot, Table
@@ -18,6 +20,7 @@ __all__ = [
     "add_storage",
     "add_table",
     "add_version",
+    "interval",
     "key_value",
     "natural",
     "open_snapshot",
@@ -44,6 +47,14 @@ def _whole(text: str, *, least: int) -> int:
     if number < least:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of {least} or more")
     return number
+
+
+def interval(text: str) -> timedelta:
+    """A duration such as ``7 days``."""
+    try:
+        return timedelta(milliseconds=parse_interval(text))
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} {error}") from error
 
 
 def key_value(text: str) -> tuple[str, str]:

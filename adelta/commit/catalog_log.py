@@ -33,13 +33,14 @@ class CatalogLog:
     """The ratified commits of the table at `uri`.
 
     Attributes:
+        client: who is asked.
         latest: the latest version, None before the catalog has been asked.
         published: every version up to it is known to be published.
         commits: commits that the catalog keeps, by version.
     """
 
     def __init__(self, client: CatalogClient, uri: str) -> None:
-        self._client = client
+        self.client = client
         self._uri = uri
         self._unsent: _Question | None = None
         self.latest: int | None = None
@@ -75,7 +76,7 @@ class CatalogLog:
 
     async def _told(self, start: int | None) -> RatifiedCommits:
         try:
-            return await self._client.get_ratified_commits(start)
+            return await self.client.get_ratified_commits(start)
         except AdeltaError:
             raise
         except Exception as error:

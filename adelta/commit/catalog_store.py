@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from adelta.commit.filesystem import Create
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["CatalogStore"]
+__all__ = ["CatalogStore", "catalog_store"]
 
 R = TypeVar("R")
 Page = list[ObjectMeta]
@@ -37,23 +37,31 @@ Page = list[ObjectMeta]
 _LAST = "\U0010ffff"  # sorts after all that the names of objects have
 
 
-class CatalogStore(CoordinatedStore):
+def catalog_store(
+    inner: ObjectStore, client: CatalogClient, create: Create, *, conditional_put: bool = True
+) -> CatalogStore:
     """The store `inner` of a table that a catalog manages, seen through the catalog's `client`.
 
     `create` is put-if-absent on `inner`, or the best that there is.
     """
+    log = CatalogLog(client, inner.uri)
+    coordinator = CatalogCoordinator(inner, client, log, create)
+    return CatalogStore(inner, coordinator, log, conditional_put=conditional_put)
+
+
+class CatalogStore(CoordinatedStore):
+    """The store `inner`, whose commits are those of the `log` that a catalog has."""
 
     def __init__(
         self,
         inner: ObjectStore,
-        client: CatalogClient,
-        create: Create,
+        coordinator: CatalogCoordinator,
+        log: CatalogLog,
         *,
-        conditional_put: bool = True,
+        conditional_put: bool,
     ) -> None:
-        self.client = client
-        self._log = CatalogLog(client, inner.uri)
-        coordinator = CatalogCoordinator(inner, client, self._log, create)
+        self.client = log.client
+        self._log = log
         super().__init__(inner, coordinator, conditional_put=conditional_put)
 
     async def get(self, path: str) -> bytes:

@@ -23,7 +23,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adelta.commit.catalog_store import CatalogStore
+from adelta.commit.catalog_store import CatalogStore, catalog_store
 from adelta.commit.check_then_put import check_then_put
 from adelta.commit.coordinated_store import CoordinatedStore
 from adelta.commit.dynamodb import DynamoDbCoordinator
@@ -91,7 +91,7 @@ def open_log_store(
     conditional = provider.has_conditional_puts(options)
     create = store.put_if_absent if conditional else partial(check_then_put, store)
     if catalog is not None:
-        return CatalogStore(store, catalog, create, conditional_put=conditional)
+        return catalog_store(store, catalog, create, conditional_put=conditional)
     by_dynamodb = (
         provider.locks_by_dynamodb
         and (given.text("s3_locking_provider") or "").lower() == "dynamodb"

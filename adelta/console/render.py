@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -126,11 +126,14 @@ def plain(value: object) -> str:
 
 
 def camel_case(value: DataclassInstance) -> dict[str, object]:
-    """The fields of a value under Delta's spelling: ``num_files`` is ``numFiles``."""
+    """The fields of a value, and of values in it, in Delta's spelling: ``numFiles``."""
     record: dict[str, object] = {}
     for field in fields(value):
         first, *rest = field.name.split("_")
-        record[first + "".join(map(str.capitalize, rest))] = getattr(value, field.name)
+        found = getattr(value, field.name)
+        record[first + "".join(map(str.capitalize, rest))] = (
+            camel_case(found) if is_dataclass(found) and not isinstance(found, type) else found
+        )
     return record
 
 

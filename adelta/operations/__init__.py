@@ -10,16 +10,22 @@ if TYPE_CHECKING:
     from adelta.operations.add_columns import add_columns as add_columns
     from adelta.operations.add_feature import add_feature as add_feature
     from adelta.operations.alter import AlterMetrics as AlterMetrics
+    from adelta.operations.analyze import AnalyzeMetrics as AnalyzeMetrics
+    from adelta.operations.analyze import analyze as analyze
     from adelta.operations.change_column import change_column as change_column
     from adelta.operations.checkpoint import CheckpointMetrics as CheckpointMetrics
     from adelta.operations.checkpoint import checkpoint as checkpoint
     from adelta.operations.cleanup_log import LogCleanupMetrics as LogCleanupMetrics
     from adelta.operations.cleanup_log import cleanup_log as cleanup_log
+    from adelta.operations.clone import CloneMetrics as CloneMetrics
+    from adelta.operations.clone import clone as clone
     from adelta.operations.cluster_by import cluster_by as cluster_by
     from adelta.operations.compact_log import LogCompactionMetrics as LogCompactionMetrics
     from adelta.operations.compact_log import compact_log as compact_log
     from adelta.operations.constraints import add_constraint as add_constraint
     from adelta.operations.constraints import drop_constraint as drop_constraint
+    from adelta.operations.convert import ConvertMetrics as ConvertMetrics
+    from adelta.operations.convert import convert as convert
     from adelta.operations.create import create_table as create_table
     from adelta.operations.delete import DeleteMetrics as DeleteMetrics
     from adelta.operations.delete import delete as delete
@@ -27,17 +33,38 @@ if TYPE_CHECKING:
     from adelta.operations.detail import detail as detail
     from adelta.operations.drop_columns import drop_columns as drop_columns
     from adelta.operations.drop_feature import drop_feature as drop_feature
+    from adelta.operations.drop_table import DropMetrics as DropMetrics
+    from adelta.operations.drop_table import drop_table as drop_table
     from adelta.operations.fsck import FsckProblem as FsckProblem
     from adelta.operations.fsck import FsckReport as FsckReport
     from adelta.operations.fsck import fsck as fsck
+    from adelta.operations.generate_manifest import ManifestMetrics as ManifestMetrics
+    from adelta.operations.generate_manifest import generate_manifest as generate_manifest
     from adelta.operations.history import HistoryEntry as HistoryEntry
     from adelta.operations.history import history as history
     from adelta.operations.identity_column import identity_column as identity_column
+    from adelta.operations.merge.builder import Merge as Merge
+    from adelta.operations.merge.builder import merge as merge
+    from adelta.operations.merge.metrics import MergeMetrics as MergeMetrics
+    from adelta.operations.optimize import optimize as optimize
+    from adelta.operations.rearrange.metrics import ClusteringStats as ClusteringStats
+    from adelta.operations.rearrange.metrics import DeletionVectorStats as DeletionVectorStats
+    from adelta.operations.rearrange.metrics import FilesAndBytes as FilesAndBytes
+    from adelta.operations.rearrange.metrics import FileSizeMetrics as FileSizeMetrics
+    from adelta.operations.rearrange.metrics import OptimizeMetrics as OptimizeMetrics
+    from adelta.operations.rearrange.metrics import ZOrderStats as ZOrderStats
     from adelta.operations.rename_column import rename_column as rename_column
+    from adelta.operations.reorg import reorg_purge as reorg_purge
+    from adelta.operations.replace import replace_table as replace_table
+    from adelta.operations.restore import RestoreMetrics as RestoreMetrics
+    from adelta.operations.restore import restore as restore
     from adelta.operations.set_properties import set_properties as set_properties
     from adelta.operations.set_properties import unset_properties as unset_properties
     from adelta.operations.update import UpdateMetrics as UpdateMetrics
     from adelta.operations.update import update as update
+    from adelta.operations.upgrade_protocol import upgrade_protocol as upgrade_protocol
+    from adelta.operations.vacuum import VacuumMetrics as VacuumMetrics
+    from adelta.operations.vacuum import vacuum as vacuum
     from adelta.operations.write import WriteMetrics as WriteMetrics
     from adelta.operations.write import write_table as write_table
 
@@ -47,23 +74,44 @@ __all__ = exports(
         "adelta.operations.add_columns": ("add_columns",),
         "adelta.operations.add_feature": ("add_feature",),
         "adelta.operations.alter": ("AlterMetrics",),
+        "adelta.operations.analyze": ("AnalyzeMetrics", "analyze"),
         "adelta.operations.change_column": ("change_column",),
         "adelta.operations.checkpoint": ("CheckpointMetrics", "checkpoint"),
         "adelta.operations.cleanup_log": ("LogCleanupMetrics", "cleanup_log"),
+        "adelta.operations.clone": ("CloneMetrics", "clone"),
         "adelta.operations.cluster_by": ("cluster_by",),
         "adelta.operations.compact_log": ("LogCompactionMetrics", "compact_log"),
         "adelta.operations.constraints": ("add_constraint", "drop_constraint"),
+        "adelta.operations.convert": ("ConvertMetrics", "convert"),
         "adelta.operations.create": ("create_table",),
         "adelta.operations.delete": ("DeleteMetrics", "delete"),
         "adelta.operations.detail": ("TableDetail", "detail"),
         "adelta.operations.drop_columns": ("drop_columns",),
         "adelta.operations.drop_feature": ("drop_feature",),
+        "adelta.operations.drop_table": ("DropMetrics", "drop_table"),
         "adelta.operations.fsck": ("FsckProblem", "FsckReport", "fsck"),
+        "adelta.operations.generate_manifest": ("ManifestMetrics", "generate_manifest"),
         "adelta.operations.history": ("HistoryEntry", "history"),
         "adelta.operations.identity_column": ("identity_column",),
+        "adelta.operations.merge.builder": ("Merge", "merge"),
+        "adelta.operations.merge.metrics": ("MergeMetrics",),
+        "adelta.operations.optimize": ("optimize",),
+        "adelta.operations.rearrange.metrics": (
+            "ClusteringStats",
+            "DeletionVectorStats",
+            "FileSizeMetrics",
+            "FilesAndBytes",
+            "OptimizeMetrics",
+            "ZOrderStats",
+        ),
         "adelta.operations.rename_column": ("rename_column",),
+        "adelta.operations.reorg": ("reorg_purge",),
+        "adelta.operations.replace": ("replace_table",),
+        "adelta.operations.restore": ("RestoreMetrics", "restore"),
         "adelta.operations.set_properties": ("set_properties", "unset_properties"),
         "adelta.operations.update": ("UpdateMetrics", "update"),
+        "adelta.operations.upgrade_protocol": ("upgrade_protocol",),
+        "adelta.operations.vacuum": ("VacuumMetrics", "vacuum"),
         "adelta.operations.write": ("WriteMetrics", "write_table"),
     },
 )

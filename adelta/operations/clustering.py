@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CLUSTERED",
     "check_clustered_as",
+    "check_statistics",
     "check_still_clustered",
     "clustered_by",
     "clustering_paths",
@@ -60,7 +61,7 @@ def clustering_paths(
                 f"column {shown(path)!r} is of type {data_type}, by which a table cannot be "
                 "clustered; name a column whose values have an order"
             )
-    _check_statistics(configuration, paths)
+    check_statistics(configuration, paths)
     return paths
 
 
@@ -106,10 +107,15 @@ async def check_still_clustered(tx: TransactionCore, after: Metadata) -> None:
             f"the table is clustered by {', '.join(map(shown, paths))}, which would no longer be "
             "the columns that they are; cluster it by other ones first (cluster_by)"
         )
-    _check_statistics(TableConfiguration(tx.protocol, after), paths)
+    check_statistics(TableConfiguration(tx.protocol, after), paths)
 
 
-def _check_statistics(configuration: TableConfiguration, paths: Sequence[tuple[str, ...]]) -> None:
+def check_statistics(configuration: TableConfiguration, paths: Sequence[tuple[str, ...]]) -> None:
+    """Refuse columns of which files have no statistics.
+
+    Raises:
+        InvalidUseError: the table asks for none of one of these columns.
+    """
     leaves = set(stats_leaves(configuration.schema, configuration.properties))
     for path in paths:
         if path not in leaves:

@@ -7,14 +7,20 @@ from typing import TYPE_CHECKING
 from adelta.kernel.scan_plan import ROW_COMMIT_VERSION, ROW_ID, ScanPlan, plan_columns
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.table_configuration import TableConfiguration
 
 __all__ = ["copy_plan"]
 
 
-def copy_plan(configuration: TableConfiguration, where: Node | None = None) -> ScanPlan:
-    """The plan of all columns of the rows for which `where` is true.
+def copy_plan(
+    configuration: TableConfiguration,
+    where: Node | None = None,
+    columns: Sequence[str] | None = None,
+) -> ScanPlan:
+    """The plan of all columns of the rows for which `where` is true, or of some `columns` alone.
 
     Where the table tracks rows, ids and commit versions come in columns that are named as files
     name those in which they keep them. Pages are held to their checksums: a damaged one is not to
@@ -24,10 +30,10 @@ def copy_plan(configuration: TableConfiguration, where: Node | None = None) -> S
         InvalidExpressionError: the condition does not fit the schema.
         UnsupportedFeatureError: a column had its type changed in a way that adelta does not know.
     """
-    hidden = configuration.row_id_columns
+    hidden = configuration.row_id_columns if columns is None else None
     return plan_columns(
         configuration.schema,
-        columns=None,
+        columns=columns,
         where=where,
         partition_columns=configuration.partition_columns,
         mapping_mode=configuration.column_mapping_mode,

@@ -20,19 +20,25 @@ from adelta.errors import (
 from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.metadata import Metadata
 from adelta.kernel.schema.arrow import from_arrow_schema
+from adelta.kernel.schema.column_mapping import adopt_mapping
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.names import check_column_names
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_features import (
+    CATALOG_MANAGED,
     CLUSTERING_DOMAIN,
     COLUMN_MAPPING_MODE,
     check_change,
     check_identity_columns,
+    check_replacement,
     clustering_configuration,
     completed_metadata,
+    outlasting_properties,
     protocol_for_new_table,
+    protocol_with,
     stored_properties,
+    supported_features,
     validate_properties,
 )
 from adelta.kernel.transaction.creation import NewTable
@@ -44,10 +50,11 @@ from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from adelta._clock import Clock
     from adelta.commit.catalog import CatalogClient
+    from adelta.kernel.table_configuration import TableConfiguration
     from adelta.table import Table
 
 __all__ = ["ArrowSchema", "create_table"]
@@ -117,15 +124,7 @@ async def create_table(
     )
     request = TransactionRequest(
         operation="CREATE TABLE",
-        parameters={
-            "isManaged": "false",
-            "description": description,
-            "partitionBy": list(first.metadata.partition_columns),
-            "clusterBy": list(clustered),
-            "properties": orjson.dumps(
-                stored_properties(validate_properties(properties or {}))
-            ).decode(),
-        },
+        parameters=definition_parameters(first, clustered, properties or {}),
     )
     table = open_table(
         uri, storage_options, unsafe_single_writer=unsafe_single_writer, catalog=catalog
@@ -149,6 +148,19 @@ async def create_table(
         await table.aclose()
         raise
     return table
+
+
+def definition_parameters(
+    table: NewTable, cluster_by: Sequence[str], properties: Mapping[str, str]
+) -> dict[str, object]:
+    """What the history says of how a table was defined."""
+    return {
+        "isManaged": "false",
+        "description": table.metadata.description,
+        "partitionBy": list(table.metadata.partition_columns),
+        "clusterBy": list(cluster_by),
+        "properties": orjson.dumps(stored_properties(validate_properties(properties))).decode(),
+    }
 
 
 async def exists(table: Table, *, now: bool = True) -> bool:
@@ -186,9 +198,13 @@ def new_table(
     cluster_by: tuple[str, ...] = (),
     name: str | None = None,
     description: str | None = None,
+    instead_of: TableConfiguration | None = None,
     clock: Clock = SYSTEM_CLOCK,
 ) -> NewTable:
-    """What the first commit of a table says of it.
+    """What the first commit of a table says of it, or the one that puts it `instead_of` another.
+
+    Then it stays closed to whom that one was closed to, and columns that were in that one, with the
+    same type, go by the same ids.
 
     Raises:
         SchemaMismatchError: Delta cannot have such a schema, or a partition column is not in it.
@@ -211,13 +227,30 @@ def new_table(
         created_time=clock.now_ms(),
     )
     protocol = protocol_for_new_table(schema, asked)
+    if instead_of is not None:
+        protocol = protocol_with(instead_of.protocol, *supported_features(protocol))
+        metadata = _succeeding(metadata, instead_of)
     metadata = completed_metadata(None, metadata, protocol, lambda: str(uuid.uuid4()))
     table = NewTable(protocol, metadata)
     table.configuration.check_writable("the new table")
-    check_change(None, table.configuration)
+    if instead_of is None:
+        check_change(None, table.configuration)
+    else:
+        check_replacement(instead_of, table.configuration)
     check_stats_columns(schema, table.configuration.properties, partition_columns)
     if not cluster_by:
         return table
     paths = clustering_paths(table.configuration, cluster_by)
     columns = clustering_configuration(paths, metadata)
     return replace(table, domains=(DomainMetadata(CLUSTERING_DOMAIN, columns),))
+
+
+def _succeeding(metadata: Metadata, before: TableConfiguration) -> Metadata:
+    """The metadata, with what outlasts the table in whose place it comes."""
+    kept = outlasting_properties(before, metadata)
+    if before.column_mapping_mode == COLUMN_MAPPING_MODE.read(metadata.configuration) != "none":
+        schema = adopt_mapping(metadata.schema, before.schema)
+        metadata = replace(metadata, schema_string=schema_to_string(schema))
+    if before.supports(CATALOG_MANAGED):
+        metadata = replace(metadata, id=before.metadata.id)
+    return metadata.with_configuration({**metadata.configuration, **kept})

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import checked
+from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta.kernel.data_skipping.prune import exact_row_counts
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.sql import to_sql
 from adelta.operations.matching import decided_by_partition, find_matches
+from adelta.operations.rearrange.auto_compaction import auto_compact
 from adelta.operations.removal import remove_rows
 from adelta.operations.row_metrics import RowMetrics, Stopwatch, measured, report
 from adelta.table import begin, opened, roots_of
@@ -70,7 +72,7 @@ async def delete(
         InvalidTableError: a file is damaged, or not there.
         StorageError: the store refused or failed.
     """
-    condition = to_predicate(where)
+    condition = to_predicate(where, now=moment())
     async with opened(table, storage_options) as handle:
         request = TransactionRequest(
             operation="DELETE",
@@ -81,6 +83,7 @@ async def delete(
         tx = begin(handle, request)
         async with tx:
             done = await _stage(handle, tx, condition)
+        await auto_compact(handle, tx)
         if tx.version is None:
             return DeleteMetrics()
         return DeleteMetrics(
@@ -101,7 +104,7 @@ async def _stage(table: Table, tx: TransactionCore, where: Node | None) -> dict[
             tx.remove(files)
     else:
         candidates = await in_thread(lambda: list(files.rows()))
-        matched = await find_matches(roots, configuration, candidates, where)
+        matched = await find_matches(tx.executor, roots, configuration, candidates, where)
         deleted = sum(len(each.rows) for each in matched)
         scanned = watch.lap_ms()
         if matched:

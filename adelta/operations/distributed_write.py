@@ -12,28 +12,36 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
 from adelta.commit.choose import coordinator_of
 from adelta.errors import (
+    InvalidOptionError,
+    InvariantViolationError,
     MetadataChangedError,
     TableAlreadyExistsError,
     TableNotFoundError,
-    UnsupportedFeatureError,
 )
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.kernel.expressions.resolve import bind_predicate
+from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.arrow import to_arrow_schema
+from adelta.kernel.statistics import num_records
 from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import identities_of
 from adelta.kernel.transaction.conflict_checker import already_applied
 from adelta.log.load import load_state
 from adelta.operations.clustering import check_clustered_as, check_still_clustered
-from adelta.operations.create import new_table
+from adelta.operations.create import definition_parameters, new_table
 from adelta.operations.evolve import merge_schema, overwrite_schema
+from adelta.operations.matching import decided_by_partition
 from adelta.operations.overwrite import replace_partitions, replace_where
+from adelta.operations.rearrange.auto_compaction import auto_compact
+from adelta.operations.replace import stage_definition
 from adelta.operations.write_transactions import check_partitioned_as, note_application
 from adelta.storage.resolve import open_store
 from adelta.table import begin, latest_state, open_table, roots_of
@@ -42,7 +50,7 @@ from adelta.write.layout import DataFileLayout
 from adelta.write.spec import WriteSpec
 from adelta.write.transaction_core import TransactionCore
 from adelta.write.transaction_request import TransactionRequest
-from adelta.write.write_data_files import write_data_files
+from adelta.write.write_data_files import WrittenFiles, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -50,6 +58,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import StructType
     from adelta.kernel.transaction.creation import NewTable
     from adelta.log.state import LogState
@@ -67,7 +76,8 @@ class WriteJob:
     `spec` is None where nothing is to be written: the table exists and was to be left alone, or
     shows the write as done. `version` is the version planned against, of the table `table_id`; for
     a table that is to be created both are None, and `first` is its first commit but for the files.
-    `evolved` are the metadata that the rows give the table, with the protocol that these need.
+    `evolved` are the metadata that the rows give the table, with the protocol that these need;
+    `replacement` is the definition that takes the place of the table's own.
     """
 
     uri: str
@@ -78,6 +88,7 @@ class WriteJob:
     table_id: str | None = None
     first: NewTable | None = None
     evolved: tuple[Metadata, Protocol | None] | None = None
+    replacement: NewTable | None = None
 
 
 @dataclass(slots=True)
@@ -99,8 +110,13 @@ async def plan_write(
     request: WriteRequest,
     columns: StructType,
     schema: pa.Schema,
+    *,
+    zone: str = "UTC",
 ) -> WriteJob:
     """The job that writes rows with the table's `columns`, which come as batches of `schema`.
+
+    Times that name no zone are of `zone`, and so are dates and clocks: in a `replaceWhere`, and in
+    what the table computes or checks.
 
     Raises:
         TableAlreadyExistsError: there is a table, and that was to be an error.
@@ -114,22 +130,29 @@ async def plan_write(
     """
     kind = request.kind
     nothing = WriteJob(uri, storage_options, request)
+    if not request.data_change and kind.mode != "overwrite":
+        raise _changes_data(f"the mode {kind.mode!r} adds rows")
     async with open_table(uri, storage_options) as table:
         coordinator_of(table.store)
         try:
             state = await latest_state(table)
         except TableNotFoundError:
+            if not request.data_change:
+                raise _changes_data("there is no table yet") from None
             first = new_table(
                 columns,
                 partition_by=request.partition_by or (),
                 cluster_by=request.cluster_by or (),
                 properties=request.properties,
+                description=request.description,
             )
+            request = _bound(request, first.configuration.schema, zone)
+            where = request.kind.replace_where
             spec = WriteSpec.of(
-                first.configuration, files=request.data_files, where=kind.replace_where
+                first.configuration, files=request.data_files, where=where, zone=zone
             )
             coordinator_of(table.store, first.configuration)
-            return replace(nothing, spec=spec, first=first)
+            return replace(nothing, request=request, spec=spec, first=first)
         coordinator_of(table.store, state.configuration)
         if kind.mode == "error":
             raise TableAlreadyExistsError(
@@ -138,6 +161,8 @@ async def plan_write(
             )
         if kind.mode == "ignore" or await _is_applied(request, state):
             return nothing
+        if request.replaces is not None:
+            return replace(nothing, **_replacing(request, columns, state, zone))
         draft = _Draft(state.protocol, state.metadata)
         if kind.schema_mode == "overwrite":
             overwrite_schema(draft, columns, request.partition_by)
@@ -150,20 +175,19 @@ async def plan_write(
             merge_schema(draft, columns)
         configuration = TableConfiguration(draft.protocol, draft.metadata)
         configuration.check_writable(table.uri)
+        request = _bound(request, configuration.schema, zone)
+        where = request.kind.replace_where
+        if not request.data_change:
+            _check_only_rearranges(draft, configuration, where)
         if kind.mode == "overwrite":
             configuration.check_removable(table.uri)
-        spec = WriteSpec.of(configuration, files=request.data_files, where=kind.replace_where)
+        spec = WriteSpec.of(configuration, files=request.data_files, where=where, zone=zone)
         # No rows yet: what can be said of the columns alone is said before the tasks start.
         layout, nothing_yet = DataFileLayout.of(spec), _no_rows(schema)
-        numbers = layout.identity_values()
-        layout.conform(numbers.fill(nothing_yet))
-        if missing := numbers.missing_in(nothing_yet.schema.names):
-            raise UnsupportedFeatureError(
-                f"{table.uri} numbers its rows in the identity column {missing[0]!r}, which tasks "
-                "that write at the same time cannot do; write with adelta.write_table"
-            )
+        layout.conform(layout.identity_values().fill(nothing_yet))
         return replace(
             nothing,
+            request=request,
             spec=spec,
             version=state.version,
             table_id=state.metadata.id,
@@ -171,8 +195,43 @@ async def plan_write(
         )
 
 
-async def write_files(job: WriteJob, batches: AsyncIterator[pa.RecordBatch]) -> list[AddFile]:
+def _replacing(
+    request: WriteRequest, columns: StructType, state: LogState, zone: str
+) -> dict[str, Any]:
+    """What a job knows that gives the table another definition."""
+    wanted = new_table(
+        columns,
+        partition_by=request.partition_by or (),
+        cluster_by=request.cluster_by or (),
+        properties=request.properties,
+        description=request.description,
+        instead_of=state.configuration,
+    )
+    return {
+        "spec": WriteSpec.of(wanted.configuration, files=request.data_files, zone=zone),
+        "version": state.version,
+        "table_id": state.metadata.id,
+        "replacement": wanted,
+    }
+
+
+def _bound(request: WriteRequest, schema: StructType, zone: str) -> WriteRequest:
+    """What is asked of a table with this schema."""
+    if (where := request.kind.replace_where) is None:
+        return request
+    bound = bind_predicate(where, schema, zone=zone)
+    return replace(
+        request, kind=replace(request.kind, replace_where=bound, predicate=to_sql(where))
+    )
+
+
+async def write_files(
+    job: WriteJob, batches: AsyncIterator[pa.RecordBatch], *, task: int | None
+) -> WrittenFiles:
     """Write a task's rows: the files, which belong to no table yet.
+
+    `task` is the number of this task among those of the job, the same where it is run again; None
+    says that it is the only one. Tasks number their rows by it.
 
     Raises:
         SchemaMismatchError: a value cannot be stored in its column.
@@ -180,20 +239,24 @@ async def write_files(job: WriteJob, batches: AsyncIterator[pa.RecordBatch]) -> 
         StorageError: the store refused or failed.
     """
     if job.spec is None:
-        return []
+        return WrittenFiles((), {})
     store = open_store(job.uri, job.storage_options)
     async with aclosing(store):
-        return await write_data_files(store, job.spec, batches)
+        return await write_rows(store, replace(job.spec, task=task), batches)
 
 
-async def commit_write(job: WriteJob, files: Sequence[AddFile]) -> None:
+async def commit_write(
+    job: WriteJob, files: Sequence[AddFile], marks: Iterable[Mapping[str, int]] = ()
+) -> None:
     """Add the files of all tasks to the table, in one commit.
 
-    Where that certainly failed the files are deleted.
+    `marks` are the values that identity columns have come to in each task. Where the commit
+    certainly failed the files are deleted.
 
     Raises:
         CommitConflictError: another commit came first and the job has to run again.
-        TableAlreadyExistsError: the table has been created meanwhile, and that was to be an error.
+        TableAlreadyExistsError: the table has been made meanwhile, and that was to be an error.
+        InvariantViolationError: rows were to be rearranged, and there are not as many as before.
         CommitOutcomeUnknownError: the commit may or may not have happened.
         StorageError: the store refused; nothing was committed.
     """
@@ -203,14 +266,14 @@ async def commit_write(job: WriteJob, files: Sequence[AddFile]) -> None:
         if job.first is not None:
             await _create(table, job, job.first, files)
         else:
-            await _extend(table, job, files)
+            await _extend(table, job, files, marks)
 
 
-async def discard_files(job: WriteJob, files: Iterable[AddFile]) -> None:
-    """Delete files of tasks whose job will never be committed."""
+async def discard_files(job: WriteJob, paths: Iterable[str]) -> None:
+    """Delete files of tasks whose job will never be committed, by their paths in the log's form."""
     store = open_store(job.uri, job.storage_options)
     async with aclosing(store):
-        await discard_data_files(store, _paths(files))
+        await discard_data_files(store, [decode_path(path) for path in paths])
 
 
 async def _is_applied(request: WriteRequest, state: LogState) -> bool:
@@ -220,15 +283,58 @@ async def _is_applied(request: WriteRequest, state: LogState) -> bool:
     return already_applied((wanted,), await state.set_transactions())
 
 
+def _check_only_rearranges(
+    draft: _Draft, configuration: TableConfiguration, where: Node | None
+) -> None:
+    """Refuse a write without `data_change` of which it is plain by now that it changes data.
+
+    Raises:
+        InvalidOptionError: it changes the columns, or replaces rows that share files with others.
+    """
+    if draft.evolved is not None:
+        raise _changes_data("the columns or the partitioning of the table would change")
+    if where is not None and not decided_by_partition(where, configuration):
+        raise _changes_data("replaceWhere is about other columns than those of partitions")
+
+
+def _changes_data(why: str) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"dataChange=false is for rows of the table that are written anew in other files, and {why}"
+        "; leave the option out"
+    )
+
+
+def _furthest(schema: StructType, marks: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """The values that identity columns have come to in all tasks, by column."""
+    found: dict[str, int] = {}
+    steps = {column.name: column.step for column in identities_of(schema)}
+    for task in marks:
+        for name, value in task.items():
+            further = max if steps[name] > 0 else min
+            found[name] = further(found.get(name, value), value)
+    return found
+
+
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.record_batch([pa.array([], field.type) for field in schema], schema=schema)
 
 
-def _paths(files: Iterable[AddFile]) -> list[str]:
-    return [decode_path(file.path) for file in files]
-
-
 def _request(job: WriteJob, partition_columns: Iterable[str]) -> TransactionRequest:
+    if job.request.micro_batch is not None:
+        query_id, number = job.request.micro_batch
+        mode = "Complete" if job.request.kind.mode == "overwrite" else "Append"
+        return TransactionRequest(
+            operation="STREAMING UPDATE",
+            parameters={"outputMode": mode, "queryId": query_id, "epochId": str(number)},
+            user_metadata=job.request.user_metadata,
+        )
+    if job.replacement is not None and job.request.replaces is not None:
+        clustered, properties = job.request.cluster_by or (), job.request.properties
+        return TransactionRequest(
+            operation=job.request.replaces,
+            parameters=definition_parameters(job.replacement, clustered, properties),
+            user_metadata=job.request.user_metadata,
+        )
     return TransactionRequest(
         parameters=job.request.kind.parameters | {"partitionBy": list(partition_columns)},
         user_metadata=job.request.user_metadata,
@@ -242,7 +348,7 @@ async def _create(table: Table, job: WriteJob, first: NewTable, files: Sequence[
     tx.own(files)
     try:
         async with tx:
-            note_application(tx, job.request.txn)
+            note_application(tx, job.request.application)
             tx.stage_written(adds=files)
     except TableAlreadyExistsError:
         if job.request.kind.mode == "error":
@@ -253,9 +359,12 @@ async def _create(table: Table, job: WriteJob, first: NewTable, files: Sequence[
                 "job again",
                 winning_version=0,
             ) from None
+    await auto_compact(table, tx)
 
 
-async def _extend(table: Table, job: WriteJob, files: Sequence[AddFile]) -> None:
+async def _extend(
+    table: Table, job: WriteJob, files: Sequence[AddFile], marks: Iterable[Mapping[str, int]]
+) -> None:
     """Commit the files to the table, as it was when the job was planned."""
     kind, spec = job.request.kind, job.spec
     assert spec is not None
@@ -263,11 +372,13 @@ async def _extend(table: Table, job: WriteJob, files: Sequence[AddFile]) -> None
     tx = TransactionCore(_Planned(table.store, job), _request(job, columns))
     tx.own(files)
     async with tx:
-        note_application(tx, job.request.txn)
+        note_application(tx, job.request.application)
+        if job.replacement is not None:
+            await stage_definition(tx, table.uri, job.replacement)
         if job.evolved is not None:
             await check_still_clustered(tx, job.evolved[0])
             tx.update_metadata(*job.evolved)
-        if kind.mode != "overwrite" or await tx.is_applied():
+        if kind.mode != "overwrite" or job.replacement is not None or await tx.is_applied():
             tx.stage_written(adds=files)
         elif kind.replace_where is not None:
             await replace_where(tx, roots_of(table), files, kind.replace_where)
@@ -277,6 +388,35 @@ async def _extend(table: Table, job: WriteJob, files: Sequence[AddFile]) -> None
         else:
             await tx.overwrite(to_arrow_schema(tx.metadata.schema).empty_table())
             tx.stage_written(adds=files)
+        tx.staging.advance_identities(tx.metadata, _furthest(tx.metadata.schema, marks))
+        if not job.request.data_change:
+            await _rearrange(tx)
+    await auto_compact(table, tx)
+
+
+async def _rearrange(tx: TransactionCore) -> None:
+    """Say that what is staged changes no data, where nothing speaks against it.
+
+    Raises:
+        InvariantViolationError: there are more or fewer rows than before.
+    """
+    gone = set(tx.staging.removes.column("path").to_pylist())
+    before = [file for file in (await tx.live_files()).rows() if file.path in gone]
+    rows = [_live_rows(file) for file in before], [_live_rows(file) for file in tx.staging.adds]
+    if None not in rows[0] and None not in rows[1]:
+        had, has = (sum(count or 0 for count in counts) for counts in rows)
+        if had != has:
+            raise InvariantViolationError(
+                f"{tx.root}: with dataChange=false rows are only arranged in other files, and {has}"
+                f" would take the place of {had}; read the table anew and write all of its rows, or"
+                " leave the option out"
+            )
+    tx.staging.rearrange()
+
+
+def _live_rows(file: AddFile) -> int | None:
+    rows, vector = num_records(file.stats), file.deletion_vector
+    return rows if rows is None or vector is None else rows - vector.cardinality
 
 
 class _Planned:

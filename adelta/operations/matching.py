@@ -22,6 +22,7 @@ from adelta.kernel.statistics import num_records
 from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.read.data_files import Piece, read_pieces
 from adelta.read.opener import open_data_file
+from adelta.write.task_executor import grouped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,10 +33,20 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.storage.roots import StoreRoots
+    from adelta.write.task_executor import TaskExecutor
 
-__all__ = ["MatchedFile", "decided_by_partition", "find_matches", "live_rows", "match_all"]
+__all__ = [
+    "PLACE_NAMES",
+    "MatchedFile",
+    "decided_by_partition",
+    "find_matches",
+    "live_rows",
+    "match_all",
+    "physical_rows",
+]
 
-_PLACE = ("\0place", "\0unused")  # no column has such names
+PLACE_NAMES = ("\0place", "\0unused")
+"""What to call row ids that count from 0, which are places of rows: no column is so called."""
 _AT_ONCE = 16
 
 
@@ -57,8 +68,67 @@ class MatchedFile:
         return len(self.rows) == self.num_live
 
 
+@dataclass(frozen=True, slots=True)
+class MatchTask:
+    """Looks through some files for the rows for which a condition is true."""
+
+    configuration: TableConfiguration
+    files: tuple[AddFile, ...]
+    where: Node
+
+    async def run(self, roots: StoreRoots) -> MatchResult:
+        """Those of the files that hold such a row, with all these rows.
+
+        Raises:
+            As `find_matches` does.
+        """
+        configuration = self.configuration
+        plan = plan_columns(
+            configuration.schema,
+            columns=[],
+            where=self.where,
+            partition_columns=configuration.partition_columns,
+            mapping_mode=configuration.column_mapping_mode,
+            row_ids=PLACE_NAMES,
+            row_id_names=PLACE_NAMES,
+            verifies=True,
+        )
+        # Row ids that are not stored count from the base on: from 0 they are the places of rows.
+        pieces = (
+            Piece(replace(file, base_row_id=0, default_row_commit_version=0), tag=file)
+            for file in self.files
+        )
+        found: dict[str, BitMap64] = {}
+        async with aclosing(read_pieces(roots, plan, pieces)) as tables:
+            async for piece, table in tables:
+                if table.num_rows:
+                    rows = found.setdefault(piece.file.path, BitMap64())
+                    rows |= await in_thread(_places, table)
+                    found[piece.file.path] = rows
+        by_path = {file.path: file for file in self.files}
+
+        async def matched(path: str) -> MatchedFile:
+            file = by_path[path]
+            num_rows = await physical_rows(roots, file)
+            return MatchedFile(file, found[path], num_rows, num_rows - _deleted(file))
+
+        return MatchResult(tuple(await map_concurrent(matched, list(found), limit=_AT_ONCE)))
+
+
+@dataclass(frozen=True, slots=True)
+class MatchResult:
+    """The files that were found."""
+
+    matched: tuple[MatchedFile, ...]
+    paths: tuple[str, ...] = ()  # nothing is written
+
+
 async def find_matches(
-    roots: StoreRoots, configuration: TableConfiguration, files: Sequence[AddFile], where: Node
+    executor: TaskExecutor,
+    roots: StoreRoots,
+    configuration: TableConfiguration,
+    files: Sequence[AddFile],
+    where: Node,
 ) -> list[MatchedFile]:
     """Those of `files` that hold a row for which `where` is true, with all these rows.
 
@@ -69,36 +139,10 @@ async def find_matches(
     """
     if await in_thread(decided_by_partition, where, configuration):
         return await match_all(roots, files)
-    plan = plan_columns(
-        configuration.schema,
-        columns=[],
-        where=where,
-        partition_columns=configuration.partition_columns,
-        mapping_mode=configuration.column_mapping_mode,
-        row_ids=_PLACE,
-        row_id_names=_PLACE,
-        verifies=True,
-    )
-    # Row ids that are not stored count from the base on: from 0 they are the places of the rows.
-    pieces = (
-        Piece(replace(file, base_row_id=0, default_row_commit_version=0), tag=file)
-        for file in files
-    )
-    found: dict[str, BitMap64] = {}
-    async with aclosing(read_pieces(roots, plan, pieces)) as tables:
-        async for piece, table in tables:
-            if table.num_rows:
-                rows = found.setdefault(piece.file.path, BitMap64())
-                rows |= await in_thread(_places, table)
-                found[piece.file.path] = rows
-    by_path = {file.path: file for file in files}
-
-    async def matched(path: str) -> MatchedFile:
-        file = by_path[path]
-        num_rows = await _physical_rows(roots, file)
-        return MatchedFile(file, found[path], num_rows, num_rows - _deleted(file))
-
-    return await map_concurrent(matched, list(found), limit=_AT_ONCE)
+    groups = grouped(files, [file.size for file in files], executor.bytes_a_task)
+    tasks = [MatchTask(configuration, tuple(group), where) for group in groups]
+    done = await executor.run(roots, tasks)
+    return [matched for result in done for matched in result.matched]
 
 
 async def match_all(roots: StoreRoots, files: Sequence[AddFile]) -> list[MatchedFile]:
@@ -110,7 +154,7 @@ async def match_all(roots: StoreRoots, files: Sequence[AddFile]) -> list[Matched
     """
 
     async def matched(file: AddFile) -> MatchedFile:
-        num_rows = await _physical_rows(roots, file)
+        num_rows = await physical_rows(roots, file)
         return MatchedFile(
             file, await live_rows(roots, file, num_rows), num_rows, num_rows - _deleted(file)
         )
@@ -144,7 +188,13 @@ def decided_by_partition(where: Node, configuration: TableConfiguration) -> bool
     return not can_fail(bound) and all(path[0] in columns for path in columns_of(bound))
 
 
-async def _physical_rows(roots: StoreRoots, file: AddFile) -> int:
+async def physical_rows(roots: StoreRoots, file: AddFile) -> int:
+    """How many rows a file has, those under its deletion vector too.
+
+    Raises:
+        MissingDataFileError: it does not say so, and is not there.
+        InvalidTableError: likewise, and is damaged.
+    """
     stated = num_records(file.stats)
     return stated if stated is not None else (await open_data_file(roots, file)).layout.num_rows
 
@@ -155,7 +205,7 @@ def _deleted(file: AddFile) -> int:
 
 def _places(table: pa.Table) -> BitMap64:
     places = array("Q")
-    for chunk in table.column(_PLACE[0]).chunks:
+    for chunk in table.column(PLACE_NAMES[0]).chunks:
         values = chunk.buffers()[1]
         if values is not None:
             start = chunk.offset * places.itemsize

@@ -70,7 +70,7 @@ async def overwrite_where(tx: TransactionCore, roots: StoreRoots, data: Data, wh
         await tx.write(data, where)
         tx.remove(files)
         return
-    matched = await find_matches(roots, configuration, files, where)
+    matched = await find_matches(tx.executor, roots, configuration, files, where)
     if _tells_of_inserts(configuration, matched):
         spec = WriteSpec.of(configuration)
         async with ChangeDataWriter(roots.store, spec) as changes:
@@ -99,7 +99,7 @@ async def replace_where(
     if await in_thread(decided_by_partition, where, configuration):
         tx.remove(files)
         return
-    matched = await find_matches(roots, configuration, files, where)
+    matched = await find_matches(tx.executor, roots, configuration, files, where)
     if _tells_of_inserts(configuration, matched):
         async with (
             ChangeDataWriter(roots.store, WriteSpec.of(configuration)) as changes,

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.kernel.table_features import DELETION_VECTORS
-from adelta.operations.rewrite import RewriteTask, plan_rewrites, run_rewrites
+from adelta.operations.rewrite import RewriteTask, rewrite
 from adelta.write.deletion_vectors import RowRemoval, write_deletion_vectors
-from adelta.write.spec import WriteSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,8 +46,7 @@ async def remove_rows(
     anew = any(not each.is_whole for each in matched)
     tells = configuration.change_data_feed_enabled and anew
     task = RewriteTask(configuration, tuple(matched), tells=tells)
-    target = WriteSpec.of(configuration).target_file_size
-    done = await run_rewrites(roots, plan_rewrites(task, target))
+    done = await rewrite(tx.executor, roots, task)
     tx.stage_written(adds=done.adds, cdc=done.cdc)
     tx.remove([each.file for each in matched])
     return done.num_copied_rows

@@ -1,29 +1,28 @@
 """Changes of rows, carried out: independent tasks that write files anew, for one commit to stage.
 
-A task is a plain value that can be pickled: it needs the table's store, and nothing of the log. It
-copies the rows of some files that stay as they are, writes the rows that an update makes of the
-others, and tells the change data feed of both images. Tasks know nothing of each other; what all of
-them have written is committed together, or deleted together.
+A task copies the rows of some files that stay as they are, writes the rows that an update makes of
+the others, and tells the change data feed of both images.
 """
 
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow.compute
 from pyroaring import BitMap64
 
-from adelta._concurrency import in_thread, map_concurrent
+from adelta._concurrency import in_thread
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.mask import named_rows
 from adelta.operations.copy_plan import copy_plan
 from adelta.operations.matching import live_rows
 from adelta.read.data_files import Piece, read_pieces
 from adelta.write.change_data import DELETE, POSTIMAGE, PREIMAGE, ChangeDataWriter
-from adelta.write.data_file_writer import DataFileWriter, discard_data_files
+from adelta.write.data_file_writer import DataFileWriter
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions, WriteSpec
+from adelta.write.task_executor import grouped
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
@@ -34,16 +33,26 @@ if TYPE_CHECKING:
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.operations.matching import MatchedFile
     from adelta.storage.roots import StoreRoots
+    from adelta.write.task_executor import TaskExecutor
 
-__all__ = ["RewriteResult", "RewriteTask", "RowUpdate", "plan_rewrites", "run_rewrites"]
+__all__ = ["RewriteResult", "RewriteTask", "RowUpdate", "rewrite", "shared"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _MIB = 1024 * 1024
 _READ_AHEAD = 64 * _MIB
 _MEMORY = 128 * _MIB
-_TASKS_AT_ONCE = 2
 _LEAST_SHARE = 8 * _MIB
+
+
+class _OfFile(Protocol):
+    """Something about a file."""
+
+    @property
+    def file(self) -> AddFile: ...
+
+
+F = TypeVar("F", bound=_OfFile)
 
 
 class RowUpdate(Protocol):
@@ -80,6 +89,48 @@ class RewriteTask:
         copied = self.copies and not all(matched.is_whole for matched in self.files)
         return copied or self.update is not None or self.tells
 
+    async def run(self, roots: StoreRoots) -> RewriteResult:
+        """Carry it out, in bounded memory.
+
+        Raises:
+            InvariantViolationError: an updated row violates a constraint of the table.
+            InvalidExpressionError: a value cannot be computed.
+            MissingDataFileError: a file is not there.
+            InvalidTableError: a file is damaged.
+            StorageError: the store refused or failed.
+        """
+        configuration = self.configuration
+        spec = WriteSpec.of(configuration, files=self.options, content="copies")
+        spec = replace(spec, memory_budget=min(spec.memory_budget, _MEMORY), optimize_write=False)
+        copied = 0
+        async with AsyncExitStack() as stack:
+            writer = await stack.enter_async_context(DataFileWriter(roots.store, spec))
+            changes = None
+            if self.tells:
+                changes = await stack.enter_async_context(ChangeDataWriter(roots.store, spec))
+            read = read_pieces(
+                roots, copy_plan(configuration), _pieces(roots, self), read_ahead_bytes=_READ_AHEAD
+            )
+            tables = await stack.enter_async_context(aclosing(read))
+            async for piece, table in tables:
+                assert isinstance(piece.tag, _Sorter)
+                for batch in table.to_batches():
+                    staying, matching = await in_thread(piece.tag.take, batch)
+                    if staying.num_rows:
+                        copied += staying.num_rows
+                        await writer.write(staying)
+                    if self.update is not None and matching.num_rows:
+                        after = await in_thread(self.update.apply, matching)
+                        await writer.write(after)
+                        if changes is not None:
+                            await changes.write(matching, PREIMAGE)
+                            await changes.write(after, POSTIMAGE)
+                    elif changes is not None:
+                        await changes.write(matching, DELETE)
+            adds = await writer.finish()
+            cdc = await changes.finish() if changes is not None else []
+            return RewriteResult(tuple(adds), tuple(cdc), copied)
+
 
 @dataclass(frozen=True, slots=True)
 class RewriteResult:
@@ -105,90 +156,38 @@ class RewriteResult:
             yield decode_path(cdc.path)
 
 
-def plan_rewrites(task: RewriteTask, target_bytes: int) -> list[RewriteTask]:
+async def rewrite(executor: TaskExecutor, roots: StoreRoots, task: RewriteTask) -> RewriteResult:
+    """Carry out `task` as several; if one fails, nothing is left.
+
+    Raises:
+        As `RewriteTask.run` does.
+    """
+    target = WriteSpec.of(task.configuration).target_file_size
+    tasks = plan_rewrites(task, target, executor.tasks_at_once)
+    return sum(await executor.run(roots, tasks), RewriteResult())
+
+
+def plan_rewrites(task: RewriteTask, target_bytes: int, at_once: int) -> list[RewriteTask]:
     """`task` as several, of files that have about `target_bytes` together each, where it writes.
 
     Files that would fit one task, and are large together, are shared among as many as run at once,
     where their rows are copied.
-
-    Example: with a target of 128 MiB, three files of 60 MiB become a task of two and one of one.
     """
-    sizes = [matched.file.size for matched in task.files]
-    if task.copies and sum(sizes) <= target_bytes:
-        share = sum(sizes) // _TASKS_AT_ONCE + max(sizes, default=0) // 2
-        target_bytes = min(target_bytes, max(share, _LEAST_SHARE))
-    groups: list[list[MatchedFile]] = []
-    size = 0
-    for matched in task.files:
-        if not groups or size + matched.file.size > target_bytes:
-            groups.append([])
-            size = 0
-        groups[-1].append(matched)
-        size += matched.file.size
+    groups = shared(task.files, target_bytes, at_once, evenly=task.copies)
     tasks = (replace(task, files=tuple(group)) for group in groups)
     return [each for each in tasks if each.writes]
 
 
-async def run_rewrites(roots: StoreRoots, tasks: Sequence[RewriteTask]) -> RewriteResult:
-    """Carry out tasks in this process, in bounded memory; if one fails, nothing is left.
+def shared(files: Sequence[F], target_bytes: int, at_once: int, *, evenly: bool) -> list[list[F]]:
+    """Files in groups that have about `target_bytes` together each, in their order.
 
-    Raises:
-        InvariantViolationError: an updated row violates a constraint of the table.
-        InvalidExpressionError: a value cannot be computed.
-        MissingDataFileError: a file is not there.
-        InvalidTableError: a file is damaged.
-        StorageError: the store refused or failed.
+    With `evenly`, files that would fit one group, and are large together, make `at_once` of them.
     """
-    done: list[RewriteResult] = []
-
-    async def run(task: RewriteTask) -> None:
-        done.append(await run_rewrite(roots, task))
-
-    try:
-        await map_concurrent(run, tasks, limit=_TASKS_AT_ONCE)
-    except BaseException:
-        await discard_data_files(roots.store, [path for result in done for path in result.paths])
-        raise
-    return sum(done, RewriteResult())
-
-
-async def run_rewrite(roots: StoreRoots, task: RewriteTask) -> RewriteResult:
-    """Carry out one task.
-
-    Raises:
-        As `run_rewrites` does.
-    """
-    configuration = task.configuration
-    spec = WriteSpec.of(configuration, files=task.options, content="copies")
-    spec = replace(spec, memory_budget=min(spec.memory_budget, _MEMORY), optimize_write=False)
-    copied = 0
-    async with AsyncExitStack() as stack:
-        writer = await stack.enter_async_context(DataFileWriter(roots.store, spec))
-        changes = None
-        if task.tells:
-            changes = await stack.enter_async_context(ChangeDataWriter(roots.store, spec))
-        read = read_pieces(
-            roots, copy_plan(configuration), _pieces(roots, task), read_ahead_bytes=_READ_AHEAD
-        )
-        tables = await stack.enter_async_context(aclosing(read))
-        async for piece, table in tables:
-            assert isinstance(piece.tag, _Sorter)
-            for batch in table.to_batches():
-                staying, matching = await in_thread(piece.tag.take, batch)
-                if staying.num_rows:
-                    copied += staying.num_rows
-                    await writer.write(staying)
-                if task.update is not None and matching.num_rows:
-                    after = await in_thread(task.update.apply, matching)
-                    await writer.write(after)
-                    if changes is not None:
-                        await changes.write(matching, PREIMAGE)
-                        await changes.write(after, POSTIMAGE)
-                elif changes is not None:
-                    await changes.write(matching, DELETE)
-        adds = await writer.finish()
-        cdc = await changes.finish() if changes is not None else []
-        return RewriteResult(tuple(adds), tuple(cdc), copied)
+    sizes = [each.file.size for each in files]
+    if evenly and sum(sizes) <= target_bytes:
+        share = sum(sizes) // at_once + max(sizes, default=0) // 2
+        target_bytes = min(target_bytes, max(share, _LEAST_SHARE))
+    return grouped(files, sizes, target_bytes)
 
 
 async def _pieces(roots: StoreRoots, task: RewriteTask) -> AsyncIterator[Piece]:

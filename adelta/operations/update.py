@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING
 
 from adelta._arguments import check_text, checked
+from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.literals import literal_of
-from adelta.kernel.expressions.nodes import LiteralValue
+from adelta.kernel.expressions.nodes import LiteralValue, Node
 from adelta.kernel.expressions.parse import parse_expression
-from adelta.kernel.expressions.resolve import bind
+from adelta.kernel.expressions.resolve import bind, bind_predicate
 from adelta.kernel.expressions.sql import to_sql
-from adelta.kernel.schema.arrow import to_arrow_schema
-from adelta.kernel.table_features import DELETION_VECTORS, GENERATED_COLUMNS, identities_of
+from adelta.kernel.table_features import DELETION_VECTORS, identities_of
+from adelta.operations.assigned_rows import AssignedRows
 from adelta.operations.matching import find_matches, match_all
-from adelta.operations.rewrite import RewriteTask, plan_rewrites, run_rewrites
+from adelta.operations.rearrange.auto_compaction import auto_compact
+from adelta.operations.rewrite import RewriteTask, rewrite
 from adelta.operations.row_metrics import RowMetrics, Stopwatch, measured, report
 from adelta.table import begin, opened, roots_of
 from adelta.write.deletion_vectors import RowRemoval, write_deletion_vectors
-from adelta.write.row_rules import RowRules
-from adelta.write.spec import WriteSpec
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import datetime
+
+    import pyarrow as pa
 
     from adelta.kernel.expressions.dnf import Where
-    from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.operations.delete import IsolationName
     from adelta.operations.matching import MatchedFile
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SetValue", "UpdateMetrics", "update"]
 
-SetValue = LiteralValue
-"""Text is a Spark SQL expression over the row as it was; anything else is a value."""
+SetValue = LiteralValue | Node
+"""Text is a Spark SQL expression over the row as it was, a node one parsed; all else is a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,7 @@ async def update(
     set: Mapping[str, SetValue],  # the word that SQL and delta-spark have for it
     where: Where | None = None,
     *,
+    zone: str = "UTC",
     isolation: IsolationName | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -69,6 +70,9 @@ async def update(
     another Python type: ``{"km": "km * 1.5", "checked": True, "city": "'Bern'"}``. Values are
     stored as a write would store them. Columns that are generated from others are computed anew,
     and every row has to satisfy the constraints of the table afterwards.
+
+    Times that name no zone are of `zone`, and so are dates and clocks: in `set`, in `where`, and in
+    what the table computes and checks.
 
     Only files whose partition and statistics leave it open are read for `where`. A file is written
     anew; where `delta.enableDeletionVectors` is set, it gets a deletion vector instead, and only
@@ -97,8 +101,9 @@ async def update(
         check_text("a column of set", name)
     if not set:
         raise InvalidOptionError("nothing is to be set; name a column and its new value")
-    wanted = {name: _expression(value) for name, value in set.items()}
-    condition = to_predicate(where)
+    now = moment()
+    wanted = {name: _expression(value, zone, now) for name, value in set.items()}
+    condition = to_predicate(where, zone=zone, now=now)
     async with opened(table, storage_options) as handle:
         request = TransactionRequest(
             operation="UPDATE",
@@ -108,28 +113,39 @@ async def update(
         )
         tx = begin(handle, request)
         async with tx:
-            done = await _stage(handle, tx, wanted, condition)
+            done = await _stage(handle, tx, wanted, condition, zone)
+        await auto_compact(handle, tx)
         if tx.version is None:
             return UpdateMetrics()
         return UpdateMetrics(**measured(tx.version, done), num_updated_rows=done["numUpdatedRows"])
 
 
-def _expression(value: SetValue) -> Node:
-    return parse_expression(value) if isinstance(value, str) else literal_of(value)
+def _expression(value: SetValue, zone: str, now: datetime) -> Node:
+    if isinstance(value, Node):
+        return value
+    if isinstance(value, str):
+        return parse_expression(value, zone=zone, now=now)
+    return literal_of(value)
 
 
 async def _stage(
-    table: Table, tx: TransactionCore, wanted: Mapping[str, Node], where: Node | None
+    table: Table,
+    tx: TransactionCore,
+    wanted: Mapping[str, Node],
+    where: Node | None,
+    zone: str = "UTC",
 ) -> dict[str, int]:
     watch, roots = Stopwatch(), roots_of(table)
-    files = await tx.read(where)
     configuration = tx.configuration
     configuration.check_removable(table.uri)
-    assignments = await in_thread(Assignments.of, configuration, wanted)
+    if where is not None:
+        where = await in_thread(bind_predicate, where, configuration.schema, zone=zone)
+    files = await tx.read(where)
+    assignments = await in_thread(Assignments.of, configuration, wanted, zone)
     if where is None:
         matched = await match_all(roots, files)
     else:
-        matched = await find_matches(roots, configuration, files, where)
+        matched = await find_matches(tx.executor, roots, configuration, files, where)
     matched = [each for each in matched if each.rows]
     scanned = watch.lap_ms()
     copied = await _rewrite(table, tx, configuration, matched, assignments) if matched else 0
@@ -160,8 +176,7 @@ async def _rewrite(
         copies=not vectors,
         tells=configuration.change_data_feed_enabled,
     )
-    target = WriteSpec.of(configuration).target_file_size
-    done = await run_rewrites(roots, plan_rewrites(task, target))
+    done = await rewrite(tx.executor, roots, task)
     tx.stage_written(adds=done.adds, cdc=done.cdc)
     if vectors:
         removals = (RowRemoval(each.file, each.rows, each.num_rows) for each in matched)
@@ -175,18 +190,17 @@ async def _rewrite(
 class Assignments:
     """New values for columns, as a plain value that rows can be put through.
 
-    `values` are bound expressions by column. Columns of `recomputed` are generated from others.
+    `values` are bound expressions by column.
     """
 
-    target: pa.Schema
     values: tuple[tuple[str, Node], ...]
-    recomputed: tuple[str, ...]
-    rules: RowRules
-    row_commit_version: str | None
+    assigned: AssignedRows
 
     @classmethod
-    def of(cls, configuration: TableConfiguration, wanted: Mapping[str, Node]) -> Assignments:
-        """The assignments of `wanted` to a table's columns.
+    def of(
+        cls, configuration: TableConfiguration, wanted: Mapping[str, Node], zone: str
+    ) -> Assignments:
+        """The assignments of `wanted` to a table's columns, by the clocks of `zone`.
 
         Raises:
             SchemaMismatchError: there is no such column, or it cannot be set.
@@ -210,22 +224,8 @@ class Assignments:
                 )
             if field.name in values:
                 raise InvalidOptionError(f"column {field.name!r} is set twice; set it once")
-            values[field.name] = bind(node, schema)
-        rules = RowRules.of(
-            schema,
-            configuration.metadata.configuration,
-            generates=configuration.supports(GENERATED_COLUMNS),
-            has_defaults=False,
-        )
-        generated = tuple(field.name for field, _ in rules.generated if field.name not in values)
-        hidden = configuration.row_id_columns
-        return cls(
-            to_arrow_schema(schema),
-            tuple(values.items()),
-            generated,
-            rules,
-            None if hidden is None else hidden[1],
-        )
+            values[field.name] = bind(node, schema, zone=zone)
+        return cls(tuple(values.items()), AssignedRows.of(configuration, values, zone))
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the new values, complete and checked, and under the ids that they had.
@@ -235,15 +235,4 @@ class Assignments:
             InvalidExpressionError: a value cannot be computed.
             SchemaMismatchError: a column cannot hold a value.
         """
-        names = self.target.names
-        changed = rows.select(names)
-        for name, node in self.values:
-            value: pa.Array[Any] = evaluate(node, rows)
-            changed = changed.set_column(names.index(name), name, value)
-        changed = self.rules.apply(changed.drop_columns(list(self.recomputed)), self.target)
-        for name in rows.schema.names[len(names) :]:
-            kept: Any = rows.column(name)
-            if name == self.row_commit_version:
-                kept = pa.nulls(rows.num_rows, pa.int64())
-            changed = changed.append_column(name, kept)
-        return changed
+        return self.assigned.apply(rows, {name: evaluate(node, rows) for name, node in self.values})

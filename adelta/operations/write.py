@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 from adelta._arguments import (
     checked,
 )
+from adelta._clock import moment
 from adelta.errors import InvalidOptionError, MetadataChangedError, TableAlreadyExistsError
 from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.operations.create import exists
+from adelta.operations.rearrange.auto_compaction import auto_compact
 from adelta.operations.write_kind import PartitionOverwrite, SchemaMode, WriteKind, WriteMode
 from adelta.operations.write_transactions import WriteRequest, change_rows, create_with_rows
 from adelta.table import Table, open_table
@@ -113,7 +115,9 @@ async def write_table(
         StorageError: the store refused or failed.
     """
     request = WriteRequest(
-        WriteKind(mode, schema_mode, to_predicate(replace_where), partition_overwrite),
+        WriteKind(
+            mode, schema_mode, to_predicate(replace_where, now=moment()), partition_overwrite
+        ),
         None if partition_by is None else tuple(partition_by),
         None if cluster_by is None else tuple(cluster_by),
         properties or {},
@@ -144,7 +148,7 @@ async def _write(table: Table, data: Data, request: WriteRequest) -> WriteMetric
     mode = request.kind.mode
     if not await exists(table, now=mode in ("error", "ignore")):
         try:
-            return _metrics(await create_with_rows(table, data, request))
+            return await _written(table, await create_with_rows(table, data, request))
         except TableAlreadyExistsError:
             if mode == "ignore":
                 return WriteMetrics(None)
@@ -161,11 +165,12 @@ async def _write(table: Table, data: Data, request: WriteRequest) -> WriteMetric
         )
     if mode == "ignore":
         return WriteMetrics(None)
-    return _metrics(await change_rows(table, data, request))
+    return await _written(table, await change_rows(table, data, request))
 
 
-def _metrics(tx: TransactionCore) -> WriteMetrics:
+async def _written(table: Table, tx: TransactionCore) -> WriteMetrics:
     found = tx.metrics
+    await auto_compact(table, tx)
     return WriteMetrics(
         version=tx.version,
         num_files=found.get("numFiles", 0),

@@ -36,6 +36,8 @@ _SCHEMA_PARAMETERS = {"merge": "canMergeSchema", "overwrite": "canOverwriteSchem
 class WriteKind:
     """How a write treats the rows and columns that are there; `replace_where` picks some rows.
 
+    Once it is bound to a table, `predicate` is the text that it was asked for by.
+
     Raises:
         InvalidOptionError: an argument is not allowed, or not beside another one.
     """
@@ -44,6 +46,7 @@ class WriteKind:
     schema_mode: SchemaMode | None = None
     replace_where: Node | None = None
     partition_overwrite: PartitionOverwrite = "static"
+    predicate: str | None = None
 
     def __post_init__(self) -> None:
         check_choice("mode", self.mode, _MODES)
@@ -80,7 +83,7 @@ class WriteKind:
         """What the history says of the write, but for the partition columns."""
         said: dict[str, object] = {"mode": _MODES[self.mode]}
         if self.replace_where is not None:
-            said["predicate"] = to_sql(self.replace_where)
+            said["predicate"] = self.predicate or to_sql(self.replace_where)
         if self.partition_overwrite == "dynamic":
             said["isDynamicPartitionOverwrite"] = "true"
         if self.schema_mode is not None:

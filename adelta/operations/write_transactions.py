@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from adelta._concurrency import in_thread
 from adelta.commit.choose import coordinator_of
-from adelta.errors import InvalidOptionError, SchemaMismatchError
+from adelta.errors import ConcurrentAppendError, InvalidOptionError, SchemaMismatchError
 from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.operations.clustering import check_clustered_as, check_still_clustered
@@ -31,17 +31,28 @@ if TYPE_CHECKING:
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = [
+    "Replacing",
     "WriteRequest",
     "change_rows",
     "check_partitioned_as",
     "create_with_rows",
+    "hold_to_version",
     "note_application",
 ]
 
 
+Replacing = Literal["REPLACE TABLE AS SELECT", "CREATE OR REPLACE TABLE AS SELECT"]
+
+
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """What is asked of a write."""
+    """What is asked of a write.
+
+    `txn` is an application's id and the number of the write; `micro_batch` the same of a streaming
+    query and its micro-batch. Without `data_change` it brings rows that the table has already.
+    `replaces` says by which statement the definition asked for takes the place of the table's own.
+    `made_of` is the version of the table that the rows were computed from, where they were.
+    """
 
     kind: WriteKind
     partition_by: tuple[str, ...] | None
@@ -51,6 +62,16 @@ class WriteRequest:
     user_metadata: str | None
     data_files: DataFileOptions = AS_THE_TABLE_SAYS
     group_commit: bool = False
+    micro_batch: tuple[str, int] | None = None
+    data_change: bool = True
+    replaces: Replacing | None = None
+    description: str | None = None
+    made_of: int | None = None
+
+    @property
+    def application(self) -> tuple[str, int] | None:
+        """By what the table knows that the write is done."""
+        return self.txn if self.micro_batch is None else self.micro_batch
 
     def transaction(self, parameters: Mapping[str, object]) -> TransactionRequest:
         """What is asked of its transaction."""
@@ -117,6 +138,7 @@ async def change_rows(table: Table, data: Data, request: WriteRequest) -> Transa
         if request.cluster_by is not None:
             await check_clustered_as(tx, request.cluster_by)
         note_application(tx, request.txn)
+        await hold_to_version(tx, request.made_of)
         schema, batches = await open_batches(data)
         async with aclosing(batches):
             if schema is not None and not await tx.is_applied():
@@ -125,6 +147,23 @@ async def change_rows(table: Table, data: Data, request: WriteRequest) -> Transa
                     await check_still_clustered(tx, tx.metadata)
             await _stage_rows(table, tx, batches, request)
     return tx
+
+
+async def hold_to_version(tx: TransactionCore, version: int | None) -> None:
+    """Let the whole table count as read by `tx`, at a version, unless that is None.
+
+    Raises:
+        ConcurrentAppendError: there is a later version.
+    """
+    if version is None:
+        return
+    await tx.read_set()
+    if tx.base.version != version:
+        raise ConcurrentAppendError(
+            f"{tx.root}: the rows were computed from version {version}, and there is version "
+            f"{tx.base.version} by now; run the statement again",
+            winning_version=tx.base.version,
+        )
 
 
 def note_application(tx: TransactionCore, txn: tuple[str, int] | None) -> None:

@@ -10,26 +10,37 @@ from adelta._exports import exports
 if TYPE_CHECKING:
     from adelta import AddFile as AddFile
     from adelta import AlterMetrics as AlterMetrics
+    from adelta import AnalyzeMetrics as AnalyzeMetrics
     from adelta import ArrayType as ArrayType
     from adelta import BloomFilter as BloomFilter
     from adelta import CatalogClient as CatalogClient
     from adelta import CheckpointMetrics as CheckpointMetrics
+    from adelta import CloneMetrics as CloneMetrics
+    from adelta import ClusteringStats as ClusteringStats
     from adelta import ColumnOptions as ColumnOptions
     from adelta import Commit as Commit
     from adelta import CommitInfo as CommitInfo
     from adelta import CommitResponse as CommitResponse
+    from adelta import ConvertMetrics as ConvertMetrics
     from adelta import DataFileOptions as DataFileOptions
     from adelta import DecimalType as DecimalType
     from adelta import DeleteMetrics as DeleteMetrics
     from adelta import DeletionVectorDescriptor as DeletionVectorDescriptor
+    from adelta import DeletionVectorStats as DeletionVectorStats
     from adelta import DomainMetadata as DomainMetadata
+    from adelta import DropMetrics as DropMetrics
+    from adelta import FilesAndBytes as FilesAndBytes
+    from adelta import FileSizeMetrics as FileSizeMetrics
     from adelta import FsckProblem as FsckProblem
     from adelta import FsckReport as FsckReport
     from adelta import HistoryEntry as HistoryEntry
     from adelta import LogCleanupMetrics as LogCleanupMetrics
     from adelta import LogCompactionMetrics as LogCompactionMetrics
+    from adelta import ManifestMetrics as ManifestMetrics
     from adelta import MapType as MapType
+    from adelta import MergeMetrics as MergeMetrics
     from adelta import Metadata as Metadata
+    from adelta import OptimizeMetrics as OptimizeMetrics
     from adelta import Position as Position
     from adelta import PrimitiveType as PrimitiveType
     from adelta import ProposedCommit as ProposedCommit
@@ -37,6 +48,7 @@ if TYPE_CHECKING:
     from adelta import RatifiedCommit as RatifiedCommit
     from adelta import RatifiedCommits as RatifiedCommits
     from adelta import RemoveFile as RemoveFile
+    from adelta import RestoreMetrics as RestoreMetrics
     from adelta import SetTransaction as SetTransaction
     from adelta import StagedTable as StagedTable
     from adelta import StructField as StructField
@@ -44,34 +56,49 @@ if TYPE_CHECKING:
     from adelta import TableDetail as TableDetail
     from adelta import UnityCatalogClient as UnityCatalogClient
     from adelta import UpdateMetrics as UpdateMetrics
+    from adelta import VacuumMetrics as VacuumMetrics
     from adelta import WriteMetrics as WriteMetrics
     from adelta import WriterOptions as WriterOptions
+    from adelta import ZOrderStats as ZOrderStats
     from adelta import identity_column as identity_column
     from adelta.sync import operations as operations
     from adelta.sync._iterate import BlockingIterator as BlockingIterator
     from adelta.sync._retry import retry as retry
     from adelta.sync.changes.feed import changes as changes
     from adelta.sync.changes.tail import tail as tail
+    from adelta.sync.merge.builder import Merge as Merge
+    from adelta.sync.merge.builder import merge as merge
     from adelta.sync.operations.add_columns import add_columns as add_columns
     from adelta.sync.operations.add_feature import add_feature as add_feature
+    from adelta.sync.operations.analyze import analyze as analyze
     from adelta.sync.operations.change_column import change_column as change_column
     from adelta.sync.operations.checkpoint import checkpoint as checkpoint
     from adelta.sync.operations.cleanup_log import cleanup_log as cleanup_log
+    from adelta.sync.operations.clone import clone as clone
     from adelta.sync.operations.cluster_by import cluster_by as cluster_by
     from adelta.sync.operations.compact_log import compact_log as compact_log
     from adelta.sync.operations.constraints import add_constraint as add_constraint
     from adelta.sync.operations.constraints import drop_constraint as drop_constraint
+    from adelta.sync.operations.convert import convert as convert
     from adelta.sync.operations.create import create_table as create_table
     from adelta.sync.operations.delete import delete as delete
     from adelta.sync.operations.detail import detail as detail
     from adelta.sync.operations.drop_columns import drop_columns as drop_columns
     from adelta.sync.operations.drop_feature import drop_feature as drop_feature
+    from adelta.sync.operations.drop_table import drop_table as drop_table
     from adelta.sync.operations.fsck import fsck as fsck
+    from adelta.sync.operations.generate_manifest import generate_manifest as generate_manifest
     from adelta.sync.operations.history import history as history
+    from adelta.sync.operations.optimize import optimize as optimize
     from adelta.sync.operations.rename_column import rename_column as rename_column
+    from adelta.sync.operations.reorg import reorg_purge as reorg_purge
+    from adelta.sync.operations.replace import replace_table as replace_table
+    from adelta.sync.operations.restore import restore as restore
     from adelta.sync.operations.set_properties import set_properties as set_properties
     from adelta.sync.operations.set_properties import unset_properties as unset_properties
     from adelta.sync.operations.update import update as update
+    from adelta.sync.operations.upgrade_protocol import upgrade_protocol as upgrade_protocol
+    from adelta.sync.operations.vacuum import vacuum as vacuum
     from adelta.sync.operations.write import write_table as write_table
     from adelta.sync.scan import Scan as Scan
     from adelta.sync.snapshot import Snapshot as Snapshot
@@ -85,26 +112,37 @@ __all__ = exports(
         "adelta": (
             "AddFile",
             "AlterMetrics",
+            "AnalyzeMetrics",
             "ArrayType",
             "BloomFilter",
             "CatalogClient",
             "CheckpointMetrics",
+            "CloneMetrics",
+            "ClusteringStats",
             "ColumnOptions",
             "Commit",
             "CommitInfo",
             "CommitResponse",
+            "ConvertMetrics",
             "DataFileOptions",
             "DecimalType",
             "DeleteMetrics",
             "DeletionVectorDescriptor",
+            "DeletionVectorStats",
             "DomainMetadata",
+            "DropMetrics",
+            "FileSizeMetrics",
+            "FilesAndBytes",
             "FsckProblem",
             "FsckReport",
             "HistoryEntry",
             "LogCleanupMetrics",
             "LogCompactionMetrics",
+            "ManifestMetrics",
             "MapType",
+            "MergeMetrics",
             "Metadata",
+            "OptimizeMetrics",
             "Position",
             "PrimitiveType",
             "ProposedCommit",
@@ -112,6 +150,7 @@ __all__ = exports(
             "RatifiedCommit",
             "RatifiedCommits",
             "RemoveFile",
+            "RestoreMetrics",
             "SetTransaction",
             "StagedTable",
             "StructField",
@@ -119,32 +158,46 @@ __all__ = exports(
             "TableDetail",
             "UnityCatalogClient",
             "UpdateMetrics",
+            "VacuumMetrics",
             "WriteMetrics",
             "WriterOptions",
+            "ZOrderStats",
             "identity_column",
         ),
         "adelta.sync._iterate": ("BlockingIterator",),
         "adelta.sync._retry": ("retry",),
         "adelta.sync.changes.feed": ("changes",),
         "adelta.sync.changes.tail": ("tail",),
+        "adelta.sync.merge.builder": ("Merge", "merge"),
         "adelta.sync.operations.add_columns": ("add_columns",),
         "adelta.sync.operations.add_feature": ("add_feature",),
+        "adelta.sync.operations.analyze": ("analyze",),
         "adelta.sync.operations.change_column": ("change_column",),
         "adelta.sync.operations.checkpoint": ("checkpoint",),
         "adelta.sync.operations.cleanup_log": ("cleanup_log",),
+        "adelta.sync.operations.clone": ("clone",),
         "adelta.sync.operations.cluster_by": ("cluster_by",),
         "adelta.sync.operations.compact_log": ("compact_log",),
         "adelta.sync.operations.constraints": ("add_constraint", "drop_constraint"),
+        "adelta.sync.operations.convert": ("convert",),
         "adelta.sync.operations.create": ("create_table",),
         "adelta.sync.operations.delete": ("delete",),
         "adelta.sync.operations.detail": ("detail",),
         "adelta.sync.operations.drop_columns": ("drop_columns",),
         "adelta.sync.operations.drop_feature": ("drop_feature",),
+        "adelta.sync.operations.drop_table": ("drop_table",),
         "adelta.sync.operations.fsck": ("fsck",),
+        "adelta.sync.operations.generate_manifest": ("generate_manifest",),
         "adelta.sync.operations.history": ("history",),
+        "adelta.sync.operations.optimize": ("optimize",),
         "adelta.sync.operations.rename_column": ("rename_column",),
+        "adelta.sync.operations.reorg": ("reorg_purge",),
+        "adelta.sync.operations.replace": ("replace_table",),
+        "adelta.sync.operations.restore": ("restore",),
         "adelta.sync.operations.set_properties": ("set_properties", "unset_properties"),
         "adelta.sync.operations.update": ("update",),
+        "adelta.sync.operations.upgrade_protocol": ("upgrade_protocol",),
+        "adelta.sync.operations.vacuum": ("vacuum",),
         "adelta.sync.operations.write": ("write_table",),
         "adelta.sync.scan": ("Scan",),
         "adelta.sync.snapshot": ("Snapshot",),

@@ -25,7 +25,7 @@ from adelta.sync._portal import Closable, Portal, abandon, call, current, feed, 
 if TYPE_CHECKING:
     from types import TracebackType
 
-__all__ = ["Handle", "Recipe", "fed", "owner", "unwrap"]
+__all__ = ["Handle", "Recipe", "fed", "owner", "unwrap", "unwrap_named"]
 
 A = TypeVar("A")
 V = TypeVar("V")
@@ -229,6 +229,17 @@ def unwrap(value: object) -> object:
         InvalidUseError: the handle belongs to another process and cannot be made again.
     """
     return value._async() if isinstance(value, Handle) else value
+
+
+def unwrap_named(values: Any) -> Any:
+    """A mapping with the async handles that its values stand for; any other value as it is.
+
+    Raises:
+        InvalidUseError: as `unwrap` does.
+    """
+    if not isinstance(values, Mapping):
+        return values
+    return {name: unwrap(value) for name, value in values.items()}
 
 
 def owner(value: object) -> Handle[Any] | None:

@@ -154,13 +154,20 @@ class DataFileWriter(Abortable):
         self._done = []
 
     async def _take(self, values: tuple[str | None, ...], rows: pa.RecordBatch | pa.Table) -> None:
-        """Put rows into the file of their partition."""
-        file = self._open.get(values)
-        if file is None:
-            file = self._open[values] = self._begin(values)
-        await file.writer.write(rows)
-        if file.writer.estimated_size >= self._spec.target_file_size:
-            await self._close(file)
+        """Put rows into the file of their partition, and into further ones where it gets full."""
+        most = self._spec.max_records_per_file
+        while rows.num_rows:
+            file = self._open.get(values)
+            if file is None:
+                file = self._open[values] = self._begin(values)
+            room = rows.num_rows if most is None else most - file.writer.num_rows
+            await file.writer.write(rows.slice(0, room))
+            rows = rows.slice(room)
+            if file.writer.num_rows == most or self._is_large(file):
+                await self._close(file)
+
+    def _is_large(self, file: OpenFile) -> bool:
+        return file.writer.estimated_size >= self._spec.target_file_size
 
     def _prepare(self, batch: pa.RecordBatch) -> list[PartitionedRows]:
         rows = self._layout.conform(self._numbers.fill(batch))

@@ -9,7 +9,7 @@ is left in the end becomes one file for each partition.
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ from adelta._concurrency import in_thread
 from adelta._read_ahead import ReadAhead
 from adelta.errors import StorageError
 from adelta.write.data_file_writer import CLOSING, DataFileWriter, OpenFile
-from adelta.write.spill import SpillFile
+from adelta.write.spill import Pile, spill_piles
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.storage.object_store import ObjectStore
     from adelta.write.spec import WriteSpec
-    from adelta.write.spill import SpilledBatch
+    from adelta.write.spill import SpilledBatch, SpillFile
 
 __all__ = ["GatheringWriter"]
 
@@ -39,22 +39,13 @@ _FIRST_RATIO: Final = 0.5  # bytes of a file for a byte of rows, until files tel
 _RUN_BYTES: Final = 8 * 1024 * 1024
 
 
-@dataclass(slots=True)
-class _Pile:
-    """The rows of one partition that wait: those on disk came before those in memory."""
-
-    spilled: list[SpilledBatch] = field(default_factory=list)
-    batches: list[pa.RecordBatch] = field(default_factory=list)
-    num_bytes: int = 0
-
-
 class GatheringWriter(DataFileWriter):
     """A `DataFileWriter` that begins a partition's file when there are rows enough to fill it."""
 
     def __init__(self, store: ObjectStore, spec: WriteSpec, *, clock: Clock) -> None:
         half = max(1, spec.memory_budget // 2)  # for the piles, and as much for the open files
         super().__init__(store, replace(spec, memory_budget=half), clock=clock)
-        self._piles: dict[tuple[str | None, ...], _Pile] = {}
+        self._piles: dict[tuple[str | None, ...], Pile] = {}
         self._held_bytes = 0
         self._spill: SpillFile | None = None
         self._rows_bytes = self._file_bytes = 0  # of the files that are closed
@@ -68,7 +59,7 @@ class GatheringWriter(DataFileWriter):
             StorageError: the store refused or failed, or the local disk did.
         """
         for part in await in_thread(self._prepare, batch):
-            pile = self._piles.setdefault(part.values, _Pile())
+            pile = self._piles.setdefault(part.values, Pile())
             size = part.rows.nbytes
             pile.batches.append(part.rows)
             pile.num_bytes += size
@@ -112,7 +103,7 @@ class GatheringWriter(DataFileWriter):
 
     def _room(self, values: tuple[str | None, ...]) -> int:
         """Bytes that writing a partition's rows takes."""
-        pile = self._piles.get(values, _Pile())
+        pile = self._piles.get(values, Pile())
         return min(pile.num_bytes, 2 * self._layout.options.row_group_bytes)
 
     async def _write_pile(self, values: tuple[str | None, ...]) -> None:
@@ -136,15 +127,8 @@ class GatheringWriter(DataFileWriter):
         return self._file_bytes / self._rows_bytes if self._rows_bytes else _FIRST_RATIO
 
     def _spill_all(self) -> None:
-        """Put every row that waits on disk. A few would not do: slices share what they lie in."""
-        for pile in self._piles.values():
-            if not pile.batches:
-                continue
-            if self._spill is None:
-                self._spill = SpillFile(pile.batches[0].schema)
-            whole = pa.Table.from_batches(pile.batches).combine_chunks()
-            pile.spilled += self._spill.write(whole.to_batches())
-            pile.batches.clear()
+        """Put every row that waits on disk."""
+        self._spill = spill_piles(self._spill, self._piles.values())
         self._held_bytes = 0
 
     def _read_back(self, spilled: list[SpilledBatch]) -> pa.Table:

@@ -2,7 +2,12 @@
 
 A writer makes them for all the rows that it takes in, from behind the column's high-water mark on,
 and says afterwards how far it came. Two writers that start from the same mark make the same values:
-so of two commits only one can move a mark, and rows that many tasks write need one that numbers.
+so of two commits only one can move a mark.
+
+Tasks that write at the same time, for one commit, do not know how many rows the others have. Each
+takes the values behind the mark by blocks that are its own: the block k of the task t is at the
+place that Cantor's pairing gives the two. So numbers are unique, whatever the number of tasks, and
+small where these are few; a task that is run again makes the same ones.
 """
 
 from __future__ import annotations
@@ -16,6 +21,8 @@ from adelta.errors import InvariantViolationError, SchemaMismatchError
 from adelta.kernel.table_features import identities_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from adelta.kernel.schema.types import StructType
     from adelta.kernel.table_features import IdentityColumn
 
@@ -25,14 +32,20 @@ pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalar
 arrow: Any = pa  # likewise of `arange`
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
+_BLOCK = 4096
+"""Values that a task takes at a time."""
 
 
 class IdentityValues:
-    """The values that one writer makes. Used by one task at a time."""
+    """The values that one writer makes. Used by one task at a time.
 
-    def __init__(self, schema: StructType) -> None:
+    `task` counts the writers of one commit from 0; None says that there is no other one.
+    """
+
+    def __init__(self, schema: StructType, *, task: int | None = None) -> None:
         self._columns = identities_of(schema)
-        self._next = {column.name: column.next_value for column in self._columns}
+        self._task = task
+        self._rows = 0
         self._marks: dict[str, int] = {}
 
     @property
@@ -62,19 +75,35 @@ class IdentityValues:
                     f"column {column.name!r} is GENERATED ALWAYS AS IDENTITY: the table numbers "
                     "its rows itself; leave the column out"
                 )
+        self._rows += rows.num_rows
         return rows
 
     def _values(self, column: IdentityColumn, count: int) -> pa.Array[Any]:
-        if not count:
-            return pa.array([], pa.int64())
-        first = self._next[column.name]
+        runs = [self._run(column, place, length) for place, length in self._places(count)]
+        return pa.concat_arrays(runs) if runs else pa.array([], pa.int64())
+
+    def _places(self, count: int) -> Iterator[tuple[int, int]]:
+        """Where the next `count` values are behind the mark, as runs: the first, and how many."""
+        if self._task is None:
+            if count:
+                yield self._rows, count
+            return
+        at, end = self._rows, self._rows + count
+        while at < end:
+            block, offset = divmod(at, _BLOCK)
+            length = min(_BLOCK - offset, end - at)
+            diagonal = self._task + block
+            yield (diagonal * (diagonal + 1) // 2 + block) * _BLOCK + offset, length
+            at += length
+
+    def _run(self, column: IdentityColumn, place: int, count: int) -> pa.Array[Any]:
+        first = column.next_value + column.step * place
         last = first + column.step * (count - 1)
         if not (_LEAST <= first <= _GREATEST and _LEAST <= last <= _GREATEST):
             raise InvariantViolationError(
                 f"the identity column {column.name!r} has run out of 64-bit values: {count} more "
                 f"rows by {column.step} from {first} on would pass the end"
             )
-        self._next[column.name] = last + column.step
         self._marks[column.name] = last
         # Products may wrap around, and the sums wrap back: only these are known to be in range.
         steps = pc.multiply(arrow.arange(0, count), pa.scalar(column.step, pa.int64()))

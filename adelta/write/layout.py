@@ -53,7 +53,7 @@ class DataFileLayout:
     values, are left out, and so are partition columns, whose values are in the log, unless the
     table `keeps_partition_columns`, behind the others. `hidden` columns, which are none of the
     table's, come last. Without `rules`, rows are taken as they are. Files lie
-    below `directory`, and their names begin with `prefix`.
+    below `directory`, and their names begin with `prefix`. `task` is the spec's.
     """
 
     table_schema: pa.Schema
@@ -70,6 +70,7 @@ class DataFileLayout:
     directory: str = ""
     prefix: str = "part"
     keeps_partition_columns: bool = False
+    task: int | None = None
 
     @classmethod
     def of(cls, spec: WriteSpec) -> DataFileLayout:
@@ -122,11 +123,13 @@ class DataFileLayout:
             directory=CHANGE_DATA_DIRECTORY if changes else "",
             prefix="cdc" if changes else "part",
             keeps_partition_columns=bool(kept),
+            task=spec.task,
         )
 
     def identity_values(self) -> IdentityValues:
         """What numbers the rows that one writer takes in; copied rows have their numbers."""
-        return IdentityValues(t.StructType() if self.rules is None else self.rules.schema)
+        schema = t.StructType() if self.rules is None else self.rules.schema
+        return IdentityValues(schema, task=self.task)
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """`batch` with the table's columns but the void ones, in its types, under physical names.
@@ -166,6 +169,7 @@ def _rules(spec: WriteSpec, schema: t.StructType) -> RowRules:
         generates=spec.generates,
         has_defaults=spec.has_defaults,
         where=spec.where,
+        zone=spec.zone,
     )
 
 
@@ -184,14 +188,15 @@ def _hidden(spec: WriteSpec) -> tuple[t.StructField, ...]:
 def _writer_options(spec: WriteSpec, properties: TableProperties) -> WriterOptions:
     """The writer's own options, and the table's properties where these leave a choice."""
     given = spec.writer_options
+    codec = spec.compression or properties.parquet_compression_codec
     if given is None:
         return WriterOptions(
-            compression=properties.parquet_compression_codec,
+            compression=codec,
             row_group_bytes=min(_ROW_GROUP_BYTES, spec.target_file_size),
             data_page_version="1.0" if properties.parquet_format_version == "1.0.0" else "2.0",
         )
-    if given.compression is None:
-        return replace(given, compression=properties.parquet_compression_codec)
+    if given.compression is None or spec.compression is not None:
+        return replace(given, compression=codec)
     return given
 
 

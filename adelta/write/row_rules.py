@@ -1,8 +1,9 @@
 """What a table demands of each row that is written to it (PROTOCOL.md, "Writer Requirements").
 
 Columns that the data leaves out are computed, by their generation expression or their default, and
-then every row has to satisfy the CHECK constraints, the invariants of columns, and the generation
-expressions of columns that the data did give. A condition that is NULL for a row is not satisfied.
+then every row has to satisfy the CHECK constraints, the invariants of columns, the lengths that
+Spark's char and varchar columns allow, and the generation expressions of columns that the data did
+give. A condition that is NULL for a row is not satisfied.
 
 Expressions are Spark SQL of the closed set that adelta evaluates; another one is refused by name
 before any row is written, since a rule that cannot be checked would be a rule that is broken.
@@ -24,12 +25,14 @@ from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind, bind_predicate, type_of
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.cast import cast_to_schema
+from adelta.kernel.schema.char_types import declared_type, longest
 from adelta.kernel.schema.geospatial import holds_shapes
 from adelta.kernel.schema.names import walk_fields
-from adelta.kernel.schema.types import StructType
+from adelta.kernel.schema.types import STRING, StructType
 from adelta.kernel.table_features import DEFAULT_KEY
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.parquet.write.geospatial import first_damaged
+from adelta.write.text_lengths import LengthCheck, has_limits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -83,6 +86,7 @@ class _Computed:
     field: StructField
     text: str
     what: str
+    zone: str
 
     def bound(self, schema: StructType) -> Node:
         """Its expression, in the type of the column.
@@ -92,10 +96,10 @@ class _Computed:
         """
         where = f"the {self.what} of column {self.field.name!r} ({self.text})"
         try:
-            node = parse_expression(self.text)
+            node = parse_expression(self.text, zone=self.zone)
             if type_of(node, schema) != self.field.type:
                 node = Cast(node, self.field.type)
-            return bind(node, schema)
+            return bind(node, schema, zone=self.zone)
         except InvalidExpressionError as error:
             raise _not_evaluated(where, error) from error
 
@@ -112,7 +116,7 @@ class RowRules:
     schema: StructType
     defaults: tuple[_Computed, ...] = ()
     generated: tuple[tuple[StructField, Node], ...] = ()
-    checks: tuple[Check, ...] = ()
+    checks: tuple[Check | LengthCheck, ...] = ()
     shapes: tuple[str, ...] = ()
 
     @classmethod
@@ -124,30 +128,36 @@ class RowRules:
         generates: bool,
         has_defaults: bool,
         where: Node | None = None,
+        zone: str = "UTC",
     ) -> RowRules:
         """The rules of a table with this schema and these properties.
 
         `generates` and `has_defaults` say whether the table supports generated columns and
-        defaults; `where` is a condition of the caller's.
+        defaults; `where` is a condition of the caller's. Dates and clocks of times, and texts that
+        become times without naming a zone, are of `zone`.
 
         Raises:
             InvalidExpressionError: a rule is not an expression that adelta evaluates.
             InvalidTableError: the metadata of a column that holds an expression is damaged.
         """
         defaults = [
-            _Computed(f, str(f.metadata[DEFAULT_KEY]), "default")
+            _Computed(f, str(f.metadata[DEFAULT_KEY]), "default", zone)
             for f in schema
             if has_defaults and DEFAULT_KEY in f.metadata
         ]
         computed = [
-            _Computed(f, str(f.metadata[_GENERATION]), "generation expression")
+            _Computed(f, str(f.metadata[_GENERATION]), "generation expression", zone)
             for f in schema
             if generates and _GENERATION in f.metadata
         ]
-        checks = [*check_constraints(schema, properties), *_invariants(schema)]
+        checks: list[Check | LengthCheck] = [
+            *check_constraints(schema, properties, zone=zone),
+            *_invariants(schema, zone),
+            *_lengths(schema),
+        ]
         if where is not None:
             what = f"the condition {to_sql(where)} of this write"
-            checks.append(Check(what, bind_predicate(where, schema)))
+            checks.append(Check(what, bind_predicate(where, schema, zone=zone)))
         generated = tuple((each.field, each.bound(schema)) for each in computed)
         shapes = tuple(f.name for f in schema if holds_shapes(f.type))
         return cls(schema, tuple(defaults), generated, tuple(checks), shapes)
@@ -195,7 +205,9 @@ def _check_shapes(values: pa.Array[Any], field: pa.Field[Any]) -> None:
         )
 
 
-def check_constraints(schema: StructType, properties: Mapping[str, str]) -> Iterator[Check]:
+def check_constraints(
+    schema: StructType, properties: Mapping[str, str], *, zone: str = "UTC"
+) -> Iterator[Check]:
     """The CHECK constraints among `properties`, bound to `schema`.
 
     Raises:
@@ -204,10 +216,12 @@ def check_constraints(schema: StructType, properties: Mapping[str, str]) -> Iter
     """
     for key, text in properties.items():
         if key.lower().startswith(CONSTRAINT_PREFIX):
-            yield _check(f"the CHECK constraint {key[len(CONSTRAINT_PREFIX) :]!r}", text, schema)
+            yield _check(
+                f"the CHECK constraint {key[len(CONSTRAINT_PREFIX) :]!r}", text, schema, zone
+            )
 
 
-def _invariants(schema: StructType) -> Iterator[Check]:
+def _invariants(schema: StructType, zone: str) -> Iterator[Check]:
     for path, field in walk_fields(schema):
         raw = field.metadata.get(_INVARIANT)
         if raw is None:
@@ -220,13 +234,28 @@ def _invariants(schema: StructType) -> Iterator[Check]:
                 f"column {shown!r} has the invariant {str(raw)[:_SHOWN]}, which holds no "
                 "expression; the table's metadata is damaged"
             ) from error
-        yield _check(f"the invariant of column {shown!r}", str(text), schema)
+        yield _check(f"the invariant of column {shown!r}", str(text), schema, zone)
 
 
-def _check(what: str, text: str, schema: StructType) -> Check:
+def _lengths(schema: StructType) -> Iterator[Check | LengthCheck]:
+    """That texts of char and varchar types, which are strings to Delta, are not too long."""
+    for field in schema:
+        declared = declared_type(field)
+        if declared is None or not has_limits(declared):
+            continue
+        most = longest(declared)
+        if most is None:
+            yield LengthCheck(field.name, declared)
+        elif field.type == STRING:
+            name = field.name.replace("`", "``")
+            condition = f"`{name}` IS NULL OR length(`{name}`) <= {most}"
+            yield _check(f"the type {declared} of column {field.name!r}", condition, schema)
+
+
+def _check(what: str, text: str, schema: StructType, zone: str = "UTC") -> Check:
     what = f"{what} ({text})"
     try:
-        return Check(what, bind_predicate(parse_expression(text), schema))
+        return Check(what, bind_predicate(parse_expression(text, zone=zone), schema, zone=zone))
     except InvalidExpressionError as error:
         raise _not_evaluated(what, error) from error
 

@@ -7,7 +7,7 @@ files by it without reading the table's log.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import check_count, check_flag
@@ -19,23 +19,22 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.table_configuration import TableConfiguration
 
-__all__ = ["AS_THE_TABLE_SAYS", "ENGINE", "DataFileOptions", "FileContent", "WriteSpec"]
+__all__ = ["AS_THE_TABLE_SAYS", "DataFileOptions", "FileContent", "WriteSpec", "engine_info"]
 
 FileContent = Literal["rows", "copies", "changes"]
 """New rows; rows that the table had before, written anew; or row changes for the feed."""
 
 
-def _version() -> str:
+@cache
+def engine_info() -> str:
+    """`engineInfo` of the commits that adelta makes."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to load and to ask
+
     try:
-        return version("adelta")
-    except (
-        PackageNotFoundError
-    ):  # run from a source tree, or from an archive sent to Spark's workers
-        return "source"
+        return f"adelta/{version('adelta')}"
+    except PackageNotFoundError:  # a source tree, or an archive sent to Spark's workers
+        return "adelta/source"
 
-
-ENGINE = f"adelta/{_version()}"
-"""`engineInfo` of the commits that adelta makes."""
 
 _MIB = 1024 * 1024
 _TARGET_FILE_SIZE = 128 * _MIB
@@ -60,20 +59,28 @@ class DataFileOptions:
             are too many for the memory, until they fill files of the target size: few large files
             a partition instead of many small ones. None is the table's property
             ``delta.autoOptimize.optimizeWrite``.
+        compression: the codec, where nothing else is said of Parquet. None leaves it to
+            `writer_options`, and these to the table's properties.
+        max_records_per_file: most rows in a file; None is as many as its size allows.
         memory_budget: bytes of rows, and of encoded files that are not sent off yet, that the
             writer holds over all partitions.
 
     Raises:
-        InvalidOptionError: a size is not positive.
+        InvalidOptionError: a size or a number is not positive, or there is no such codec.
     """
 
     target_file_size: int | None = None
     writer_options: WriterOptions | None = None
     optimize_write: bool | None = None
+    compression: str | None = None
+    max_records_per_file: int | None = None
     memory_budget: int = _MEMORY_BUDGET
 
     def __post_init__(self) -> None:
         _check_sizes(self)
+        if self.max_records_per_file is not None:
+            check_count("max_records_per_file", self.max_records_per_file, least=1)
+        WriterOptions(compression=self.compression)  # which knows the codecs
         if self.optimize_write is not None:
             check_flag("optimize_write", self.optimize_write)
         if not isinstance(self.writer_options, WriterOptions | None):
@@ -94,13 +101,15 @@ class WriteSpec:
     `memory_budget` bounds the bytes of rows, and of encoded files that are not sent off yet, that a
     writer holds over all partitions.
 
-    `writer_options` say how Parquet is written; None leaves that to the table's properties. With
+    `writer_options` say how Parquet is written; None leaves that to the table's properties, and
+    `compression` goes before both. No file has more than `max_records_per_file` rows. With
     `optimize_write` the rows of a partitioned table are gathered, on disk where they are too many,
     until they fill files.
 
     Columns are computed by the schema's generation expressions and defaults where the table
     supports these (`generates`, `has_defaults`). `where` is a condition of the caller's own that
-    every row has to satisfy, beside the constraints of the table.
+    every row has to satisfy, beside the constraints of the table. Dates and clocks in all of these
+    are of `zone`, and so are times that name no zone.
 
     All of that is for new rows. Where the `content` is ``copies``, rows are complete and have been
     held to the rules before; they come with the hidden `row_id_columns` where the table has these.
@@ -108,6 +117,9 @@ class WriteSpec:
 
     Files hold partition columns only where `partition_columns_in_files` says so. `iceberg_compat`
     is the version of the table's compatibility with Iceberg, 0 where it keeps none.
+
+    `task` tells a writer from others that write by the same spec, and by it alone the identity
+    values that they make differ; None is for a writer that is the only one.
     """
 
     schema_string: str
@@ -125,6 +137,10 @@ class WriteSpec:
     optimize_write: bool = False
     partition_columns_in_files: bool = False
     iceberg_compat: int = 0
+    compression: str | None = None
+    max_records_per_file: int | None = None
+    task: int | None = None
+    zone: str = "UTC"
 
     def __post_init__(self) -> None:
         _check_sizes(self)
@@ -137,6 +153,7 @@ class WriteSpec:
         files: DataFileOptions = AS_THE_TABLE_SAYS,
         where: Node | None = None,
         content: FileContent = "rows",
+        zone: str = "UTC",
     ) -> WriteSpec:
         """How files of a table with this configuration are written."""
         metadata, properties = configuration.metadata, configuration.properties
@@ -161,4 +178,7 @@ class WriteSpec:
             optimize,
             configuration.partition_columns_in_files,
             configuration.iceberg_compat,
+            files.compression,
+            files.max_records_per_file,
+            zone=zone,
         )

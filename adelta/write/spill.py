@@ -17,7 +17,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["SpillFile", "SpilledBatch"]
+__all__ = ["Pile", "SpillFile", "SpilledBatch", "spill_piles"]
 
 _SEGMENT_BYTES: Final = 256 * 1024 * 1024
 _CODEC: Final = "lz4_raw"  # costs less time than it saves on any disk
@@ -41,7 +41,7 @@ class SpilledBatch:
 
 
 class SpillFile:
-    """Record batches of one schema, written in any order and read once each.
+    """Record batches of one schema, written in any order and read in any other.
 
     Args:
         schema: the batches' schema.
@@ -78,8 +78,10 @@ class SpillFile:
             segment.file.flush()
         return found
 
-    def read(self, where: SpilledBatch) -> pa.RecordBatch:
+    def read(self, where: SpilledBatch, *, keep: bool = False) -> pa.RecordBatch:
         """Take a batch back. It is forgotten, and with the last one of a segment its room on disk.
+
+        With `keep` it stays where it is.
 
         Raises:
             OSError: the disk fails.
@@ -88,6 +90,8 @@ class SpillFile:
         data = os.pread(segment.file.fileno(), where.length, where.offset)
         message = pa.decompress(data, decompressed_size=where.message_bytes, codec=_CODEC)
         batch = pa.ipc.read_record_batch(message, self._schema)
+        if keep:
+            return batch
         with self._lock:
             segment.waiting.discard(where.offset)
             if not segment.waiting and segment.length >= _SEGMENT_BYTES:
@@ -106,3 +110,31 @@ class SpillFile:
             file = tempfile.TemporaryFile(prefix="adelta-", dir=self._directory)  # noqa: SIM115
             self._segments.append(_Segment(file))
         return self._segments[-1]
+
+
+@dataclass(slots=True)
+class Pile:
+    """Rows that wait together: those on disk came before those in memory."""
+
+    spilled: list[SpilledBatch] = field(default_factory=list)
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+    num_bytes: int = 0
+
+
+def spill_piles(spill: SpillFile | None, piles: Iterable[Pile]) -> SpillFile | None:
+    """Put every row that waits in memory on disk; the file, made where there is none yet.
+
+    A few of the rows would not do: slices share what they lie in.
+
+    Raises:
+        OSError: the disk is full, or fails.
+    """
+    for pile in piles:
+        if not pile.batches:
+            continue
+        if spill is None:
+            spill = SpillFile(pile.batches[0].schema)
+        whole = pa.Table.from_batches(pile.batches).combine_chunks()
+        pile.spilled += spill.write(whole.to_batches())
+        pile.batches.clear()
+    return spill

@@ -56,6 +56,7 @@ class Staging:
         must_be_live: files that are removed or added again, and of which it has to be seen that
             they are live at the version that the transaction is based on.
         read_live: files of which that has been seen.
+        fits_kept: whether files that stay are known to fit the metadata that are staged.
         replaces_by_hand: whether a user has staged files to remove that take rows out of the table.
         touched: whether files were staged, or would have been had there been any.
     """
@@ -88,6 +89,7 @@ class Staging:
         self.existing_new = FileIds()
         self.must_be_live = FileIds()
         self.read_live = FileIds()
+        self.fits_kept = False
         self.touched = False
         self.replaces_by_hand = False
         self._by_hand = by_hand
@@ -166,6 +168,17 @@ class Staging:
         self._rest_on(again)
         self.touched = True
 
+    def bring_back(self, files: Iterable[AddFile]) -> None:
+        """Take in files to add that were in the table once, as they were then.
+
+        All files that stay were in the table then too, and can be read by its metadata.
+        """
+        taken = tuple(files)
+        self.adds.extend(taken)
+        self.existing |= FileIds.of(taken, self.root)
+        self.fits_kept = True
+        self.touched = True
+
     def add_changes(self, files: Iterable[AddCDCFile]) -> None:
         """Take in change data files."""
         taken = tuple(files)
@@ -213,6 +226,13 @@ class Staging:
         self._count("numRemovedFiles", files.num_files)
         self._count("numRemovedBytes", files.total_bytes)
         self.touched = True
+
+    def rearrange(self) -> None:
+        """Say of all files that come and go that no row does."""
+        self.adds = [replace(file, data_change=False) for file in self.adds]
+        place = self.removes.schema.get_field_index("data_change")
+        values = pa.repeat(False, self.removes.num_rows)
+        self.removes = self.removes.set_column(place, REMOVE_SCHEMA.field(place), values)
 
     # ------------------------------------------------------------------------------ what is beside
 

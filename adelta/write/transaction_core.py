@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidUseError
 from adelta.kernel.data_skipping.prune import Skipping
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
+    from adelta.kernel.transaction.creation import NewTable
     from adelta.write.batches import Data
     from adelta.write.change_data import ChangeDataWriter
     from adelta.write.deletion_vectors import VectorsWritten
@@ -58,7 +60,7 @@ class TransactionCore(TransactionLife):
             self._staging.read = self._staging.read.with_whole_table()
             return FileSet.empty()
         await self._take_latest()
-        predicate = to_predicate(where)
+        predicate = to_predicate(where, now=moment(self._clock))
         if predicate is None:
             self._staging.read = self._staging.read.with_whole_table()
             return await self.base.files()
@@ -147,7 +149,7 @@ class TransactionCore(TransactionLife):
         spec = WriteSpec.of(
             self.configuration,
             files=self._request.data_files,
-            where=to_predicate(where),
+            where=to_predicate(where, now=moment(self._clock)),
             content=content,
         )
         async with aclosing(record_batches(data)) as batches:
@@ -258,3 +260,18 @@ class TransactionCore(TransactionLife):
         check_change(before, changed)
         staging.metadata = metadata
         staging.protocol = protocol or staging.protocol
+
+    def replace_definition(self, table: NewTable) -> None:
+        """Stage the metadata of another table in place of this one's, and its protocol.
+
+        That all files go, and that the one may come after the other, is the caller's to see to.
+
+        Raises:
+            InvalidUseError: the transaction is not open.
+            UnsupportedFeatureError: the table would need a feature that adelta does not have.
+        """
+        table.configuration.check_writable(self.root)
+        staging = self.staging
+        staging.metadata = table.metadata
+        if table.protocol != self.base.protocol:
+            staging.protocol = table.protocol

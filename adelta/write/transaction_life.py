@@ -35,13 +35,14 @@ from adelta.kernel.transaction.kept_files import check_kept_files
 from adelta.kernel.transaction.precommit import check_staged
 from adelta.write.commit_queue import CommitQueue
 from adelta.write.data_file_writer import discard_data_files
-from adelta.write.spec import ENGINE
+from adelta.write.spec import engine_info
 from adelta.write.staging import Staging
 from adelta.write.submission import Submission
+from adelta.write.task_executor import IN_PROCESS
 from adelta.write.upkeep import after_commit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from types import TracebackType
     from typing import NoReturn, Self
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
     from adelta.write.commit_queue import QueueOfTable
+    from adelta.write.task_executor import TaskExecutor
     from adelta.write.transaction_request import StateSource, TransactionRequest
 
 __all__ = ["Stage", "TransactionLife"]
@@ -79,7 +81,8 @@ class TransactionLife:
 
     Used as an asynchronous context manager: the end of the block commits, an error inside gives up.
     With `creates` the version is the first one of a new table; `joins` says whether the changes are
-    then good for a table of the same kind that another writer makes meanwhile.
+    then good for a table of the same kind that another writer makes meanwhile. `executor` carries
+    out the tasks of the operation.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class TransactionLife:
         coordinator: CommitCoordinator | None = None,
         queue: QueueOfTable | None = None,
         clock: Clock = SYSTEM_CLOCK,
+        executor: TaskExecutor | None = None,
     ) -> None:
         self._source = source
         self._request = request
@@ -102,6 +106,7 @@ class TransactionLife:
         self._queue_of_table = queue
         self._own_queue = CommitQueue()
         self._clock = clock
+        self.executor = executor or IN_PROCESS
         self._stage = Stage.NEW
         self._verb: str | None = None
         self._failed: str | None = None  # a verb whose work is lacking
@@ -159,6 +164,11 @@ class TransactionLife:
     def skipped(self) -> bool:
         """Whether nothing was committed because the table shows the work as done."""
         return self._stage is Stage.SKIPPED
+
+    @property
+    def added_files(self) -> Sequence[AddFile]:
+        """The files that it adds, or has added."""
+        return self._staging.adds
 
     @property
     def metrics(self) -> dict[str, int]:
@@ -411,7 +421,7 @@ class TransactionLife:
             read if self._request.rebase else read.with_whole_log(),
             coordinator=self._coordinator,
             level=isolation_level(self._request.isolation, self.metadata.configuration),
-            engine=ENGINE,
+            engine=engine_info(),
             clock=self._clock,
             timeout=self._request.timeout,
             group=self._request.group_commit,
@@ -480,7 +490,8 @@ class TransactionLife:
         Raises:
             SchemaMismatchError: they could not be read under it.
         """
-        if self._base is None or self._staging.metadata is None:
+        staging = self._staging
+        if self._base is None or staging.metadata is None or staging.fits_kept:
             return
         try:
             await in_thread(check_kept_files, self._base.configuration, self.configuration)

@@ -1,9 +1,10 @@
 """What follows a commit: upkeep of the log, which never looks like a failure of the commit.
 
-In this order: the version is published, where a catalog has ratified it; its checksum, a checkpoint
-where one is due, the clean-up that belongs to it, and a log compaction where the table asks for
-them. Each is of use without the others, so a failure of one does not keep the next from being
-tried; but of a version that is not published there is neither a checkpoint nor a compaction.
+In this order: the version is published, where a catalog has ratified it; its checksum, symlink
+manifests where the table keeps them, a checkpoint where one is due, the clean-up that belongs to
+it, and a log compaction where the table asks for them. Each is of use without the others, so a
+failure of one does not keep the next from being tried; but of a version that is not published there
+are neither manifests nor a checkpoint nor a compaction.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from adelta.log.checkpoint_writer import checkpoint_if_due
 from adelta.log.checksum_writer import write_checksum
 from adelta.log.cleanup import clean_expired
 from adelta.log.compaction_writer import compact_if_due
+from adelta.write.symlink_manifests import keep_manifests
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -35,6 +37,7 @@ async def after_commit(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
     await _attempt(state, "checksum", lambda: write_checksum(state))
     if not published:
         return
+    await _attempt(state, "symlink manifest", lambda: keep_manifests(state))
     if await _attempt(state, "checkpoint", lambda: checkpoint_if_due(state, clock)):
         await after_checkpoint(state, clock)
     await _attempt(state, "log compaction", lambda: compact_if_due(state))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import ObjectStore
     from adelta.write.spec import WriteSpec
 
-__all__ = ["CompletedRows", "WrittenFiles", "write_data_files", "write_rows"]
+__all__ = ["CompletedRows", "WrittenFiles", "write_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +31,6 @@ class WrittenFiles:
 
     files: tuple[AddFile, ...]
     high_water_marks: Mapping[str, int]
-
-
-async def write_data_files(
-    store: ObjectStore,
-    spec: WriteSpec,
-    batches: AsyncIterator[pa.RecordBatch],
-    *,
-    clock: Clock = SYSTEM_CLOCK,
-) -> list[AddFile]:
-    """Write all rows of `batches` below the root of `store`; the actions that would add the files.
-
-    As `write_rows` does, for tables without identity columns and for rows that have their numbers.
-
-    Raises:
-        SchemaMismatchError: the columns of a batch do not fit the table's.
-        InvariantViolationError: a column that must not be null holds a null.
-        StorageError: the store refused or failed.
-    """
-    return list((await write_rows(store, spec, batches, clock=clock)).files)
 
 
 async def write_rows(

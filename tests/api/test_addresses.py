@@ -191,6 +191,8 @@ async def test_a_verb_takes_a_path_of_this_machine(face: str, name: str, tmp_pat
 
     def blocking() -> None:
         made = getattr(adelta.sync, name)(path, **arguments)
+        if name == "merge":
+            made.when_matched_delete().execute()
         if name in ("tail", "changes"):
             next(iter(made))
 
@@ -199,6 +201,8 @@ async def test_a_verb_takes_a_path_of_this_machine(face: str, name: str, tmp_pat
             await asyncio.to_thread(blocking)
         elif name in ("tail", "changes"):
             await anext(getattr(adelta, name)(path))
+        elif name == "merge":
+            await adelta.merge(path, **arguments).when_matched_delete().execute()
         else:
             await getattr(adelta, name)(path, **arguments)
 

@@ -41,6 +41,8 @@ WRONG: dict[str, list[object]] = {
     "PartitionOverwrite": [7, "both", ["static"]],
     "WriterOptions | None": [7, {"compression": "zstd"}],
     "CatalogClient | None": [7, "catalog", object()],
+    "VacuumMode": [7, "half", None],
+    "NamedTables | None": [7, "t", ["t"], {1: "t"}, {"t": 1}],
 }
 """By annotation, what is no such thing."""
 
@@ -50,14 +52,20 @@ ENOUGH: dict[str, dict[str, Any]] = {
     "add_feature": {"name": "domainMetadata"},
     "change_column": {"column": "id", "comment": "a number"},
     "cluster_by": {"columns": ["id"]},
+    "clone": {"target": "memory://no-clone/t"},
     "create_table": {"schema": pa.schema([("z", pa.int64())]), "mode": "ignore"},
     "drop_columns": {"columns": ["p"]},
     "drop_constraint": {"name": "c"},
     "drop_feature": {"name": "appendOnly"},
+    "merge": {"source": pa.table({"id": [1]}), "on": "target.id = source.id"},
     "rename_column": {"column": "p", "new_name": "q"},
+    "replace_table": {"schema": pa.schema([("z", pa.int64())])},
+    "restore": {"version": 0},
     "set_properties": {"properties": {"mine": "1"}},
+    "sql": {"text": "SELECT 1"},
     "unset_properties": {"names": ["mine"]},
     "update": {"set": {"id": "1"}},
+    "upgrade_protocol": {"reader_version": 1, "writer_version": 3},
     "write_table": {"data": pa.table({"id": [3], "p": ["c"]})},
 }
 """Arguments with which a call would be right, but for the one that is wrong."""
@@ -79,7 +87,9 @@ def test_the_annotations_of_all_verbs_are_known_here() -> None:
     """A parameter of a kind that nobody checks would go unnoticed."""
     elsewhere = {
         "TableOrAddress", "str | os.PathLike[str]", "Data",
-        "Where | None", "ArrowSchema | StructType", "Mapping[str, SetValue]",
+        "Where | None", "ArrowSchema | StructType", "Data | None",
+        "ArrowSchema | StructType | str | None", "Mapping[str, SetValue]",
+        "OnProgress | None", "datetime | str | None", "str | Iterable[str] | None",
         "DataType | pa.DataType | str | None", "Literal['error', 'ignore']",
     }  # fmt: skip
     found = {
@@ -99,8 +109,9 @@ async def test_a_wrong_argument_is_refused_and_nothing_is_written(
     async with adelta.open_table(uri) as table:
         await adelta.write_table(table, pa.table({"id": [1], "p": ["a"]}))
         arguments = {**ENOUGH.get(verb, {}), name: value}
+        about = () if verb == "sql" else (uri,)
         with pytest.raises(AdeltaError) as caught:
-            await getattr(adelta, verb)(uri, **arguments)
+            await getattr(adelta, verb)(*about, **arguments)
         if isinstance(caught.value, InvalidOptionError):
             assert re.search(r"pass|choose|must|give|\bno\b", str(caught.value))
         assert (await table.snapshot()).version == 0

@@ -35,6 +35,8 @@ def returned(name: str, value: Any) -> set[str]:
             found |= returned(member, inner)
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
+            if field.name.startswith("_"):
+                continue
             found |= set(re.findall(r"\b[A-Z]\w*", str(field.type)))
     return found
 

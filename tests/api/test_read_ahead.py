@@ -299,3 +299,16 @@ async def test_it_closes_in_order_though_the_end_of_the_loop_cancels_all_of_its_
     with pytest.raises(asyncio.CancelledError):
         await closing
     assert ended == ["items", "work 0", "closed"]
+
+
+async def test_what_is_known_at_once_takes_its_turn_without_work() -> None:
+    work = Work(1)
+    ahead = ReadAhead(work, range(4), limit=4, at_once=lambda n: n + 0.5 if n % 2 == 0 else None)
+    async with ahead:
+        assert await anext(ahead) == 0.5
+        second = asyncio.ensure_future(anext(ahead))
+        await asyncio.sleep(0)
+        assert not second.done()
+        work.gates[1].set()
+        assert [await second, *[found async for found in ahead]] == [10, 2.5, 30]
+    assert work.begun == [1, 3]

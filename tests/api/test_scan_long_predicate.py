@@ -38,9 +38,9 @@ async def test_a_long_predicate_is_looked_into_in_threads_alone(
     loop, seen = threading.get_ident(), []
     parsed, prepared = snapshot_module.to_predicate, Skipping.of
 
-    def watched(where: Any) -> Any:
+    def watched(where: Any, **settings: Any) -> Any:
         seen.append(("parsed", threading.get_ident() == loop))
-        return parsed(where)
+        return parsed(where, **settings)
 
     def watched_too(*of: Any, **settings: Any) -> Skipping:
         seen.append(("prepared", threading.get_ident() == loop))

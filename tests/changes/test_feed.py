@@ -92,6 +92,19 @@ async def test_rearranged_files_change_nothing():
     assert await feed(*commits, store=store) == [(1, "insert", 0)]
 
 
+@pytest.mark.parametrize("updated", ["0", "1"])
+async def test_a_merge_that_says_that_it_changed_no_row_changes_nothing(updated):
+    store = MemoryStore()
+    one, again = [await put_data(store, f"{n}.parquet", ids(1)) for n in (1, 2)]
+    metrics = dict.fromkeys(("numTargetRowsInserted", "numTargetRowsDeleted"), "0")
+    metrics["numTargetRowsUpdated"] = updated
+    info = {"commitInfo": {"operation": "MERGE", "operationMetrics": metrics}}
+    rows = await feed(
+        described(IDS, **FEED), [one], [info, removed(one), again], store=store, since=2
+    )
+    assert rows == ([] if updated == "0" else [(1, "delete", 2), (1, "insert", 2)])
+
+
 async def test_a_vector_that_grows_deletes_rows_and_one_that_shrinks_brings_them_back():
     """D30, D31: remove and add of one path are the same file."""
     store = MemoryStore()

@@ -57,3 +57,18 @@ def test_a_retention_that_is_none_is_bad_usage(run: Run, trips: Path) -> None:  
     status, _, err = run("cleanup-log", trips, "--retention", "soon")
     assert status == 2
     assert "interval" in err
+
+
+def test_small_files_become_large_ones(run: Run, trips: Path) -> None:  # noqa: F811
+    status, out, err = run("optimize", trips, "--dry-run")
+    assert (status, err) == (0, "")
+    assert "Would write 2 files of" in out
+    told = orjson.loads(run("optimize", trips, "--json")[1])
+    assert (told["numFilesRemoved"], told["filesRemoved"]["totalFiles"]) == (2, 2)
+    assert "Nothing to do" in run("optimize", trips)[1]
+    assert run("optimize", trips, "--where", "nonsense = 1")[0] != 0
+
+
+def test_nothing_is_purged_where_nothing_is_gone(run: Run, trips: Path) -> None:  # noqa: F811
+    assert "Nothing to do" in run("reorg", trips)[1]
+    assert orjson.loads(run("reorg", trips, "--dry-run", "--json")[1])["dryRun"] is True

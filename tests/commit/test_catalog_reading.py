@@ -11,7 +11,7 @@ import pytest
 import adelta
 import adelta.sync
 from adelta.commit.catalog import RatifiedCommit, RatifiedCommits
-from adelta.commit.catalog_store import CatalogStore
+from adelta.commit.catalog_store import catalog_store
 from adelta.errors import (
     InvalidOptionError,
     InvalidTableError,
@@ -30,7 +30,7 @@ from adelta.kernel.log_path import (
     commit_path,
     compaction_path,
 )
-from adelta.parquet.file import ParquetFile
+from adelta.parquet.reader import ParquetFile
 from adelta.storage.local import LocalStore
 from adelta.table import Table
 from tests.support.catalogs import SqliteCatalog
@@ -297,7 +297,7 @@ async def test_arrow_reads_the_files_of_a_managed_table_on_the_local_disk_by_its
 ) -> None:
     pq.write_table(pa.table({"id": range(100_000)}), tmp_path / "a.parquet")
     plain = LocalStore(tmp_path)
-    for store in (plain, CatalogStore(plain, catalog, plain.put_if_absent)):
+    for store in (plain, catalog_store(plain, catalog, plain.put_if_absent)):
         fetched = await (await ParquetFile.open(store, "a.parquet")).fetch()
         assert fetched.in_file
 
@@ -309,7 +309,7 @@ async def test_whatever_verb_reads_a_commit_the_catalog_says_what_it_is(
     await store.put(commit_path(50), b"nobody has ratified this")
     await store.put("z/data.parquet", b"data")
     await store.put("a.parquet", b"data")
-    seen = CatalogStore(store, catalog, store.put_if_absent)
+    seen = catalog_store(store, catalog, store.put_if_absent)
     for read in (
         seen.get(commit_path(50)),
         seen.get_with_meta(commit_path(50)),

@@ -15,6 +15,7 @@ from adelta.operations import change_column, delete, drop_feature, rename_column
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.faults.test_append import DyingStore
+from tests.support.depth import cases
 from tests.support.stores import CountingStore
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ async def test_a_feature_is_dropped_by_whoever_calls_again(
     counted = CountingStore(await prepared())
     act: Act = partial(drop_feature, name=name)
     await act(opened(counted))
-    for lives in range(0, counted.count, 1 + counted.count // 25):
+    for lives in range(0, counted.count, 1 + counted.count // cases(25, 12)):
         store = await prepared()
         dying = DyingStore(store, lives, last_takes_effect=last_takes_effect)
         with suppress(AdeltaError):  # but for what comes after the last commit

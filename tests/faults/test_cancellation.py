@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,6 +23,7 @@ from adelta.operations import (
     checkpoint,
     create_table,
     delete,
+    merge,
     set_properties,
     update,
     write_table,
@@ -105,6 +106,17 @@ async def sum_by_hand(table: Table) -> None:
         await tx.append(rows(6, p="b"))
 
 
+async def merge_rows(table: Table, source_memory: int = 1 << 20) -> None:
+    builder = (
+        merge(table, rows(2, 4, 5), "target.id = source.id")
+        .when_matched_delete("source.id = 2")
+        .when_matched_update({"id": "target.id + 10"})
+        .when_not_matched_insert_all()
+    )
+    options = replace(builder._options, source_memory=source_memory)
+    await replace(builder, _options=options).execute()
+
+
 def write(data: pa.Table, **options: Any) -> Act:
     return partial(write_table, data=data, **options)
 
@@ -129,6 +141,10 @@ CASES = {
     "update": Case(partial(update, set={"id": "id + 10"}, where="id < 3"), [3, 4, 11, 12]),
     "update with vectors": Case(
         partial(update, set={"id": "id + 10"}, where="id = 1"), [2, 3, 4, 11], VECTORS
+    ),
+    "merge": Case(merge_rows, [1, 3, 5, 14], FEED),
+    "merge with vectors, from disk": Case(
+        partial(merge_rows, source_memory=1), [1, 3, 5, 14], VECTORS
     ),
     "set properties": Case(
         partial(set_properties, properties={"delta.appendOnly": "false"}), [1, 2, 3, 4]

@@ -30,6 +30,7 @@ pytestmark = pytest.mark.timeout(300)
 
 WRITERS = 4
 COMMITS = 3  # of each
+FLIPPED = "a flipped bit in a put"  # which a store notices that holds bodies to their checksums
 LONGEST = 20.0  # seconds of an operation
 IMPATIENT = {
     "aws_read_timeout": f"{LOSES_PATIENCE} s",
@@ -102,10 +103,14 @@ async def live_through(location: S3Location, faults: list[NetworkFault]) -> Weat
 async def test_commits_are_neither_lost_nor_doubled_nor_misreported(
     s3_location: S3Location, fault: str
 ) -> None:
+    if fault == FLIPPED:
+        s3_location.server.skip_moto("holds nothing to its checksum")
     weather = await live_through(s3_location, [NETWORK_FAULTS[fault]])
     assert weather.met
 
 
 async def test_nor_are_they_where_everything_goes_wrong(s3_location: S3Location) -> None:
-    weather = await live_through(s3_location, list(NETWORK_FAULTS.values()))
+    unchecked = {FLIPPED} if s3_location.server.kind == "moto" else set()
+    faults = [fault for name, fault in NETWORK_FAULTS.items() if name not in unchecked]
+    weather = await live_through(s3_location, faults)
     assert weather.met > 8  # about 25; with one kind of weather one is enough

@@ -13,7 +13,7 @@ import pytest
 
 from adelta.changes import changes
 from adelta.errors import AdeltaError, CommitOutcomeUnknownError, StorageError
-from adelta.operations import delete, update, write_table
+from adelta.operations import delete, optimize, update, write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.faults.test_append import DyingStore
@@ -42,7 +42,17 @@ async def replacing(table: Table) -> None:
     await write_table(table, data, mode="overwrite", replace_where="id % 3 = 0")
 
 
+async def compacting(table: Table) -> None:
+    await optimize(table)
+
+
+async def ordering(table: Table) -> None:
+    await optimize(table, zorder_by=["id"])
+
+
 WORK = {
+    compacting: BEFORE,
+    ordering: BEFORE,
     deleting: [(i, 0) for i in range(300) if i % 3],
     updating: [(i, int(i % 3 == 0 or i >= 300)) for i in range(400)],
     replacing: sorted([(0, 7), *((i, 0) for i in range(400) if i % 3)]),

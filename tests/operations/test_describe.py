@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import sys
 import uuid
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import anyio
 import pyarrow as pa
 import pytest
 
@@ -14,7 +16,7 @@ from adelta.log.load import load_state
 from adelta.operations import checkpoint, create_table, detail, history, write_table
 from adelta.table import Table, open_table
 from tests.support.builders import TableBuilder
-from tests.support.stores import OverlookingStore, WrappedStore
+from tests.support.stores import CountingStore, OverlookingStore, WrappedStore
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +44,48 @@ async def test_history_is_newest_first_and_can_be_limited() -> None:
     assert entries[0].timestamp > entries[1].timestamp > entries[2].timestamp
     assert await history(table, limit=2) == entries[:2]
     assert await history(table, limit=99) == entries
+
+
+async def test_history_is_filtered_by_what_who_and_when() -> None:
+    builder = await TableBuilder.create(SCHEMA)
+    for number in range(1, 7):
+        who = {"userName": "ann", "userId": "1"} if number % 2 else {"userId": "2"}
+        await anyio.sleep(0.002)
+        kind = "MERGE" if number in (2, 5, 6) else "WRITE"
+        await builder.commit(builder.add(f"f{number}"), operation=kind, others=who)
+    table = Table(builder.store.uri, store=builder.store)
+    entries = await history(table)
+
+    async def versions(limit: int | None = None, **filters: Any) -> list[int]:
+        return [entry.version for entry in await history(table, limit, **filters)]
+
+    assert await versions(operation="merge") == [6, 5, 2]
+    assert await versions(2, operation=["MERGE"]) == [6, 5]
+    assert await versions(1, operation=["MERGE", "write"], user="2") == [6]
+    assert await versions(user="ann") == await versions(user="1") == [5, 3, 1]
+    at = {entry.version: entry.timestamp for entry in entries}
+    assert await versions(since=at[3], until=at[5].isoformat()) == [
+        version for version in range(6, -1, -1) if at[3] <= at[version] <= at[5]
+    ]
+    assert await versions(since="2999-01-01") == await versions(until="1999-01-01") == []
+    with pytest.raises(InvalidOptionError, match="timestamp"):
+        await history(table, since="yesterday")
+
+
+async def test_the_newest_commits_are_read_first_and_no_more_than_are_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.modules[history.__module__], "_READ_AT_ONCE", 2)
+    builder = await TableBuilder.create(SCHEMA)
+    for number in range(8):
+        await builder.commit(builder.add(f"f{number}"), operation=f"W{number % 4}")
+    store = CountingStore(builder.store)
+    table = Table(store.uri, store=store)
+    await table.snapshot()
+    store.clear()
+    assert [entry.version for entry in await history(table, 1, operation="W2")] == [7]
+    log = [path for kind in store.kinds for path in store.paths(kind)]
+    assert sum(path.endswith(".json") for path in log) <= 4
 
 
 async def test_history_takes_provenance_of_any_kind() -> None:

@@ -60,8 +60,9 @@ def uri(tmp_path: Path) -> Path:
 
 async def test_the_files_of_all_tasks_are_one_commit_which_makes_the_table(uri: Path) -> None:
     job = await plan(uri, request())
-    files = [*await write_files(job, batches(1, 2)), *await write_files(job, batches(3))]
-    await commit_write(job, files)
+    one = await write_files(job, batches(1, 2), task=0)
+    other = await write_files(job, batches(3), task=1)
+    await commit_write(job, [*one.files, *other.files])
     assert await ids(uri) == [1, 2, 3]
     async with adelta.open_table(str(uri)) as table:
         assert (await table.snapshot()).version == 0
@@ -69,7 +70,8 @@ async def test_the_files_of_all_tasks_are_one_commit_which_makes_the_table(uri: 
 
 async def test_a_job_that_is_given_up_leaves_neither_files_nor_a_table(uri: Path) -> None:
     job = await plan(uri, request())
-    await discard_files(job, await write_files(job, batches(1)))
+    written = await write_files(job, batches(1), task=0)
+    await discard_files(job, [file.path for file in written.files])
     assert not files_in(uri)
 
 
@@ -87,5 +89,5 @@ async def test_a_table_that_is_clustered_otherwise_is_refused_before_any_task(
     with pytest.raises(SchemaMismatchError, match=r"is clustered by \(id\), not by"):
         await plan(uri, request(cluster_by=columns))
     job = await plan(uri, request(cluster_by=("id",)))
-    await commit_write(job, await write_files(job, batches(7)))
+    await commit_write(job, (await write_files(job, batches(7), task=0)).files)
     assert await ids(uri) == [7]

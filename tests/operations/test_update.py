@@ -29,9 +29,10 @@ from adelta.kernel.schema.types import LONG, STRING, StructField, StructType
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.operations import add_constraint, create_table, history, update, write_table
 from adelta.operations.matching import MatchedFile, find_matches
-from adelta.operations.rewrite import RewriteTask, plan_rewrites, run_rewrites
+from adelta.operations.rewrite import RewriteResult, RewriteTask, plan_rewrites
 from adelta.operations.update import Assignments, _stage
 from adelta.table import Table, latest_state, open_table
+from adelta.write.task_executor import IN_PROCESS
 from tests.support.stores import CountingStore
 
 if TYPE_CHECKING:
@@ -241,14 +242,14 @@ async def test_tasks_can_be_sent_elsewhere_and_are_independent() -> None:
     where = to_predicate("id < 10")
     assert where is not None
     files = list((await (await latest_state(table)).files()).rows())
-    matched = await find_matches(table._roots, configuration, files, where)
-    assignments = Assignments.of(configuration, {"n": parse_expression("n + 1")})
+    matched = await find_matches(IN_PROCESS, table._roots, configuration, files, where)
+    assignments = Assignments.of(configuration, {"n": parse_expression("n + 1")}, "UTC")
     task = RewriteTask(configuration, tuple(matched), update=assignments, tells=True)
-    tasks = plan_rewrites(task, 1)
+    tasks = plan_rewrites(task, 1, at_once=2)
     assert [len(each.files) for each in tasks] == [1, 1, 1]
-    assert len(plan_rewrites(task, 1 << 30)) == 1
+    assert len(plan_rewrites(task, 1 << 30, at_once=2)) == 1
     sent = [pickle.loads(pickle.dumps(each)) for each in tasks]
-    done = await run_rewrites(table._roots, sent)
+    done = sum(await IN_PROCESS.run(table._roots, sent), RewriteResult())
     assert (len(done.adds), len(done.cdc), done.num_copied_rows) == (3, 3, 3)
 
 
@@ -264,7 +265,7 @@ async def test_files_that_would_fit_one_task_are_shared_among_those_that_run_at_
         files = (replace(file, path=f"{n}", size=size * mib) for n, size in enumerate(sizes))
         matched = tuple(MatchedFile(each, BitMap64([0]), 2, 2) for each in files)
         tasks = plan_rewrites(
-            RewriteTask(configuration, matched, tells=True, copies=copies), 128 * mib
+            RewriteTask(configuration, matched, tells=True, copies=copies), 128 * mib, at_once=2
         )
         return [len(each.files) for each in tasks]
 

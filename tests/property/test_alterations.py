@@ -23,6 +23,7 @@ import pytest
 import adelta.sync
 from adelta.kernel.schema.type_text import parse_type
 from adelta.kernel.schema.types import StructField, StructType
+from tests.support.depth import cases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +40,7 @@ WIDER = {
     "decimal(4,1)": ("decimal(9,3)",),
 }
 KINDS = (*WIDER, "string", "double")
-SEEDS = int(os.environ.get("ADELTA_TEST_SEEDS", "6"))
+SEEDS = int(os.environ.get("ADELTA_TEST_SEEDS", cases(6, 3)))
 STEPS = 25
 
 

@@ -30,6 +30,7 @@ from adelta.log.time_travel import version_at_timestamp
 from adelta.storage.memory import MemoryStore
 from tests.support.builders import TableBuilder
 from tests.support.clock import ManualClock
+from tests.support.depth import cases
 from tests.support.stores import Request, WrappedStore, copy_of
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def adjusted(times: list[int]) -> list[int]:
     retention=st.integers(0, 2),
     lives=st.integers(0, 12),
 )
-@settings(max_examples=20)
+@settings(max_examples=cases(20, 10))
 def test_every_version_still_promised_reads_as_before(
     kind: str, steps: list[Step], later: int, retention: int, lives: int
 ) -> None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pytest
 
 import adelta.sync
+from tests.support.depth import cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,7 +188,7 @@ def read(uri: str, options: dict[str, str], *, tracked: bool) -> tuple[list[Row]
     return rows, ids
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("ADELTA_TEST_SEEDS", "60"))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("ADELTA_TEST_SEEDS", cases(60, 20)))))
 def test_tables_feeds_and_ids_agree_with_a_model(seed: int) -> None:
     follow(f"memory://{uuid.uuid4()}/table", {}, seed)
 

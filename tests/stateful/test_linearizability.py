@@ -26,6 +26,7 @@ from adelta.table import Table, open_table
 from tests.storage.faulty_proxy import Fate, FaultyProxy
 from tests.support.builders import TableBuilder
 from tests.support.catalogs import open_managed
+from tests.support.depth import cases
 from tests.support.linearizability import History, violations
 from tests.support.workload import SCHEMA, Model, Operation, OverwritingStore, perform
 
@@ -75,7 +76,7 @@ async def test_changes_by_many_processes_on_local_disk_are_linearizable(
     tmp_path: Path, vectors: str
 ) -> None:
     """Rows are taken out by writing files anew, or by deletion vectors as well."""
-    uri, commits = str(tmp_path / "table"), COMMITS or 120
+    uri, commits = str(tmp_path / "table"), COMMITS or cases(120, 60)
     properties = {"delta.enableDeletionVectors": vectors}
     await (await create_table(uri, SCHEMA, partition_by=["p"], properties=properties)).aclose()
     history = await run(uri, commits, {})
@@ -87,7 +88,7 @@ async def test_changes_by_many_processes_on_local_disk_are_linearizable(
 async def test_changes_by_many_processes_on_s3_are_linearizable_though_connections_break(
     s3_location: S3Location,
 ) -> None:
-    uri, commits = f"{s3_location.uri}/table", COMMITS or 80
+    uri, commits = f"{s3_location.uri}/table", COMMITS or cases(80, 40)
     options = s3_location.storage_options
     await (await create_table(uri, SCHEMA, partition_by=["p"], storage_options=options)).aclose()
     chance = random.Random(7)

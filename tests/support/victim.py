@@ -33,7 +33,11 @@ from adelta.operations import (
     cleanup_log,
     create_table,
     delete,
+    merge,
+    optimize,
+    restore,
     update,
+    vacuum,
     write_table,
 )
 from adelta.storage.memory import MemoryStore
@@ -80,6 +84,10 @@ AFTER = {
     "checkpoint": [1, 2, 3, 4],
     "clean-up": [*range(1, 11)],
     "delete by vectors": [2, 3, 4],
+    "merge": [1, 3, 5, 14],
+    "optimize": [1, 2, 3, 4],
+    "restore": [1, 2],
+    "vacuum": [1, 2, 3, 4],
 }
 """The ids that there are after an operation, by its name."""
 
@@ -126,6 +134,20 @@ async def _update(table: Table) -> None:
     await update(table, {"id": "id + 10"}, "id = 2")
 
 
+async def _merge(table: Table) -> None:
+    await (
+        merge(table, rows(2, 4, 5), "target.id = source.id")
+        .when_matched_delete("source.id = 2")
+        .when_matched_update({"id": "target.id + 10"})
+        .when_not_matched_insert_all()
+        .execute()
+    )
+
+
+async def _optimize(table: Table) -> None:
+    await optimize(table)
+
+
 async def _checkpoint(table: Table) -> None:
     await checkpoint(table)
 
@@ -137,6 +159,17 @@ async def _clean_up(table: Table) -> None:
         await cleanup_log(in_a_year)
 
 
+async def _restore(table: Table) -> None:
+    await restore(table, version=1)
+
+
+async def _vacuum(table: Table) -> None:
+    await table.store.put("p=x/orphan.parquet", b"x")
+    later = ManualClock(SYSTEM_CLOCK.now_ms() + _YEAR_MS)
+    async with Table(table.uri, store=LaterStore(table.store, _YEAR_MS), clock=later) as in_a_year:
+        await vacuum(in_a_year)
+
+
 OPERATIONS: Mapping[str, Callable[[Table], Awaitable[None]]] = {
     "create": _create,
     "append": _append,
@@ -145,8 +178,12 @@ OPERATIONS: Mapping[str, Callable[[Table], Awaitable[None]]] = {
     "delete": _delete,
     "delete by vectors": _delete,
     "update": _update,
+    "merge": _merge,
+    "optimize": _optimize,
     "checkpoint": _checkpoint,
     "clean-up": _clean_up,
+    "restore": _restore,
+    "vacuum": _vacuum,
 }
 
 

@@ -82,6 +82,32 @@ def test_a_function_outside_the_grammar_is_refused_with_file_and_line(
     assert f"{tmp_path / 'one' / 'table.py'}:{line}: " in str(caught.value)
 
 
+def test_what_is_read_later_may_come_from_an_iterable_where_both_faces_take_one(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "class G:\n    async def go(self) -> int: ...\n"
+        "Rows = bytes | AsyncIterable[int] | Iterable[int]\n"
+        "def f(x: Rows) -> G: ...\n"
+    )
+    [written] = [t for t in make(tmp_path, "table", text, "f", "G").values() if "def f(" in t]
+    assert "def f(x: bytes | Iterable[int]) -> G:" in written
+    assert "fed" not in written
+    with pytest.raises(InvalidUseError, match="takes the async iterator x"):
+        make(tmp_path, "table", text.replace(" | Iterable[int]", ""), "f", "G")
+
+
+def test_a_mapping_of_names_may_hold_handles(tmp_path: Path) -> None:
+    text = (
+        "class G:\n    def __init__(self) -> None: ...\n    async def go(self) -> int: ...\n"
+        "Named = Mapping[str, G | str]\n"
+        "async def f(x: Named | None = None) -> int: ...\n"
+    )
+    [written] = [t for t in make(tmp_path, "table", text, "f", "G").values() if "def f(" in t]
+    assert "def f(x: Mapping[str, G | str] | None = None) -> int:" in written
+    assert "unwrap_named(x)" in written
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pickle
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
@@ -17,7 +17,7 @@ from adelta.storage.memory import MemoryStore
 from adelta.write.batches import record_batches
 from adelta.write.data_file_writer import DataFileWriter
 from adelta.write.spec import WriteSpec
-from adelta.write.write_data_files import write_data_files
+from adelta.write.write_data_files import write_rows
 from tests.support.clock import ManualClock
 from tests.support.stores import CountingStore, FailingStore, Fault
 
@@ -43,11 +43,15 @@ def spec_of(
     )
 
 
+async def data_files(*args: Any, **kwargs: Any) -> list[AddFile]:
+    return list((await write_rows(*args, **kwargs)).files)
+
+
 async def write(
     store: MemoryStore, data: pa.Table, *partition_by: str, **properties: str
 ) -> list[AddFile]:
     spec = spec_of(data.schema, *partition_by, **properties)
-    return await write_data_files(store, spec, record_batches(data), clock=ManualClock(77))
+    return await data_files(store, spec, record_batches(data), clock=ManualClock(77))
 
 
 async def read(store: MemoryStore, file: AddFile) -> pa.Table:
@@ -115,7 +119,7 @@ async def test_rows_are_cast_to_the_tables_schema_and_columns_found_by_name() ->
     store = MemoryStore()
     table = pa.schema([("a", pa.int64()), ("B", pa.decimal128(10, 2)), ("c", pa.string())])
     batch = pa.record_batch({"b": [Decimal("1.5")], "a": pa.array([1], pa.int16())})
-    (file,) = await write_data_files(store, spec_of(table), record_batches(batch))
+    (file,) = await data_files(store, spec_of(table), record_batches(batch))
     found = await read(store, file)
     assert found.to_pydict() == {"a": [1], "B": [Decimal("1.50")], "c": [None]}
     assert found.schema.field("B").type == pa.decimal128(10, 2)
@@ -125,13 +129,13 @@ async def test_a_null_where_none_may_be_is_refused() -> None:
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False)])
     batch = pa.record_batch({"a": pa.array([1, None])})
     with pytest.raises(InvariantViolationError, match="'a'"):
-        await write_data_files(MemoryStore(), spec_of(schema), record_batches(batch))
+        await data_files(MemoryStore(), spec_of(schema), record_batches(batch))
 
 
 async def test_void_columns_are_left_out_of_files() -> None:
     store = MemoryStore()
     schema = pa.schema([("v", pa.int64()), ("n", pa.null())])
-    (file,) = await write_data_files(
+    (file,) = await data_files(
         store, spec_of(schema), record_batches(pa.table({"v": [1], "n": pa.nulls(1)}))
     )
     assert (await read(store, file)).column_names == ["v"]
@@ -154,7 +158,7 @@ async def test_files_are_closed_at_the_target_size() -> None:
     store = MemoryStore()
     data = pa.table({"a": range(400_000)})
     spec = spec_of(data.schema, target_file_size=200_000)
-    files = await write_data_files(store, spec, record_batches(data))
+    files = await data_files(store, spec, record_batches(data))
     assert len(files) > 3
     assert max(file.size for file in files) < 600_000
     found = [value for file in files for value in (await read(store, file))["a"].to_pylist()]
@@ -194,7 +198,7 @@ async def test_a_failing_source_leaves_no_file() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await write_data_files(store, spec_of(schema, target_file_size=50_000), batches())
+        await data_files(store, spec_of(schema, target_file_size=50_000), batches())
     assert await paths(store) == []
 
 
@@ -205,14 +209,14 @@ async def test_a_failing_store_leaves_no_file_that_it_could_still_delete() -> No
             inner = MemoryStore()
             store = FailingStore(inner, {number: Fault(after=after)})
             with pytest.raises(OSError, match="an injected fault"):
-                await write_data_files(store, spec_of(data.schema, "p"), record_batches(data))
+                await data_files(store, spec_of(data.schema, "p"), record_batches(data))
             assert await paths(inner) == []
 
 
 async def test_a_small_file_is_one_put() -> None:
     store = CountingStore(MemoryStore())
     data = pa.table({"a": [1]})
-    await write_data_files(store, spec_of(data.schema), record_batches(data))
+    await data_files(store, spec_of(data.schema), record_batches(data))
     assert [request.kind for request in store.requests] == ["put"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +18,7 @@ from adelta.kernel.schema.json import schema_to_string
 from adelta.storage.memory import MemoryStore
 from adelta.write.gathering import GatheringWriter
 from adelta.write.spec import WriteSpec
-from adelta.write.write_data_files import write_data_files
+from adelta.write.write_data_files import write_rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -71,10 +71,14 @@ async def expected() -> list[tuple[int, int]]:
     return sorted(found)
 
 
+async def data_files(*args: Any, **kwargs: Any) -> list[AddFile]:
+    return list((await write_rows(*args, **kwargs)).files)
+
+
 async def test_rows_in_any_order_become_one_file_a_partition() -> None:
     gathered, plain = MemoryStore(), MemoryStore()
-    few = await write_data_files(gathered, spec(), shuffled())
-    many = await write_data_files(plain, spec(optimize=False), shuffled())
+    few = await data_files(gathered, spec(), shuffled())
+    many = await data_files(plain, spec(optimize=False), shuffled())
     assert len(few) == PARTITIONS
     assert len(many) > 2 * PARTITIONS  # what the option is for
     assert await rows_of(gathered, few) == await rows_of(plain, many) == await expected()
@@ -82,7 +86,7 @@ async def test_rows_in_any_order_become_one_file_a_partition() -> None:
 
 async def test_files_are_closed_at_the_target_size() -> None:
     store = MemoryStore()
-    files = await write_data_files(store, spec(target=100_000), shuffled())
+    files = await data_files(store, spec(target=100_000), shuffled())
     assert await rows_of(store, files) == await expected()
     full = [file for file in files if file.size >= 100_000]
     assert len(full) >= len(files) - PARTITIONS  # all but the last one of each partition
@@ -116,7 +120,7 @@ async def test_a_failure_leaves_neither_files_nor_spilled_rows(
 
     store = MemoryStore()
     with pytest.raises(RuntimeError, match="the source broke"):
-        await write_data_files(store, spec(target=100_000), failing())
+        await data_files(store, spec(target=100_000), failing())
     assert [meta.path async for page in store.list() for meta in page] == []
     assert os.listdir(tmp_path) == []
 
@@ -126,4 +130,4 @@ async def test_a_disk_that_takes_no_rows_is_an_error_that_says_what_to_do(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
     with pytest.raises(StorageError, match="TMPDIR"):
-        await write_data_files(MemoryStore(), spec(), shuffled())
+        await data_files(MemoryStore(), spec(), shuffled())

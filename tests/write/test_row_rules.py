@@ -16,6 +16,7 @@ from adelta.errors import (
     InvariantViolationError,
     SchemaMismatchError,
 )
+from adelta.kernel.schema.arrow import to_arrow_type
 from adelta.kernel.schema.types import (
     DATE,
     INTEGER,
@@ -23,6 +24,8 @@ from adelta.kernel.schema.types import (
     STRING,
     TIMESTAMP,
     ArrayType,
+    DecimalType,
+    MapType,
     StructField,
     StructType,
 )
@@ -239,3 +242,46 @@ def test_metadata_of_features_that_the_table_does_not_support_computes_nothing()
     rules = RowRules.of(schema, {}, generates=False, has_defaults=False)
     assert rules.defaults == ()
     assert rules.generated == ()
+
+
+# ---------------------------------------------------------------------------------------- lengths
+
+
+async def test_texts_of_sparks_char_and_varchar_columns_have_their_length() -> None:
+    key = "__CHAR_VARCHAR_TYPE_STRING"
+    table = await new_table(
+        StructField("a`b", STRING, metadata={key: "char(3)"}),
+        StructField("v", STRING, metadata={key: "varchar(2)"}),
+        StructField("free", STRING),
+    )
+    await write_table(
+        table, pa.table({"a`b": ["äöü", None], "v": ["", "12"], "free": ["long"] * 2})
+    )
+    with pytest.raises(InvariantViolationError, match=r"varchar\(2\).*first with v = '123'"):
+        await write_table(table, pa.table({"v": ["1", "123"]}))
+    with pytest.raises(InvariantViolationError, match=r"char\(3\)"):
+        await write_table(table, pa.table({"a`b": ["1234"]}))
+
+
+@pytest.mark.parametrize(
+    ("declared", "good", "bad"),
+    [
+        ("array<varchar(3)>", ["abc", None], ["", "abcd"]),
+        ("map<varchar(3),array<char(2)>>", [("abc", ["äö"])], [("a", ["12", "123"])]),
+        ("map<varchar(3),array<char(2)>>", [("abc", ["äö"])], [("abcd", None)]),
+        ("struct<a:decimal(5,2),`b``c`:varchar(3)>", {"b`c": "abc"}, {"b`c": "abcd"}),
+    ],
+)
+async def test_texts_inside_of_lists_maps_and_structs_have_their_length(declared, good, bad):
+    kinds = {
+        "array": ArrayType(STRING),
+        "map": MapType(STRING, ArrayType(STRING)),
+        "struct": StructType((StructField("a", DecimalType(5, 2)), StructField("b`c", STRING))),
+    }
+    kind = kinds[declared.partition("<")[0]]
+    metadata = {"__CHAR_VARCHAR_TYPE_STRING": declared}
+    table = await new_table(StructField("v", kind, metadata=metadata))
+    column = to_arrow_type(kind)
+    await write_table(table, pa.table({"v": pa.array([None, good], column)}))
+    with pytest.raises(InvariantViolationError, match="texts of at most"):
+        await write_table(table, pa.table({"v": pa.array([good, None, bad], column)}).slice(1))

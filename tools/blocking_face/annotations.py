@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from tools.blocking_face.source import Module, Package, Resolved
 
 __all__ = [
+    "HANDED_ON",
     "ITERATORS",
     "REFUSED",
     "Bound",
@@ -35,6 +36,10 @@ REFUSED: Final = frozenset(
     }
 )  # fmt: skip
 """What no signature of a facade may name: callbacks, tasks and futures."""
+TOLD: Final = frozenset({"OnProgress"})
+"""Callbacks that both faces take as they are: they are told something, and asked nothing."""
+HANDED_ON: Final = frozenset({"OnProgress"})
+"""Callbacks that are told something on the loop's thread, at once, whichever face they came by."""
 
 
 class Bound(ast.Name):
@@ -44,7 +49,12 @@ class Bound(ast.Name):
 
 
 class Fed(ast.Subscript):
-    """``Iterable[item]``, where the async face has an async iterator."""
+    """``Iterable[item]``, where the async face has an async iterator.
+
+    `as_it_is` is whether the async face takes an iterable in its place.
+    """
+
+    as_it_is: bool = False
 
 
 # ast.unparse goes by the names of classes.
@@ -80,6 +90,8 @@ class Names:
 
     def alias(self, module: Module, name: str) -> tuple[Module, ast.expr] | None:
         """The expression that `name` is a type alias of, and the module where it stands."""
+        if name in TOLD:
+            return None
         found = self._package.resolve(module, name)
         match None if found is None else found.node:
             case ast.Assign(value=value):
@@ -120,7 +132,7 @@ class _Blocking(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         alias = self._names.alias(self._module, node.id)
-        if alias is not None and self._names.special(*alias):
+        if node.id not in HANDED_ON and alias is not None and self._names.special(*alias):
             return self._names.blocking(*alias)
         bound = Bound(id=node.id, ctx=ast.Load())
         bound.module = self._module
@@ -132,8 +144,10 @@ class _Blocking(ast.NodeTransformer):
         for member in union(node):
             for inner in union(self.part(member)):
                 known = members.setdefault(text(inner), inner)
-                if isinstance(inner, Fed) and not isinstance(known, Fed):
-                    members[text(inner)] = inner
+                fed = next((each for each in (known, inner) if isinstance(each, Fed)), None)
+                if fed is not None and known is not inner:
+                    fed.as_it_is = True
+                    members[text(inner)] = fed
         whole, *rest = members.values()
         for member in rest:
             whole = ast.BinOp(left=whole, op=ast.BitOr(), right=member)

@@ -391,10 +391,16 @@ class _Writer:
             if parameter.facade:
                 imports.add(Import("adelta.sync._handle", "unwrap", "unwrap"), runtime=True)
                 value = f"unwrap({value})"
+            if parameter.named:
+                imports.add(
+                    Import("adelta.sync._handle", "unwrap_named", "unwrap_named"), runtime=True
+                )
+                value = f"unwrap_named({value})"
             if parameter.feed:
                 imports.add(Import("adelta.sync._handle", "fed", "fed"), runtime=True)
-                imports.add(Import("collections.abc", "Iterable", "Iterable"), runtime=False)
                 value = f"fed({value})"
+            if "Iterable[" in parameter.annotation:
+                imports.add(Import("collections.abc", "Iterable", "Iterable"), runtime=False)
             parts.append(_passed(parameter, value))
         return parts
 

@@ -44,7 +44,8 @@ class Result:
 class Parameter:
     """One parameter. `annotation` and `default` are blocking source text, `kind` as in inspect.
 
-    `facade`: a handle may be passed. `feed`: an iterable may be passed, for an async iterator.
+    `facade`: a handle may be passed. `named`: a mapping may be passed whose values are handles.
+    `feed`: an iterable may be passed, for an async iterator.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Parameter:
     annotation: str
     default: str | None
     facade: bool
+    named: bool
     feed: bool
 
 

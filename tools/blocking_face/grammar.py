@@ -6,7 +6,9 @@ A public async class (a *facade*) or function may offer
 * ``async def`` that returns a value, a facade, a facade or None, or a list of facades;
 * methods and functions that return ``AsyncIterator[value]``;
 * ``async with`` on a facade, giving the facade itself, and ``async for`` over one;
-* arguments that are values, facades, or (for ``async def``) async iterators of values;
+* arguments that are values, facades, mappings of names to facades, or (for ``async def``) async
+  iterators of values, which other functions take where they take iterables too: these are handed
+  on as they are;
 * arguments of an async port: a `Protocol`, or a class that says it is one by its bases. The user
   hands over an object that the engine waits for on its own loop, the same in both faces.
 
@@ -368,20 +370,20 @@ class _Reader:
         ):
             site.refuse("is neither a coroutine function of a value nor a generator of values")
         parameters = tuple(
-            self._parameter(site, argument, kind, default)
+            self._parameter(site, argument, kind, default, waits=waits)
             for argument, kind, default in _signature(node, method=owner is not None)
         )
-        for parameter in parameters:
-            if parameter.feed and not waits:
-                site.refuse(
-                    f"takes the async iterator {parameter.name}, but is no coroutine function that "
-                    "reads it before it returns"
-                )
         doc = ast.get_docstring(node) or ""
         return Function(node.name, parameters, result, doc, waits, frozenset(site.used), site.place)
 
     def _parameter(
-        self, function: _Site, argument: ast.arg, kind: str, default: ast.expr | None
+        self,
+        function: _Site,
+        argument: ast.arg,
+        kind: str,
+        default: ast.expr | None,
+        *,
+        waits: bool,
     ) -> Parameter:
         module = function.module
         what = f"argument {argument.arg} of {function.what}"
@@ -394,12 +396,19 @@ class _Reader:
         self._refuse_names(site, annotation)
         members = list(union(annotation))
         facade = any(self._is_facade(member) for member in members)
-        feed = any(isinstance(member, Fed) for member in members)
-        for member in members:
-            if not self._is_facade(member):
+        named = [inside for member in members for inside in self._named(member)]
+        streams = [member for member in members if isinstance(member, Fed)]
+        if not waits and not all(stream.as_it_is for stream in streams):
+            function.refuse(
+                f"takes the async iterator {argument.arg}, but is no coroutine function that "
+                "reads it before it returns"
+            )
+        feed = waits and bool(streams)
+        for member in [*members, *named]:
+            if not self._is_facade(member) and not self._named(member):
                 inner = member.slice if isinstance(member, Fed) else member
                 self._refuse_inside(site, inner)
-        if (facade or feed) and kind.startswith("VAR"):
+        if (facade or named or feed) and kind.startswith("VAR"):
             site.refuse("takes more than values")
         site.used.update(uses(annotation))
         if default is not None:
@@ -411,8 +420,19 @@ class _Reader:
             text(annotation),
             None if default is None else text(default),
             facade,
+            bool(named),
             feed,
         )
+
+    def _named(self, member: ast.expr) -> list[ast.expr]:
+        """What a mapping of texts holds, where facades are among that."""
+        match member:
+            case ast.Subscript(value=value, slice=ast.Tuple(elts=[key, inside])) if (
+                last(value) == "Mapping" and text(key) == "str"
+            ):
+                found = list(union(inside))
+                return found if any(map(self._is_facade, found)) else []
+        return []
 
     # Annotations.
 

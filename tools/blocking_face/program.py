@@ -22,7 +22,9 @@ PARTS = {
     "scan": ("scan",),
     "transaction": ("transaction",),
     "operations": ("operations",),
+    "merge": ("operations.merge",),
     "changes": ("changes",),
+    "sql": ("sql",),
 }
 """Which modules of the async face go into which module of the blocking one; a package into one."""
 

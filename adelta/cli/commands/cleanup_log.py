@@ -5,16 +5,15 @@ History is kept to the end of the day (UTC), for the table's own retention or th
 
 from __future__ import annotations
 
-import argparse
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import adelta
-from adelta.cli.arguments import add_table, open_table
+from adelta.cli.arguments import add_table, interval, open_table
 from adelta.console.render import camel_case, counted, size
-from adelta.kernel.table_properties import parse_interval
 
 if TYPE_CHECKING:
+    import argparse
+
     from adelta.console.render import Output
 
 __all__ = ["configure", "run"]
@@ -25,20 +24,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_table(parser)
     parser.add_argument(
         "--retention",
-        type=_interval,
+        type=interval,
         metavar="TIME",
         help="how long history is kept, such as '7 days' (default: what the table says)",
     )
     parser.add_argument(
         "--dry-run", action="store_true", help="only print the paths of what would be deleted"
     )
-
-
-def _interval(text: str) -> timedelta:
-    try:
-        return timedelta(milliseconds=parse_interval(text))
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} {error}") from error
 
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:

@@ -10,24 +10,35 @@ from adelta._exports import exports
 if TYPE_CHECKING:
     from adelta.sync.operations.add_columns import add_columns as add_columns
     from adelta.sync.operations.add_feature import add_feature as add_feature
+    from adelta.sync.operations.analyze import analyze as analyze
     from adelta.sync.operations.change_column import change_column as change_column
     from adelta.sync.operations.checkpoint import checkpoint as checkpoint
     from adelta.sync.operations.cleanup_log import cleanup_log as cleanup_log
+    from adelta.sync.operations.clone import clone as clone
     from adelta.sync.operations.cluster_by import cluster_by as cluster_by
     from adelta.sync.operations.compact_log import compact_log as compact_log
     from adelta.sync.operations.constraints import add_constraint as add_constraint
     from adelta.sync.operations.constraints import drop_constraint as drop_constraint
+    from adelta.sync.operations.convert import convert as convert
     from adelta.sync.operations.create import create_table as create_table
     from adelta.sync.operations.delete import delete as delete
     from adelta.sync.operations.detail import detail as detail
     from adelta.sync.operations.drop_columns import drop_columns as drop_columns
     from adelta.sync.operations.drop_feature import drop_feature as drop_feature
+    from adelta.sync.operations.drop_table import drop_table as drop_table
     from adelta.sync.operations.fsck import fsck as fsck
+    from adelta.sync.operations.generate_manifest import generate_manifest as generate_manifest
     from adelta.sync.operations.history import history as history
+    from adelta.sync.operations.optimize import optimize as optimize
     from adelta.sync.operations.rename_column import rename_column as rename_column
+    from adelta.sync.operations.reorg import reorg_purge as reorg_purge
+    from adelta.sync.operations.replace import replace_table as replace_table
+    from adelta.sync.operations.restore import restore as restore
     from adelta.sync.operations.set_properties import set_properties as set_properties
     from adelta.sync.operations.set_properties import unset_properties as unset_properties
     from adelta.sync.operations.update import update as update
+    from adelta.sync.operations.upgrade_protocol import upgrade_protocol as upgrade_protocol
+    from adelta.sync.operations.vacuum import vacuum as vacuum
     from adelta.sync.operations.write import write_table as write_table
 
 __all__ = exports(
@@ -35,22 +46,33 @@ __all__ = exports(
     {
         "adelta.sync.operations.add_columns": ("add_columns",),
         "adelta.sync.operations.add_feature": ("add_feature",),
+        "adelta.sync.operations.analyze": ("analyze",),
         "adelta.sync.operations.change_column": ("change_column",),
         "adelta.sync.operations.checkpoint": ("checkpoint",),
         "adelta.sync.operations.cleanup_log": ("cleanup_log",),
+        "adelta.sync.operations.clone": ("clone",),
         "adelta.sync.operations.cluster_by": ("cluster_by",),
         "adelta.sync.operations.compact_log": ("compact_log",),
         "adelta.sync.operations.constraints": ("add_constraint", "drop_constraint"),
+        "adelta.sync.operations.convert": ("convert",),
         "adelta.sync.operations.create": ("create_table",),
         "adelta.sync.operations.delete": ("delete",),
         "adelta.sync.operations.detail": ("detail",),
         "adelta.sync.operations.drop_columns": ("drop_columns",),
         "adelta.sync.operations.drop_feature": ("drop_feature",),
+        "adelta.sync.operations.drop_table": ("drop_table",),
         "adelta.sync.operations.fsck": ("fsck",),
+        "adelta.sync.operations.generate_manifest": ("generate_manifest",),
         "adelta.sync.operations.history": ("history",),
+        "adelta.sync.operations.optimize": ("optimize",),
         "adelta.sync.operations.rename_column": ("rename_column",),
+        "adelta.sync.operations.reorg": ("reorg_purge",),
+        "adelta.sync.operations.replace": ("replace_table",),
+        "adelta.sync.operations.restore": ("restore",),
         "adelta.sync.operations.set_properties": ("set_properties", "unset_properties"),
         "adelta.sync.operations.update": ("update",),
+        "adelta.sync.operations.upgrade_protocol": ("upgrade_protocol",),
+        "adelta.sync.operations.vacuum": ("vacuum",),
         "adelta.sync.operations.write": ("write_table",),
     },
 )

@@ -11,7 +11,8 @@ from adelta.sync._handle import unwrap
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
     from adelta.operations.history import HistoryEntry
     from adelta.sync.table import Table
@@ -23,13 +24,31 @@ def history(
     table: Table | str | os.PathLike[str],
     limit: int | None = None,
     *,
+    operation: str | Iterable[str] | None = None,
+    since: datetime | str | None = None,
+    until: datetime | str | None = None,
+    user: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> list[HistoryEntry]:
     """The commits whose files are still kept, newest first; at most `limit` of them.
 
+    Filters leave out what was not asked for, and `limit` counts what is left: by `operation`, one
+    name such as ``"MERGE"`` or several, in any case; by time, `since` and `until` included, as
+    datetimes or ISO 8601 texts (UTC where they say no zone); and by the name or the id of the
+    `user`.
+
     Raises:
-        InvalidOptionError: `limit` is below 1.
+        InvalidOptionError: `limit` is below 1, or a time is none.
         TableNotFoundError: there is no table.
         InvalidTableError: the log is damaged.
     """
-    return _portal.call(_history, unwrap(table), limit, storage_options=storage_options)
+    return _portal.call(
+        _history,
+        unwrap(table),
+        limit,
+        operation=operation,
+        since=since,
+        until=until,
+        user=user,
+        storage_options=storage_options,
+    )

@@ -26,6 +26,7 @@ def update(
     set: Mapping[str, SetValue],
     where: Where | None = None,
     *,
+    zone: str = "UTC",
     isolation: IsolationName | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
@@ -36,6 +37,9 @@ def update(
     another Python type: ``{"km": "km * 1.5", "checked": True, "city": "'Bern'"}``. Values are
     stored as a write would store them. Columns that are generated from others are computed anew,
     and every row has to satisfy the constraints of the table afterwards.
+
+    Times that name no zone are of `zone`, and so are dates and clocks: in `set`, in `where`, and in
+    what the table computes and checks.
 
     Only files whose partition and statistics leave it open are read for `where`. A file is written
     anew; where `delta.enableDeletionVectors` is set, it gets a deletion vector instead, and only
@@ -63,6 +67,7 @@ def update(
         unwrap(table),
         set,
         where,
+        zone=zone,
         isolation=isolation,
         user_metadata=user_metadata,
         storage_options=storage_options,

@@ -1,0 +1,128 @@
+"""Merge rows of a Parquet file, or of another table, into a table.
+
+Clauses are taken in the order in which they are given: of those of a kind, the first one whose
+condition is true for a row takes it. The two sides are called target and source:
+
+adelta merge lake/city new.parquet --on "target.id = source.id"
+    --delete "source.gone" --update-all --insert-all "NOT source.gone"
+"""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet
+
+import adelta
+from adelta._concurrency import in_thread
+from adelta.cli.arguments import add_table, open_table
+from adelta.console.progress_bar import progress_bar
+from adelta.console.render import Output, camel_case, counted
+from adelta.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adelta import Merge
+
+__all__ = ["configure", "run"]
+
+_CLAUSES = {
+    "--update-all": "of rows that match, set all columns",
+    "--delete": "delete rows that match",
+    "--insert-all": "insert source rows that match none",
+    "--delete-missing": "delete rows of the table that no source row matches",
+}
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    add_table(parser)
+    parser.add_argument("source", metavar="SOURCE", help="a .parquet file, or a table's address")
+    parser.add_argument("--on", required=True, metavar="CONDITION", help="which rows match")
+    for flag, summary in _CLAUSES.items():
+        parser.add_argument(
+            flag,
+            action=_Clause,
+            dest="clauses",
+            nargs="?",
+            metavar="CONDITION",
+            default=[],
+            help=f"{summary}, where the condition is true of them",
+        )
+    parser.add_argument(
+        "--merge-schema", action="store_true", help="add columns that only the source has"
+    )
+
+
+class _Clause(argparse.Action):
+    """Keeps clauses of all kinds in their order."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        namespace.clauses = [*namespace.clauses, (option_string, values)]
+
+
+async def run(arguments: argparse.Namespace, output: Output) -> None:
+    """Merge, and say what became of rows.
+
+    Raises:
+        InvalidOptionError: the source cannot be read.
+    """
+    async with AsyncExitStack() as stack:
+        table = await stack.enter_async_context(open_table(arguments))
+        told = stack.enter_context(progress_bar())
+        source: Any
+        if arguments.source.endswith(".parquet"):
+            source = await in_thread(_parquet, arguments.source)
+        else:
+            other = adelta.open_table(arguments.source, table.storage_options)
+            source = await (await stack.enter_async_context(other)).snapshot()
+        merge = adelta.merge(
+            table,
+            source,
+            arguments.on,
+            schema_mode="merge" if arguments.merge_schema else None,
+            on_progress=told,
+        )
+        for flag, condition in arguments.clauses:
+            merge = _with_clause(merge, flag, condition)
+        done = await merge.execute()
+    if output.as_json:
+        output.line(camel_case(done))
+    elif done.version is None:
+        output.say(f"{counted(done.num_source_rows, 'source row')}, and nothing to change.")
+    else:
+        output.say(
+            f"Version {done.version}: {counted(done.num_target_rows_inserted, 'row')} inserted, "
+            f"{done.num_target_rows_updated:,} updated, {done.num_target_rows_deleted:,} deleted."
+        )
+
+
+def _with_clause(merge: Merge, flag: str, condition: str | None) -> Merge:
+    match flag:
+        case "--update-all":
+            return merge.when_matched_update_all(condition)
+        case "--delete":
+            return merge.when_matched_delete(condition)
+        case "--insert-all":
+            return merge.when_not_matched_insert_all(condition)
+        case _:
+            return merge.when_not_matched_by_source_delete(condition)
+
+
+def _parquet(path: str) -> pa.RecordBatchReader:
+    try:
+        file = pyarrow.parquet.ParquetFile(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidOptionError(f"{path} cannot be read as a Parquet file: {error}") from error
+    return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())

@@ -1,0 +1,171 @@
+"""The `stats` texts of files that are analysed: what they lack, and what is put into them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from adelta.errors import InvalidOptionError
+from adelta.kernel.schema import types as t
+from adelta.kernel.schema.names import leaf_fields, physical_schema
+from adelta.kernel.statistics import has_bounds, stats_leaves
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adelta.kernel.table_configuration import TableConfiguration
+
+__all__ = ["WantedColumn", "lacks", "merged_stats", "wanted_columns"]
+
+_BOUNDS = ("minValues", "maxValues")
+_BY_COLUMN = (*_BOUNDS, "nullCount")
+_OWN = ("numRecords", "tightBounds", *_BY_COLUMN)
+
+
+@dataclass(frozen=True, slots=True)
+class WantedColumn:
+    """A leaf column that is to have statistics: as the table names it, and as files do."""
+
+    logical: tuple[str, ...]
+    physical: tuple[str, ...]
+    type: t.DataType
+
+    @property
+    def bounded(self) -> bool:
+        """Whether it has a least and a greatest value."""
+        return has_bounds(self.type)
+
+
+def wanted_columns(
+    configuration: TableConfiguration, columns: Sequence[str] | None
+) -> tuple[WantedColumn, ...]:
+    """The leaves of `columns`, dotted below structs; None for those that the table's writers state.
+
+    Raises:
+        InvalidOptionError: there is no such column, or it is a partition column.
+        InvalidPropertyError: the property that decides has a value that is not allowed.
+    """
+    schema, mode = configuration.schema, configuration.column_mapping_mode
+    partitions = {f.name.lower() for f in configuration.partition_fields}
+    pairs = zip(leaf_fields(schema), leaf_fields(physical_schema(schema, mode)), strict=True)
+    leaves = [
+        WantedColumn(logical, physical, field.type)
+        for (logical, field), (physical, _) in pairs
+        if logical[0].lower() not in partitions and field.type != t.VOID
+    ]
+    if columns is None:
+        names = configuration.metadata.partition_columns
+        stated = set(stats_leaves(schema, configuration.properties, names, mode))
+        return tuple(leaf for leaf in leaves if leaf.physical in stated)
+    found: dict[WantedColumn, None] = {}
+    for name in columns:
+        below = [leaf for leaf in leaves if _is_below(leaf.logical, name)]
+        if not below:
+            kind = "a partition column" if name.lower() in partitions else "no column"
+            raise InvalidOptionError(
+                f"{name!r} is {kind} of the table, so there are no statistics of it; name data "
+                f"columns, such as {', '.join('.'.join(leaf.logical) for leaf in leaves[:3])}"
+            )
+        found.update(dict.fromkeys(below))
+    return tuple(found)
+
+
+def _is_below(path: tuple[str, ...], name: str) -> bool:
+    whole, wanted = ".".join(path).lower(), name.lower()
+    return whole == wanted or whole.startswith(f"{wanted}.")
+
+
+def lacks(stats: str | None, columns: Sequence[WantedColumn]) -> bool:
+    """Whether `stats` leave out the number of rows, or anything of `columns` that could be said."""
+    found = _parsed(stats)
+    rows = found.get("numRecords")
+    if not isinstance(rows, str):
+        return True
+    for column in columns:
+        nulls = _at(found.get("nullCount"), column.physical)
+        if nulls is None:
+            return True
+        if column.bounded and nulls != rows:
+            bounds = (_at(found.get(name), column.physical) for name in _BOUNDS)
+            if any(bound is None for bound in bounds):
+                return True
+    return False
+
+
+def merged_stats(
+    before: str | None, now: str, columns: Sequence[WantedColumn], *, wide: bool
+) -> str:
+    """`before` with what `now` says of rows and `columns`; every other number stays as it is.
+
+    With `wide` bounds they are those of all rows of a file, of which some are deleted.
+    """
+    old, new = _parsed(before), _parsed(now)
+    made: dict[str, Any] = {"numRecords": new["numRecords"]}
+    if wide:
+        made["tightBounds"] = _Raw("false")
+    for name in _BY_COLUMN:
+        kept = old.get(name)
+        tree: dict[str, Any] = kept if isinstance(kept, dict) else {}
+        for column in columns:
+            _drop(tree, column.physical)
+        found = new.get(name)
+        made[name] = _joined(tree, found if isinstance(found, dict) else {})
+    made.update((name, value) for name, value in old.items() if name not in _OWN)
+    return _text(made)
+
+
+class _Raw(str):
+    """A number as it was written, or another word of JSON."""
+
+    __slots__ = ()
+
+
+def _parsed(text: str | None) -> dict[str, Any]:
+    try:
+        found = json.loads(text or "{}", parse_float=_Raw, parse_int=_Raw, parse_constant=_Raw)
+    except json.JSONDecodeError:  # of another writer; what cannot be read is written anew
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _at(tree: Any, path: tuple[str, ...]) -> Any:
+    for step in path:
+        tree = tree.get(step) if isinstance(tree, dict) else None
+    return tree
+
+
+def _drop(tree: dict[str, Any], path: tuple[str, ...]) -> None:
+    first, *below = path
+    part = tree.get(first)
+    if not below:
+        tree.pop(first, None)
+    elif isinstance(part, dict):
+        _drop(part, tuple(below))
+        if not part:
+            del tree[first]
+
+
+def _joined(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    joined = dict(one)
+    for name, value in other.items():
+        known = joined.get(name)
+        if isinstance(known, dict) and isinstance(value, dict):
+            joined[name] = _joined(known, value)
+        else:
+            joined[name] = value
+    return joined
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_quoted(k)}:{_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_text, value)) + "]"
+    return str(value) if isinstance(value, _Raw) else _quoted(value)
+
+
+def _quoted(value: Any) -> str:
+    return orjson.dumps(value).decode()

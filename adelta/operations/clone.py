@@ -1,0 +1,309 @@
+"""CLONE: another table with the rows of a version, which from then on goes its own way."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from dataclasses import replace as other
+from typing import TYPE_CHECKING
+
+from adelta._arguments import checked
+from adelta._concurrency import in_thread
+from adelta.errors import InvalidOptionError, TableAlreadyExistsError
+from adelta.kernel.file_set import FileSet
+from adelta.kernel.history import parse_timestamp
+from adelta.kernel.table_features import CLUSTERING_DOMAIN
+from adelta.kernel.transaction.cloning import (
+    cloned_definition,
+    copied_file,
+    copies_of,
+    shallow_file,
+)
+from adelta.kernel.transaction.restoring import difference
+from adelta.log.time_travel import version_at_timestamp
+from adelta.operations.clone_tasks import plan_copies
+from adelta.operations.create import exists
+from adelta.progress import Meter, OnProgress
+from adelta.storage.addresses import Place
+from adelta.table import begin, clock_of, latest_state, opened, roots_of, state_at
+from adelta.write.transaction_request import TransactionRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.transaction.cloning import Copy
+    from adelta.kernel.transaction.creation import NewTable
+    from adelta.log.state import LogState
+    from adelta.operations.clone_tasks import CopiedObjects
+    from adelta.storage.roots import StoreRoots
+    from adelta.table import Table, TableOrAddress
+    from adelta.write.transaction_core import TransactionCore
+
+__all__ = ["CloneMetrics", "clone"]
+
+_METRICS = {
+    "source_table_size": "sourceTableSize",
+    "source_num_of_files": "sourceNumOfFiles",
+    "num_removed_files": "numRemovedFiles",
+    "num_copied_files": "numCopiedFiles",
+    "removed_files_size": "removedFilesSize",
+    "copied_files_size": "copiedFilesSize",
+}
+"""What Delta Spark calls them in the history."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloneMetrics:
+    """What a clone did; with `dry_run`, what it would have done.
+
+    `version` is the target's, None of a dry run, and `source_version` the one that was cloned.
+    Sizes are in bytes. Files that were copied are data files; none are of a shallow clone, whose
+    readers have to allow the root `reads_from` (`allowed_roots` of `open_table`); None of others.
+    """
+
+    version: int | None
+    source_version: int
+    dry_run: bool
+    source_table_size: int
+    source_num_of_files: int
+    num_removed_files: int
+    num_copied_files: int
+    removed_files_size: int
+    copied_files_size: int
+    reads_from: str | None = None
+
+
+@checked
+async def clone(
+    source: TableOrAddress,
+    target: TableOrAddress,
+    *,
+    shallow: bool = False,
+    version: int | None = None,
+    timestamp: datetime | str | None = None,
+    replace: bool = False,
+    properties: Mapping[str, str] | None = None,
+    dry_run: bool = False,
+    user_metadata: str | None = None,
+    on_progress: OnProgress | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    target_storage_options: Mapping[str, str] | None = None,
+) -> CloneMetrics:
+    """Make `target` a table with the rows of `source`: of its latest version, or an earlier one.
+
+    Schema, partitioning, clustering, constraints and properties are the source's, other than
+    `properties` says; the history, application transactions and row ids are not, and the table has
+    an id of its own.
+
+    A deep clone copies data files and deletion vectors, from any store to any other. A shallow one
+    names the files of the source where they are: it is made at once, and needs the source, whose
+    VACUUM knows nothing of it. Who opens a shallow clone has to allow the source as a root.
+
+    With `replace` a table that is there becomes the clone, by a commit of its own: files that an
+    earlier clone of the source has copied are not copied again, and those that are gone from the
+    source go. Whatever is committed to it meanwhile is a conflict. A clone that is broken off
+    leaves the target as it was; what it has copied by then may stay for the next one, or VACUUM.
+
+    `storage_options` are the source's, and the target's too unless it is given its own.
+
+    Raises:
+        TableNotFoundError: there is no source.
+        TableAlreadyExistsError: there is a target, and it is not to be replaced.
+        InvalidOptionError: source and target are one table, or lie in each other; or a version and
+            a timestamp are given.
+        VersionNotFoundError: the version does not exist, or is no longer kept.
+        TimestampOutOfRangeError: the time is outside the history that is kept.
+        InvalidPropertyError: a property is unknown, has a value that is not allowed, or cannot be
+            another one than the source's.
+        InvariantViolationError: rows would go from a target that only takes appends.
+        MissingDataFileError: a file of the source is gone.
+        RootNotAllowedError: the source is itself a shallow clone, and its files may not be read.
+        UnsupportedFeatureError: a table needs a feature that adelta does not have.
+        CommitConflictError: another commit to the target came first.
+        CommitOutcomeUnknownError: the commit may or may not have happened.
+        InvalidTableError: the log is damaged, or a file is.
+        StorageError: a store refused or failed.
+    """
+    if version is not None and timestamp is not None:
+        raise InvalidOptionError("give a version or a timestamp, not both")
+    if target_storage_options is None:
+        target_storage_options = storage_options
+    async with (
+        opened(source, storage_options) as origin,
+        opened(target, target_storage_options) as handle,
+    ):
+        _check_apart(origin, handle)
+        state = await _source_state(origin, version, timestamp)
+        before = await latest_state(handle) if await exists(handle) else None
+        if before is not None and not replace:
+            raise TableAlreadyExistsError(
+                f"there is a Delta table at {handle.uri} already; clone to another address, or "
+                "pass replace=True to make it the clone"
+            )
+        plan = await _plan(origin, state, before, properties or {}, shallow=shallow)
+        if dry_run:
+            return plan.metrics(None)
+        request = TransactionRequest(
+            operation="CLONE",
+            parameters={"source": origin.uri, "sourceVersion": state.version},
+            user_metadata=user_metadata,
+            rebase=False,
+            commits_empty=True,
+            from_latest=True,
+        )
+        creates = plan.definition if before is None else None
+        tx = begin(handle, request, creates=creates)
+        async with tx:
+            if before is not None and tx.base.version != before.version:
+                plan = await _plan(origin, state, tx.base, properties or {}, shallow=shallow)
+            await _copy(tx, roots_of(handle), plan, on_progress)
+            await _stage(tx, plan, creates=before is None)
+    return plan.metrics(tx.version)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is to be copied, and committed to the target."""
+
+    origin: Table
+    source_version: int
+    source_size: int
+    source_files: int
+    definition: NewTable
+    clustering: str | None
+    comes: tuple[AddFile, ...]
+    copies: tuple[Copy, ...]
+    copied: tuple[AddFile, ...]
+    goes: FileSet
+    shallow: bool
+
+    def metrics(self, version: int | None) -> CloneMetrics:
+        """What it does, where it becomes `version`."""
+        return CloneMetrics(
+            version=version,
+            source_version=self.source_version,
+            dry_run=version is None,
+            source_table_size=self.source_size,
+            source_num_of_files=self.source_files,
+            num_removed_files=self.goes.num_files,
+            num_copied_files=len(self.copied),
+            removed_files_size=self.goes.total_bytes,
+            copied_files_size=sum(file.size for file in self.copied),
+            reads_from=self.origin.uri if self.shallow else None,
+        )
+
+
+def _check_apart(source: Table, target: Table) -> None:
+    one, other = Place.of(source.uri), Place.of(target.uri)
+    if one == other or one.below(other) is not None or other.below(one) is not None:
+        raise InvalidOptionError(
+            f"{target.uri} cannot be a clone of {source.uri}: neither can be, or lie in, the "
+            "other's folder, where one's VACUUM would delete the other's files"
+        )
+
+
+async def _source_state(
+    source: Table, version: int | None, timestamp: datetime | str | None
+) -> LogState:
+    latest = await latest_state(source)
+    latest.configuration.check_readable(source.uri)
+    if timestamp is not None:
+        version = await version_at_timestamp(latest, parse_timestamp(timestamp))
+    return latest if version in (None, latest.version) else await state_at(source, version or 0)
+
+
+async def _plan(
+    origin: Table,
+    source: LogState,
+    target: LogState | None,
+    properties: Mapping[str, str],
+    *,
+    shallow: bool,
+) -> _Plan:
+    found = await source.files()
+    live = FileSet.empty() if target is None else await target.files()
+    domain = (await source.domain_metadata()).get(CLUSTERING_DOMAIN)
+    definition = await in_thread(
+        cloned_definition,
+        source.configuration,
+        None if target is None else target.configuration,
+        properties,
+        now_ms=clock_of(origin).now_ms(),
+        domains=() if domain is None else (domain,),
+    )
+    definition.configuration.check_writable("the clone")
+
+    def compare() -> _Plan:
+        files = list(found.rows())
+        name = shallow_file if shallow else copied_file
+        named = [name(file, source.root) for file in files]
+        root = source.root if target is None else target.root
+        both = difference(live.table, FileSet.of(named).table, root)
+        new = set(map(_identity, FileSet(both.added).rows()))
+        pairs = [pair for pair in zip(files, named, strict=True) if _identity(pair[1]) in new]
+        mine = {file.path: file for file in live.rows()}
+        there = {copy.target for copy in copies_of((f, f) for f in mine.values())}
+        wanted = [] if shallow else list(copies_of(pairs))
+        copies = {copy.target: copy for copy in wanted if copy.target not in there}
+        data = {copy.source for copy in copies.values() if copy.size is not None}
+        return _Plan(
+            origin=origin,
+            source_version=source.version,
+            source_size=found.total_bytes,
+            source_files=found.num_files,
+            definition=definition,
+            clustering=None if domain is None else domain.configuration,
+            comes=tuple(_with_row_ids(copy, mine.get(copy.path)) for _, copy in pairs),
+            copies=tuple(copies.values()),
+            copied=tuple(file for file, _ in pairs if file.path in data),
+            goes=FileSet(both.removed),
+            shallow=shallow,
+        )
+
+    plan = await in_thread(compare)
+    if plan.goes.num_files and target is not None:
+        target.configuration.check_removable(target.root)
+    return plan
+
+
+def _with_row_ids(file: AddFile, live: AddFile | None) -> AddFile:
+    """The file with the ids that its rows have in the target, where it gets another vector."""
+    if live is None:
+        return file
+    return other(
+        file,
+        base_row_id=live.base_row_id,
+        default_row_commit_version=live.default_row_commit_version,
+    )
+
+
+def _identity(file: AddFile) -> tuple[str, str | None]:
+    vector = file.deletion_vector
+    return file.path, None if vector is None else vector.unique_id
+
+
+async def _copy(
+    tx: TransactionCore, roots: StoreRoots, plan: _Plan, on_progress: OnProgress | None
+) -> None:
+    size = sum(copy.size or 0 for copy in plan.copies)
+    meter = Meter(on_progress, "copying", total=size, unit="bytes")
+
+    def done(result: CopiedObjects) -> None:
+        tx.own_paths(result.paths)
+        meter.advance(min(result.num_data_bytes, size))
+
+    await tx.executor.run(roots, plan_copies(plan.origin, plan.copies), on_done=done)
+
+
+async def _stage(tx: TransactionCore, plan: _Plan, *, creates: bool) -> None:
+    if not creates:
+        tx.replace_definition(plan.definition)
+        if await tx.read_domain(CLUSTERING_DOMAIN) != plan.clustering:
+            tx.staging.set_domain(CLUSTERING_DOMAIN, plan.clustering)
+        if plan.goes.num_files:
+            tx.remove(plan.goes)
+    tx.staging.bring_back(plan.comes)
+    tx.metrics.clear()
+    told = asdict(plan.metrics(None))
+    tx.metrics.update({_METRICS[name]: told[name] for name in _METRICS})

@@ -1,0 +1,351 @@
+"""CONVERT TO DELTA: a folder of Parquet files becomes a table where it is, in one commit.
+
+No data is read or written. The files are listed, their footers are read by ranged requests, many at
+once, and the first commit of the table names them all. Names that begin with ``_`` or ``.`` are
+hidden, as Spark has it, unless they name a partition (``_part=1``).
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import orjson
+
+from adelta._arguments import checked
+from adelta._concurrency import in_thread
+from adelta.errors import (
+    InvalidOptionError,
+    InvalidPropertyError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from adelta.kernel.log_path import LOG_DIR
+from adelta.kernel.schema.arrow import to_arrow_schema
+from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import (
+    COLUMN_MAPPING_MODE,
+    check_change,
+    completed_metadata,
+    stored_properties,
+    upgraded_protocol,
+    validate_properties,
+)
+from adelta.kernel.table_properties import CONSTRAINT_PREFIX
+from adelta.kernel.transaction.creation import NewTable
+from adelta.operations.convert_files import ConvertTask, StatisticsWanted
+from adelta.operations.convert_schema import FoundSchema, partition_fields, table_schema
+from adelta.operations.create import exists, new_table
+from adelta.progress import Meter
+from adelta.storage.parallel_list import list_in_parallel
+from adelta.table import begin, open_table, roots_of
+from adelta.write.task_executor import IN_PROCESS
+from adelta.write.transaction_request import TransactionRequest
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.kernel.schema.types import StructField, StructType
+    from adelta.operations.convert_files import ConvertResult
+    from adelta.operations.create import ArrowSchema
+    from adelta.progress import OnProgress
+    from adelta.storage.object_store import ObjectMeta, ObjectStore
+    from adelta.storage.roots import StoreRoots
+    from adelta.table import Table
+
+__all__ = ["ConvertMetrics", "convert"]
+
+_FILES_A_TASK = 256
+_FOLDER_MARK = "_$folder$"
+_KEEPERS = {
+    ".hoodie/": "a Hudi table, some of whose files are of earlier versions",
+    "_spark_metadata/": "what a Spark stream wrote, whose log says which files are whole",
+}
+"""What tells that not every file of a folder is part of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertMetrics:
+    """What was converted, or would be: nothing where the folder was a Delta table already.
+
+    Attributes:
+        version: the version that the conversion became; None where nothing was committed.
+        num_converted_files: how many files the table has.
+        num_converted_bytes: their size together, in bytes.
+        schema: the table's columns; None where nothing was converted.
+        partition_columns: the columns that the folders' names hold.
+    """
+
+    version: int | None = None
+    num_converted_files: int = 0
+    num_converted_bytes: int = 0
+    schema: pa.Schema | None = None
+    partition_columns: tuple[str, ...] = ()
+
+
+@checked
+async def convert(
+    uri: str | os.PathLike[str],
+    *,
+    partition_schema: ArrowSchema | StructType | str | None = None,
+    collect_statistics: bool = True,
+    name: str | None = None,
+    description: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    dry_run: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    unsafe_single_writer: bool = False,
+    on_progress: OnProgress | None = None,
+) -> ConvertMetrics:
+    """Make a Delta table of the Parquet files at `uri`, in place and in one commit.
+
+    A folder that is a Delta table already is left as it is. Nobody should write to the folder
+    meanwhile: files that come after it was listed are not part of the table.
+
+    `partition_schema` says which columns Hive-style folders (``year=2024/month=1``) name, in
+    their order: a `pyarrow.Schema`, or a text such as ``"year INT, month INT"``. Every file has to
+    lie in such folders. The other columns are those of all files together. Statistics come from
+    the footers; where these say nothing sure of a column, nothing is said of it (`analyze` computes
+    it). With `collect_statistics` off files bear none. With `dry_run` nothing is written.
+    `on_progress` is told how far it is.
+
+    Raises:
+        TableNotFoundError: there are no Parquet files.
+        InvalidTableError: a file is no Parquet, or is damaged.
+        InvalidOptionError: a file lies in other folders than `partition_schema` says, or the folder
+            is kept by another table format, or holds a Delta table; or an option is not allowed.
+        SchemaMismatchError: a column has different types in two files, or one that Delta does not
+            have, or a folder's name is no value of its column.
+        InvalidPropertyError: a property is unknown, has a value that is not allowed, or is not for
+            files that others have written.
+        StorageError: the store refused or failed.
+    """
+    partitions = partition_fields(partition_schema)
+    asked = validate_properties(properties or {})
+    _refuse_constraints(asked)
+    table = open_table(uri, storage_options, unsafe_single_writer=unsafe_single_writer)
+    async with table:
+        if await exists(table):
+            return ConvertMetrics()
+        wanted = StatisticsWanted(asked) if collect_statistics else None
+        roots = roots_of(table)
+        files = await _listed(roots.store, on_progress)
+        if not files:
+            raise TableNotFoundError(
+                f"{table.uri} holds no Parquet files to convert; look at the address"
+            )
+        meter = Meter(on_progress, "reading footers", total=len(files))
+        done = await _read(roots, _tasks(files, partitions, wanted), meter)
+        found = await in_thread(_Found, done)
+        del files
+        schema = await in_thread(table_schema, found.schemas, partitions)
+        if wanted is not None:
+            wanted = replace(wanted, schema=schema)
+            await found.complete(roots, partitions, wanted)
+        first = await in_thread(_new_table, schema, partitions, asked, name, description)
+        metrics = ConvertMetrics(
+            num_converted_files=len(found.files),
+            num_converted_bytes=sum(file.size for file in found.files),
+            schema=to_arrow_schema(schema),
+            partition_columns=first.metadata.partition_columns,
+        )
+        if dry_run:
+            return metrics
+        version = await _commit(table, first, found.files, collect_statistics)
+        return ConvertMetrics() if version is None else replace(metrics, version=version)
+
+
+async def _commit(
+    table: Table, first: NewTable, files: Sequence[AddFile], statistics: bool
+) -> int | None:
+    """The version that names the files; None where another writer has made a table meanwhile."""
+    request = TransactionRequest(
+        operation="CONVERT",
+        parameters={
+            "numFiles": str(len(files)),
+            "partitionedBy": orjson.dumps(list(first.metadata.partition_columns)).decode(),
+            "collectStats": str(statistics).lower(),
+            "sourceFormat": "parquet",
+        },
+    )
+    physical = dict(
+        zip(
+            first.metadata.partition_columns,
+            first.configuration.physical_partition_columns,
+            strict=True,
+        )
+    )
+    if any(name != stored for name, stored in physical.items()):
+        files = [
+            replace(
+                f, partition_values={physical[name]: v for name, v in f.partition_values.items()}
+            )
+            for f in files
+        ]
+    try:
+        async with begin(table, request, creates=first) as tx:
+            await in_thread(tx.staging.add_existing, files)
+            tx.staging.metrics = {"numConvertedFiles": len(files)}
+    except TableAlreadyExistsError:
+        return None
+    return tx.version
+
+
+# ---------------------------------------------------------------------------------------- the files
+
+
+async def _listed(store: ObjectStore, on_progress: OnProgress | None) -> list[ObjectMeta]:
+    """The files of the folder, in the order of their paths."""
+    found: list[ObjectMeta] = []
+    meter = Meter(on_progress, "listing")
+    async for page in list_in_parallel(store, limit=store.concurrency):
+        files = _data_files(store.uri, page)
+        found += files
+        meter.advance(len(files))
+    return found
+
+
+async def _read(
+    roots: StoreRoots, tasks: Sequence[ConvertTask], meter: Meter
+) -> list[tuple[ConvertTask, ConvertResult]]:
+    """What is found out about the files; of a single one first, which tells the footers' length."""
+
+    def advance(result: ConvertResult) -> None:
+        meter.advance(len(result.adds))
+
+    first, *others = tasks
+    told = await IN_PROCESS.run(roots, [first], on_done=advance)
+    others = [replace(task, tail=told[0].tail) for task in others]
+    done = await IN_PROCESS.run(roots, others, on_done=advance)
+    return list(zip([first, *others], [*told, *done], strict=True))
+
+
+def _tasks(
+    files: Sequence[ObjectMeta],
+    partitions: tuple[StructField, ...],
+    wanted: StatisticsWanted | None,
+) -> list[ConvertTask]:
+    starts = [0, *range(1, len(files), _FILES_A_TASK)]
+    ends = [*starts[1:], len(files)]
+    groups = (tuple(files[start:end]) for start, end in zip(starts, ends, strict=True))
+    return [ConvertTask(group, partitions, wanted) for group in groups]
+
+
+def _data_files(root: str, page: Iterable[ObjectMeta]) -> list[ObjectMeta]:
+    """The files of a listing that are not hidden."""
+    found = []
+    for meta in page:
+        steps = meta.path.split("/")
+        for start, what in _KEEPERS.items():
+            if meta.path.startswith(start):
+                raise InvalidOptionError(
+                    f"{root} holds {meta.path}: the folder is {what}. Write its rows to a new "
+                    "table (write_table) instead"
+                )
+        if LOG_DIR.strip("/") in steps[1:]:
+            raise InvalidOptionError(
+                f"{root} holds the Delta table {root}/{meta.path.rpartition(LOG_DIR)[0]}, some of "
+                "whose files may be of earlier versions; convert the folders beside it one by one"
+            )
+        hidden = any(step.startswith(("_", ".")) and "=" not in step for step in steps)
+        is_mark = meta.path.endswith("/") or steps[-1].endswith(_FOLDER_MARK)
+        if not hidden and not (is_mark and not meta.size):
+            found.append(meta)
+    return found
+
+
+class _Found:
+    """The files with what their footers say."""
+
+    def __init__(self, done: Sequence[tuple[ConvertTask, ConvertResult]]) -> None:
+        self.schemas: list[FoundSchema] = []
+        self._done = list(done)
+        for _, result in done:
+            for each in result.schemas:
+                if all(known.schema != each.schema for known in self.schemas):
+                    self.schemas.append(each)
+
+    @property
+    def files(self) -> list[AddFile]:
+        """An `add` for each file, in the order of their paths."""
+        return [add for _, result in self._done for add in result.adds]
+
+    async def complete(
+        self, roots: StoreRoots, partitions: tuple[StructField, ...], wanted: StatisticsWanted
+    ) -> None:
+        """Read footers again where the table's schema asks for other columns than was guessed."""
+        for place in await in_thread(self._otherwise, partitions, wanted):
+            task, _ = self._done[place]
+            again = replace(task, wanted=wanted)
+            self._done[place] = again, await again.run(roots)
+
+    def _otherwise(
+        self, partitions: tuple[StructField, ...], wanted: StatisticsWanted
+    ) -> list[int]:
+        """The tasks with files of which other statistics are wanted than were guessed."""
+        alone = replace(wanted, schema=None)
+        differ = [
+            each.schema
+            for each in self.schemas
+            if alone.leaves(each.schema, partitions) != wanted.leaves(each.schema, partitions)
+        ]
+        return [
+            place
+            for place, (_, result) in enumerate(self._done)
+            if any(each.schema in differ for each in result.schemas)
+        ]
+
+
+# -------------------------------------------------------------------------------------- the table
+
+
+def _refuse_constraints(asked: Mapping[str, str]) -> None:
+    for key in asked:
+        if key.lower().startswith(CONSTRAINT_PREFIX):
+            raise InvalidPropertyError(
+                f"{key} is a constraint, to which nobody has held the files; convert them, and add "
+                "it by add_constraint"
+            )
+
+
+def _new_table(
+    schema: StructType,
+    partitions: Sequence[StructField],
+    asked: Mapping[str, str],
+    name: str | None,
+    description: str | None,
+) -> NewTable:
+    """What the first commit says of the table, whose files have columns by their own names."""
+    mode = COLUMN_MAPPING_MODE.read(asked)
+    plain = {key: value for key, value in asked.items() if not _is_mapping(key)}
+    first = new_table(
+        schema,
+        partition_by=tuple(field.name for field in partitions),
+        properties=plain,
+        name=name,
+        description=description,
+    )
+    if mode == "none" and first.configuration.column_mapping_mode == "none":
+        return first
+    if mode != "name":
+        raise InvalidPropertyError(
+            "the properties would find columns by ids, which the files do not have; convert "
+            "them without, or with delta.columnMapping.mode 'name'"
+        )
+    before = first.metadata
+    after = before.with_configuration({**before.configuration, **stored_properties(asked)})
+    protocol = upgraded_protocol(first.protocol, before, after, asked) or first.protocol
+    after = completed_metadata(before, after, protocol, lambda: str(uuid.uuid4()))
+    mapped = NewTable(protocol, after)
+    mapped.configuration.check_writable("the new table")
+    check_change(TableConfiguration(protocol, before), mapped.configuration)
+    return mapped
+
+
+def _is_mapping(key: str) -> bool:
+    return key.lower() == COLUMN_MAPPING_MODE.key.lower()

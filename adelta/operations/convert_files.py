@@ -1,0 +1,304 @@
+"""What a conversion finds out about files: tasks over their footers, a few hundred files each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from adelta._concurrency import in_thread, map_concurrent
+from adelta.errors import InvalidTableError, ObjectNotFoundError
+from adelta.kernel.actions.file_actions import AddFile, encode_path
+from adelta.kernel.schema.calendar import legacy_calendar
+from adelta.kernel.schema.names import leaf_fields
+from adelta.kernel.statistics import has_bounds, stats_json, stats_leaves
+from adelta.kernel.table_properties import TableProperties
+from adelta.operations.convert_schema import (
+    FoundSchema,
+    file_schema,
+    partition_values,
+    table_schema,
+)
+from adelta.parquet.arrow_reader import open_arrow_reader, open_footer
+from adelta.parquet.faults import reading
+from adelta.parquet.footer.fetch_footer import check_counts, fetch_footer, footer_within
+from adelta.parquet.footer.file_statistics import footer_statistics, plan_leaf
+from adelta.parquet.footer.layout import FileLayout
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from adelta.kernel.schema.types import StructField, StructType
+    from adelta.parquet.footer.fetch_footer import FetchedFooter
+    from adelta.parquet.footer.file_statistics import FooterStatistics, LeafPlan
+    from adelta.storage.object_store import ObjectMeta, ObjectStore
+    from adelta.storage.roots import StoreRoots
+
+__all__ = ["ConvertResult", "ConvertTask", "StatisticsWanted"]
+
+_FIRST_TAIL = 64 * 1024
+_LEAST_TAIL = 4 * 1024
+_PARSED_TOGETHER = 32  # footers: a worker thread each would cost more than the parsing
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsWanted:
+    """Of which columns of a table statistics are wanted; None of all is not known yet.
+
+    Without a schema they are those that a table of each file alone would have.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    schema: StructType | None = None
+
+    def leaves(
+        self, own: StructType, partitions: Sequence[StructField]
+    ) -> tuple[tuple[tuple[str, ...], bool], ...]:
+        """The columns that a file of the schema `own` has statistics of, and whether bounds."""
+        schema = self.schema or table_schema([FoundSchema(own, "")], partitions)
+        names = [each.name for each in partitions]
+        wanted = stats_leaves(schema, TableProperties(self.properties), names)
+        there = {tuple(s.lower() for s in path) for path, _ in leaf_fields(own)}
+        types = {path: each.type for path, each in leaf_fields(schema)}
+        return tuple(
+            (path, has_bounds(types[path]))
+            for path in wanted
+            if tuple(step.lower() for step in path) in there
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertTask:
+    """Files whose footers are read; `wanted` is None where no statistics are."""
+
+    files: tuple[ObjectMeta, ...]
+    partitions: tuple[StructField, ...]
+    wanted: StatisticsWanted | None
+    tail: int = _FIRST_TAIL
+
+    async def run(self, roots: StoreRoots) -> ConvertResult:
+        """What the log is to say of each file. Nothing is written.
+
+        Raises:
+            InvalidTableError: a file is no Parquet, is damaged, or changed meanwhile.
+            InvalidOptionError: a file is not in folders of the partition columns.
+            SchemaMismatchError: a column is of a type that Delta does not have, or a folder's name
+                is no value of its column.
+            StorageError: the store refused or failed.
+        """
+        store = roots.store
+        looking = _Looking(self)
+        groups = [
+            self.files[start : start + _PARSED_TOGETHER]
+            for start in range(0, len(self.files), _PARSED_TOGETHER)
+        ]
+        if store.local is not None:
+            found = [await in_thread(looking.here, store, group) for group in groups]
+        else:
+            found = await map_concurrent(
+                partial(looking.afar, store), groups, limit=max(2, store.concurrency // 8)
+            )
+        return ConvertResult(
+            tuple(add for adds in found for add in adds),
+            tuple(looking.found),
+            tuple(looking.numbers[meta.path] for meta in self.files),
+            looking.longest,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertResult:
+    """What the log is to say of the files of a task, in their order.
+
+    Attributes:
+        adds: an `add` for each file.
+        schemas: the different schemas that the files have.
+        numbers: which of these each file has.
+        longest: bytes of the longest footer.
+        paths: objects that were written: none.
+    """
+
+    adds: tuple[AddFile, ...]
+    schemas: tuple[FoundSchema, ...]
+    numbers: tuple[int, ...]
+    longest: int
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Objects that were written: none."""
+        return ()
+
+    @property
+    def tail(self) -> int:
+        """How many last bytes of files like these have their footers."""
+        return min(_FIRST_TAIL, max(_LEAST_TAIL, self.longest * 5 // 4 + 1024))
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Files of one schema, which Parquet and the log have, and where their statistics are."""
+
+    schema: pq.ParquetSchema
+    arrow: pa.Schema
+    flat: bool
+    num_leaves: int
+    legacy: bool
+    number: int
+    leaves: tuple[tuple[tuple[str, ...], LeafPlan], ...]
+
+
+class _Looking:
+    """The footers of one task: what files have in common is found out once."""
+
+    def __init__(self, task: ConvertTask) -> None:
+        self._task = task
+        self._kinds: list[_Kind] = []
+        self._folders: dict[str, dict[str, str | None]] = {}
+        self.found: list[FoundSchema] = []
+        self.numbers: dict[str, int] = {}
+        self.longest = 0
+
+    def here(self, store: ObjectStore, files: Sequence[ObjectMeta]) -> list[AddFile]:
+        """The files of this machine, for a worker thread."""
+        assert store.local is not None
+        adds = []
+        for meta in files:
+            tail = min(self._task.tail, max(meta.size, 8))
+            try:
+                suffix = store.local.read_suffix(meta.path, tail)
+                fetched = footer_within(meta.path, suffix)
+                if fetched is None:
+                    whole = store.local.read_suffix(meta.path, max(meta.size, 8))
+                    fetched = footer_within(meta.path, whole)
+            except ObjectNotFoundError as error:
+                raise _changed(meta.path) from error
+            assert fetched is not None
+            adds.append(self._add(meta, fetched))
+        return adds
+
+    async def afar(self, store: ObjectStore, files: Sequence[ObjectMeta]) -> list[AddFile]:
+        """Files of a store, whose footers are asked for at once."""
+
+        async def fetch(meta: ObjectMeta) -> FetchedFooter:
+            try:
+                return await fetch_footer(store, meta.path, tail=min(self._task.tail, meta.size))
+            except ObjectNotFoundError as error:
+                raise _changed(meta.path) from error
+
+        fetched = await map_concurrent(fetch, files, limit=8)
+
+        def parse() -> list[AddFile]:
+            return [self._add(meta, each) for meta, each in zip(files, fetched, strict=True)]
+
+        return await in_thread(parse)
+
+    def _add(self, meta: ObjectMeta, fetched: FetchedFooter) -> AddFile:
+        if fetched.object_size != meta.size:
+            raise _changed(meta.path)
+        self.longest = max(self.longest, len(fetched.footer))
+        metadata = open_arrow_reader(meta.path, fetched.footer).metadata
+        kind = self._kind(meta, metadata, fetched)
+        check_counts(meta.path, metadata, kind.num_leaves)
+        self.numbers[meta.path] = kind.number
+        stats = None
+        if self._task.wanted is not None:
+            stats = _stats(meta.path, metadata, kind, self._prefix)
+        return AddFile(
+            path=encode_path(meta.path),
+            partition_values=self._partition(meta.path),
+            size=meta.size,
+            modification_time=meta.last_modified_ms,
+            stats=stats,
+        )
+
+    @property
+    def _prefix(self) -> int:
+        assert self._task.wanted is not None
+        return TableProperties(self._task.wanted.properties).data_skipping_string_prefix_length
+
+    def _partition(self, path: str) -> dict[str, str | None]:
+        directory = path.rpartition("/")[0]
+        if directory not in self._folders:
+            self._folders[directory] = partition_values(directory, self._task.partitions, path)
+        return self._folders[directory]
+
+    def _kind(self, meta: ObjectMeta, metadata: pq.FileMetaData, fetched: FetchedFooter) -> _Kind:
+        with reading(meta.path):
+            legacy = legacy_calendar(metadata.metadata) is not None
+            schema = metadata.schema
+            flat = all(_is_flat(schema.column(leaf)) for leaf in range(len(schema)))
+        alike = [k for k in self._kinds if k.legacy == legacy and k.schema.equals(schema)]
+        # Arrow compares leaves, which tell of groups above them nothing.
+        if flat and (known := next((k for k in alike if k.flat), None)) is not None:
+            return known
+        reader = open_footer(meta.path, fetched.footer)
+        with reading(meta.path):
+            arrow = reader.schema_arrow
+        for known in alike:
+            if known.arrow.equals(arrow):
+                return known
+        layout = FileLayout.of(meta.path, meta.size, reader.metadata, arrow, fetched.footer)
+        own = file_schema(layout)
+        number = next((n for n, each in enumerate(self.found) if each.schema == own), None)
+        if number is None:
+            number = len(self.found)
+            self.found.append(FoundSchema(own, layout.path))
+        plans = self._plans(layout, own, legacy)
+        kind = _Kind(schema, arrow, flat, layout.tree.num_leaves, legacy, number, plans)
+        self._kinds.append(kind)
+        return kind
+
+    def _plans(
+        self, layout: FileLayout, own: StructType, legacy: bool
+    ) -> tuple[tuple[tuple[str, ...], LeafPlan], ...]:
+        if self._task.wanted is None:
+            return ()
+        plans = []
+        for path, bounded in self._task.wanted.leaves(own, self._task.partitions):
+            steps: list[str] = []
+            nodes = layout.tree.columns
+            for step in path:
+                node = next((n for n in nodes if n.name == step), None) or next(
+                    n for n in nodes if n.name.lower() == step.lower()
+                )
+                steps.append(node.name)
+                nodes = node.children
+            temporal = str(node.type).startswith(("date", "timestamp"))
+            physical = layout.physical_types(tuple(steps))
+            bounds = bounded and not (legacy and temporal)
+            plans.append((path, plan_leaf(node, physical, bounded=bounds)))
+        return tuple(plans)
+
+
+def _is_flat(leaf: pq.ColumnSchema) -> bool:
+    return leaf.path == leaf.name
+
+
+@dataclass(frozen=True, slots=True)
+class _FileStatistics:
+    num_rows: int
+    columns: Mapping[str, Any]
+
+
+def _stats(path: str, metadata: pq.FileMetaData, kind: _Kind, prefix: int) -> str:
+    found = footer_statistics(path, metadata, [plan for _, plan in kind.leaves])
+    columns: dict[str, Any] = {}
+    for (steps, _), statistics in zip(kind.leaves, found, strict=True):
+        _put(columns, steps, statistics)
+    return stats_json(_FileStatistics(metadata.num_rows, columns), prefix)
+
+
+def _put(columns: dict[str, Any], steps: tuple[str, ...], statistics: FooterStatistics) -> None:
+    for step in steps[:-1]:
+        columns = columns.setdefault(step, {})
+    columns[steps[-1]] = statistics
+
+
+def _changed(path: str) -> InvalidTableError:
+    return InvalidTableError(
+        f"{path}: is gone, or was written again, while the folder was converted; convert it when "
+        "nobody writes to it"
+    )

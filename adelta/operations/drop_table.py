@@ -1,0 +1,218 @@
+"""DROP TABLE: a table with all of its files, deleted.
+
+A commit comes first, ``DROP TABLE``: it takes all files out of the table, and gives the protocol a
+writer's feature that nobody has. So whoever reads meanwhile sees a table without rows, and whoever
+writes is refused, or loses the race; no commit is built on what is being deleted. Then the files
+go, then the log but for a checkpoint of that version, and that last. Wherever it is broken off,
+there is a table without rows, which can be dropped again, or none.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from adelta._arguments import checked
+from adelta.commit.choose import check_maintenance
+from adelta.errors import InvalidUseError, OutsideRootError
+from adelta.kernel.actions.protocol import TABLE_FEATURES_WRITER, Protocol
+from adelta.kernel.deletable import parse_dropped_path
+from adelta.kernel.log_path import LOG_DIR, SIDECAR_DIR, LogFileKind, commit_path, parse_log_path
+from adelta.kernel.table_features import supported_names
+from adelta.kernel.vacuum import VacuumRules
+from adelta.log.checkpoint_writer import write_checkpoint
+from adelta.log.deletion import delete_objects
+from adelta.operations.vacuum_listing import found_objects
+from adelta.progress import Meter, OnProgress
+from adelta.table import begin, clock_of, latest_state, opened
+from adelta.write.transaction_request import TransactionRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from adelta.kernel.table_configuration import TableConfiguration
+    from adelta.log.state import LogState
+    from adelta.storage.object_store import ObjectStore
+    from adelta.table import Table, TableOrAddress
+
+__all__ = ["DropMetrics", "drop_table"]
+
+_DROPPED = "adelta.dropped"
+_AT_ONCE = 4_000
+_FOREVER = 1 << 62
+_CHECKPOINTS = (
+    LogFileKind.CLASSIC_CHECKPOINT,
+    LogFileKind.MULTI_PART_CHECKPOINT,
+    LogFileKind.UUID_CHECKPOINT,
+)
+
+pc: Any = pyarrow.compute
+arrow: Any = pa
+
+
+class _Everything(VacuumRules):
+    """Nothing is hidden."""
+
+    def hides(self, name: str) -> bool:
+        return False
+
+    def visible(self, paths: pa.Array[Any]) -> pa.Array[Any]:
+        return pa.repeat(True, len(paths))
+
+
+@dataclass(frozen=True, slots=True)
+class DropMetrics:
+    """What was deleted; with `dry_run`, what would have been. Sizes are in bytes.
+
+    `num_files` and `num_bytes` are of everything but the log, which had `num_log_files`.
+    """
+
+    dry_run: bool
+    num_files: int
+    num_bytes: int
+    num_log_files: int
+
+
+@checked
+async def drop_table(
+    table: TableOrAddress,
+    *,
+    dry_run: bool = False,
+    user_metadata: str | None = None,
+    on_progress: OnProgress | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> DropMetrics:
+    """Delete a table: its rows, its history, and every file below its root.
+
+    Who reads it meanwhile finds no rows, and who writes to it fails; one that is broken off leaves
+    a table without rows, which can be dropped again. On a local disk links stay, with what they
+    lead to, and so do folders that they lie in, and the root itself. The files of a shallow
+    clone's origin stay.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidUseError: another table lies in its folder; or a catalog manages it.
+        UnsupportedFeatureError: the table needs a feature that adelta does not have.
+        CommitConflictError: another commit came first.
+        CommitOutcomeUnknownError: the first commit may or may not have happened.
+        InvalidTableError: the log is damaged.
+        StorageError: the store refused or failed.
+    """
+    async with opened(table, storage_options) as handle:
+        state = await latest_state(handle)
+        configuration = state.configuration
+        if not _is_dropped(configuration):
+            configuration.check_writable(handle.uri)
+        check_maintenance(handle.store, configuration)
+        if configuration.catalog_managed:
+            raise InvalidUseError(f"{handle.uri} is managed by a catalog; drop the table there")
+        found = await _found(handle.store, Meter(on_progress, "listing"))
+        if not dry_run:
+            if not _is_dropped(configuration):
+                await _say_so(handle, user_metadata)
+                state = await latest_state(handle)
+                found = await _found(handle.store, Meter(on_progress, "listing"))
+            await _delete(handle, state, found, on_progress)
+    return DropMetrics(
+        dry_run=dry_run,
+        num_files=len(found.files),
+        num_bytes=found.num_bytes,
+        num_log_files=len(found.log),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What there is: objects of the log, and all others."""
+
+    files: pa.ChunkedArray[Any]
+    log: tuple[str, ...]
+    num_bytes: int
+
+
+async def _found(store: ObjectStore, meter: Meter) -> _Found:
+    files, num_bytes = [], 0
+    async with aclosing(found_objects(store, _Everything())) as batches:
+        async for batch in batches:
+            paths = batch.column(0)
+            outside = batch.filter(pc.invert(pc.starts_with(paths, LOG_DIR)))
+            nested = pc.match_substring(outside.column(0), f"/{LOG_DIR}")
+            if pc.any(nested).as_py():
+                other = str(outside.filter(nested).column(0)[0]).partition(f"/{LOG_DIR}")[0]
+                raise InvalidUseError(
+                    f"{store.uri} cannot be dropped: another table lies in its folder, in "
+                    f"{other!r}; drop that one first, or move it"
+                )
+            files.append(outside.column(0))
+            num_bytes += pc.sum(outside.column(1)).as_py() or 0
+            meter.advance(outside.num_rows)
+    log = [meta.path async for page in store.list(LOG_DIR) for meta in page]
+    return _Found(arrow.chunked_array(files, pa.large_string()), tuple(log), num_bytes)
+
+
+def _is_dropped(configuration: TableConfiguration) -> bool:
+    """Whether a drop has begun, which may have been broken off."""
+    return _DROPPED in (configuration.protocol.writer_features or ())
+
+
+async def _say_so(table: Table, user_metadata: str | None) -> None:
+    request = TransactionRequest(
+        operation="DROP TABLE", user_metadata=user_metadata, rebase=False, from_latest=True
+    )
+    async with begin(table, request) as tx:
+        live = await tx.live_files()
+        if live.num_files:
+            tx.staging.remove_set(live, tx.now_ms)
+        protocol = tx.protocol
+        tx.staging.protocol = Protocol(
+            protocol.min_reader_version,
+            TABLE_FEATURES_WRITER,
+            protocol.reader_features,
+            (*supported_names(protocol), _DROPPED),
+        )
+
+
+async def _delete(
+    table: Table, state: LogState, found: _Found, on_progress: OnProgress | None
+) -> None:
+    store = table.store
+    await write_checkpoint(state, clock_of(table))
+    meter = Meter(on_progress, "deleting", total=len(found.files) + len(found.log))
+    for start in range(0, len(found.files), _AT_ONCE):
+        await _delete_paths(store, found.files.slice(start, _AT_ONCE).to_pylist(), meter)
+    now = [meta.path async for page in store.list(LOG_DIR) for meta in page]
+    last = [path for path in now if _is_of(path, state.version)]
+    await _delete_paths(store, [path for path in now if path not in last], meter)
+    commits = [path for path in last if path == commit_path(state.version)]
+    await _delete_paths(store, commits, meter)
+    await _delete_paths(store, [path for path in last if path not in commits], meter)
+    if store.local is not None:
+        left = await store.local.list_unfinished(LOG_DIR)
+        await _delete_paths(store, [each.path for each in left], meter)
+        await store.local.remove_empty_directories(
+            _Everything().hides, older_than_ms=_FOREVER, emptied=()
+        )
+
+
+def _is_of(path: str, version: int) -> bool:
+    """Whether an object of the log makes the version readable: its commit and its checkpoint."""
+    if path.startswith(SIDECAR_DIR):
+        return True
+    parsed = parse_log_path(path)
+    kinds = (LogFileKind.COMMIT, *_CHECKPOINTS)
+    return parsed is not None and parsed.version == version and parsed.kind in kinds
+
+
+async def _delete_paths(store: ObjectStore, paths: Iterable[Any], meter: Meter) -> None:
+    doomed = [path for each in paths if (path := parse_dropped_path(str(each))) is not None]
+    try:
+        await delete_objects(store, doomed)
+    except OutsideRootError:  # a link, put there meanwhile
+        for path in doomed:
+            with suppress(OutsideRootError):
+                await delete_objects(store, [path])
+    meter.advance(len(doomed))

@@ -1,0 +1,192 @@
+"""What becomes of rows of the target: by the first clause of their kind whose condition is true."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from adelta.errors import InvariantViolationError
+from adelta.kernel.expressions.compute import filter_mask
+from adelta.kernel.expressions.sql import to_sql
+from adelta.operations.merge.join import Joiner
+from adelta.operations.merge.rows import concat, take
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from adelta.operations.merge.plan import BoundClause, MergePlan
+
+__all__ = ["Decider", "Decisions", "first_clause"]
+
+_ROWS = 128 * 1024
+_SHOWN = 100
+_NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Rows that change: their places among those that were looked at, ascending, and by what.
+
+    `clauses` count the clauses of matched rows, and on from there those of rows that no source row
+    matches; `sources` are the places of the matching source rows, -1 where there is none.
+    """
+
+    rows: NDArray[np.int64]
+    clauses: NDArray[np.int16]
+    sources: NDArray[np.int64]
+
+
+class Decider:
+    """Decides on rows of the target by the rows of a source, all that could match.
+
+    `parts` gives these `num_rows` rows, as often as it is asked to; they are counted through.
+    `matched` tells of every source row whether it has matched one, where that is asked for.
+    """
+
+    def __init__(
+        self, plan: MergePlan, parts: Callable[[], Iterable[pa.RecordBatch]], num_rows: int
+    ) -> None:
+        self._plan = plan
+        self._parts = parts
+        self._only: Joiner | None = None
+        self.matched = np.zeros(num_rows if plan.not_matched else 0, np.bool_)
+
+    def decide(self, target: pa.RecordBatch) -> Decisions:
+        """What becomes of `target`, rows with the columns by which that is decided.
+
+        Raises:
+            InvariantViolationError: a row would be changed by several source rows.
+            InvalidExpressionError: a condition cannot be computed for a row.
+        """
+        plan = self._plan
+        met = np.zeros(target.num_rows if plan.not_matched_by_source else 0, np.bool_)
+        found: list[Decisions] = []
+        for first, joiner in self._joiners():
+            for left, right in joiner.pairs(target):
+                if plan.not_matched:
+                    self.matched[right + first] = True
+                if plan.not_matched_by_source:
+                    met[left] = True
+                if plan.matched:
+                    clauses = self._of_pairs(joiner, target, left, right)
+                    taken = clauses != _NONE
+                    found.append(Decisions(left[taken], clauses[taken], right[taken] + first))
+        changed = self._once(_ordered(found), target)
+        if plan.not_matched_by_source:
+            changed = _ordered([changed, self._of_others(target, np.flatnonzero(~met))])
+        return changed
+
+    def source_rows(self, places: NDArray[np.int64]) -> pa.RecordBatch:
+        """The source rows at some places, in this order."""
+        found: list[pa.RecordBatch] = []
+        order: list[NDArray[np.int64]] = []
+        for first, joiner in self._joiners():
+            within = (places >= first) & (places < first + joiner.source.num_rows)
+            found.append(take(joiner.source, places[within] - first))
+            order.append(np.flatnonzero(within))
+        return take(concat(found, found[0].schema), np.argsort(np.concatenate(order)))
+
+    def _joiners(self) -> Iterator[tuple[int, Joiner]]:
+        """A joiner with each part of the source, and how many rows come before it."""
+        if self._only is not None:
+            yield 0, self._only
+            return
+        first = count = 0
+        joiner = None
+        for rows in self._parts():
+            joiner = Joiner(self._plan, rows)
+            yield first, joiner
+            first += rows.num_rows
+            count += 1
+        if count == 1:
+            self._only = joiner
+
+    def _of_pairs(
+        self,
+        joiner: Joiner,
+        target: pa.RecordBatch,
+        left: NDArray[np.int64],
+        right: NDArray[np.int64],
+    ) -> NDArray[np.int16]:
+        def rows(places: NDArray[np.int64]) -> pa.RecordBatch:
+            return joiner.paired(target, left[places], right[places])
+
+        return first_clause(self._plan.matched, len(left), rows)
+
+    def _of_others(self, target: pa.RecordBatch, places: NDArray[np.int64]) -> Decisions:
+        """The rows at `places`, which no source row matches."""
+
+        def rows(some: NDArray[np.int64]) -> pa.RecordBatch:
+            return self._plan.sides.paired(take(target, places[some]), None)
+
+        clauses = first_clause(self._plan.not_matched_by_source, len(places), rows)
+        taken = clauses != _NONE
+        clauses = clauses[taken] + np.int16(len(self._plan.matched))
+        places = places[taken]
+        return Decisions(places, clauses, np.full(len(places), _NONE, np.int64))
+
+    def _once(self, found: Decisions, target: pa.RecordBatch) -> Decisions:
+        """The same with every row once."""
+        again = found.rows[1:] == found.rows[:-1]
+        if not again.any():
+            return found
+        if not self._plan.deletes_all_matched:
+            row = int(found.rows[int(np.argmax(again))])
+            raise InvariantViolationError(self._told(target.slice(row, 1)))
+        first = np.concatenate([[True], ~again])
+        return Decisions(found.rows[first], found.clauses[first], found.sources[first])
+
+    def _told(self, row: pa.RecordBatch) -> str:
+        names = self._plan.sides.columns([self._plan.condition], "target")
+        values = (f"{name} = {row.column(name)[0].as_py()!r}"[:_SHOWN] for name in sorted(names))
+        shown = ", ".join(values) or "any values"
+        return (
+            f"several rows of the source match one row of the target, with {shown}, by "
+            f"{to_sql(self._plan.condition)}, and each of them would change it, so that it cannot "
+            "be said to what; leave one row of each such group in the source"
+        )
+
+
+def first_clause(
+    clauses: Sequence[BoundClause],
+    count: int,
+    rows: Callable[[NDArray[np.int64]], pa.RecordBatch],
+) -> NDArray[np.int16]:
+    """For each of `count` rows the first clause that takes it, or -1; `rows` gives those at places.
+
+    Raises:
+        InvalidExpressionError: a condition cannot be computed for a row that comes to it.
+    """
+    taken = np.full(count, _NONE, np.int16)
+    left = np.arange(count)
+    for number, clause in enumerate(clauses):
+        if clause.condition is None:
+            taken[left] = number
+            break
+        kept = []
+        for start in range(0, len(left), _ROWS):
+            part = left[start : start + _ROWS]
+            mask: Any = filter_mask(clause.condition, rows(part)).to_numpy(zero_copy_only=False)
+            taken[part[mask]] = number
+            kept.append(part[~mask])
+        left = np.concatenate(kept) if kept else left
+    return taken
+
+
+def _ordered(parts: Sequence[Decisions]) -> Decisions:
+    """All of them, by row."""
+    if not parts:
+        nothing = np.empty(0, np.int64)
+        return Decisions(nothing, np.empty(0, np.int16), nothing)
+    rows = np.concatenate([part.rows for part in parts])
+    order = np.argsort(rows, kind="stable")
+    return Decisions(
+        rows[order],
+        np.concatenate([part.clauses for part in parts])[order],
+        np.concatenate([part.sources for part in parts])[order],
+    )

@@ -1,0 +1,127 @@
+"""Which rows of the target match which rows of the source: Arrow's hash join, Acero.
+
+Measured on two cores, by two columns: 60,000 source rows against 6 million target rows take Acero
+0.2 s of CPU and 31 MB beside the data, DuckDB 0.7 s and 165 MB. With 6 million source rows it is
+5.6 s and 816 MB in one go, 2.9 s and 150 MB where both sides are split into 16 parts by a hash of
+the key, and 3.2 s and 553 MB for DuckDB. So it is Acero, which is there with pyarrow, and large
+sources are split, which is also what they need to wait on disk.
+
+Acero joins by equal keys alone. What else a condition asks is computed for the pairs that it finds.
+Without any key, every row is held against every row, block by block.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from adelta.kernel.expressions.compute import filter_mask
+from adelta.operations.merge.keys import key_columns
+from adelta.operations.merge.rows import take
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from adelta.operations.merge.plan import MergePlan
+
+__all__ = ["Joiner", "Pairs"]
+
+pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
+
+_PAIRS = 128 * 1024
+
+Pairs = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
+"""Places of rows of the target, and of the source rows that match them."""
+
+
+class Joiner:
+    """Finds the matches of rows of the target among the rows of a source.
+
+    `source` are the source's rows, with all columns by which that is decided.
+    """
+
+    def __init__(self, plan: MergePlan, source: pa.RecordBatch) -> None:
+        self._plan = plan
+        self.source = source
+        self._build: pa.Table | None = None
+        if plan.keys:
+            rows = plan.sides.paired(None, source)
+            self._build = _keyed(key_columns(plan.keys, "source", rows))
+
+    def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
+        """The pairs that match, a block after the other; a row may be in several blocks.
+
+        Raises:
+            InvalidExpressionError: the condition cannot be computed for a pair.
+        """
+        if not target.num_rows or not self.source.num_rows:
+            return
+        residual = self._plan.residual
+        for left, right in self._candidates(target):
+            if residual is None:
+                yield left, right
+                continue
+            mask = filter_mask(residual, self.paired(target, left, right)).to_numpy(
+                zero_copy_only=False
+            )
+            if mask.any():
+                yield left[mask], right[mask]
+
+    def paired(
+        self, target: pa.RecordBatch, left: NDArray[np.int64], right: NDArray[np.int64]
+    ) -> pa.RecordBatch:
+        """The rows of some pairs, as bound expressions read them."""
+        return self._plan.sides.paired(take(target, left), take(self.source, right))
+
+    def _candidates(self, target: pa.RecordBatch) -> Iterator[Pairs]:
+        """The pairs whose keys are equal; without keys, all there are."""
+        if self._build is None:
+            yield from _all_pairs(target.num_rows, self.source.num_rows)
+            return
+        rows = self._plan.sides.paired(target, None)
+        probe = _keyed(key_columns(self._plan.keys, "target", rows))
+        if not probe.num_rows or not self._build.num_rows:
+            return
+        for batch in _hash_join(probe, self._build):
+            for start in range(0, batch.num_rows, _PAIRS):
+                part = batch.slice(start, _PAIRS)
+                yield part.column(0).to_numpy(), part.column(1).to_numpy()
+
+
+def _keyed(columns: Sequence[pa.Array[Any]]) -> pa.Table:
+    """Keys with the places of their rows, but for those that hold null."""
+    places = pa.array(np.arange(len(columns[0])))
+    names = [f"k{number}" for number in range(len(columns))]
+    table = pa.Table.from_arrays([*columns, places], [*names, "place"])
+    return table.drop_null() if any(column.null_count for column in columns) else table
+
+
+def _hash_join(probe: pa.Table, build: pa.Table) -> Iterator[pa.RecordBatch]:
+    from pyarrow import acero  # slow to load
+
+    keys: list[Any] = probe.schema.names[:-1]
+    options = acero.HashJoinNodeOptions(
+        "inner", keys, keys, ["place"], ["place"], output_suffix_for_right="_of_source"
+    )
+    inputs = [
+        acero.Declaration("table_source", acero.TableSourceNodeOptions(side))
+        for side in (probe, build)
+    ]
+    with acero.Declaration("hashjoin", options, inputs).to_reader() as reader:
+        yield from reader
+
+
+def _all_pairs(targets: int, sources: int) -> Iterator[Pairs]:
+    """Every row with every row, in blocks."""
+    width = min(sources, _PAIRS)
+    height = max(1, _PAIRS // width)
+    for top in range(0, targets, height):
+        rows = np.arange(top, min(top + height, targets))
+        for left in range(0, sources, width):
+            columns = np.arange(left, min(left + width, sources))
+            yield np.repeat(rows, len(columns)), np.tile(columns, len(rows))

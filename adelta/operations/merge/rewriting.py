@@ -1,0 +1,257 @@
+"""The second half of a merge: tasks that write the rows that change, and copy those beside them."""
+
+from __future__ import annotations
+
+from array import array
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+from pyroaring import BitMap64
+
+from adelta._concurrency import in_thread
+from adelta.operations.copy_plan import copy_plan
+from adelta.operations.matching import live_rows
+from adelta.operations.merge.rows import take
+from adelta.operations.rewrite import RewriteResult
+from adelta.read.data_files import Piece, read_pieces
+from adelta.write.change_data import DELETE, POSTIMAGE, PREIMAGE, ChangeDataWriter
+from adelta.write.data_file_writer import DataFileWriter
+from adelta.write.deletion_vectors import RowRemoval
+from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions, WriteSpec
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from numpy.typing import NDArray
+
+    from adelta.kernel.actions.file_actions import AddFile
+    from adelta.operations.merge.matching import ChangedFile
+    from adelta.operations.merge.plan import BoundClause, MergePlan
+    from adelta.operations.merge.source import SourceRows
+    from adelta.storage.roots import StoreRoots
+
+__all__ = ["ChangeResult", "ChangeTask", "RowsOfFiles", "RowsToChange"]
+
+_MIB: Final = 1024 * 1024
+_READ_AHEAD: Final = 64 * _MIB
+_MEMORY: Final = 128 * _MIB
+_ROWS: Final = 128 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RowsToChange:
+    """A file of which rows change, and how many rows it has, deleted ones and all."""
+
+    changed: ChangedFile
+    num_rows: int
+
+    @property
+    def file(self) -> AddFile:
+        """The file."""
+        return self.changed.file
+
+    @property
+    def num_live(self) -> int:
+        """How many rows are not under its deletion vector."""
+        vector = self.file.deletion_vector
+        return self.num_rows - (0 if vector is None else vector.cardinality)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every live row changes."""
+        return len(self.changed.places) == self.num_live
+
+    @property
+    def removal(self) -> RowRemoval:
+        """What takes the rows that change out of the file."""
+        return RowRemoval(self.file, _bitmap(self.changed.places), self.num_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeResult(RewriteResult):
+    """The same with the values that identity columns came to; `num_files` files were looked at."""
+
+    high_water_marks: dict[str, int] = field(default_factory=dict)
+    num_files: int = 0
+
+
+class RowsOfFiles(Protocol):
+    """The source rows by which rows of files change."""
+
+    def of_file(self, file: AddFile) -> SourceRows:
+        """The rows for one file, in which `ChangedFile.sources` are places; this may block."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTask:
+    """Files whose rows change, and the source rows by which they do.
+
+    Rows that stay as they are are copied unless a deletion vector leaves them where they are. With
+    `tells`, changes go to the change data feed.
+    """
+
+    plan: MergePlan
+    files: tuple[RowsToChange, ...]
+    source: RowsOfFiles
+    tells: bool
+    options: DataFileOptions = AS_THE_TABLE_SAYS
+
+    async def run(self, roots: StoreRoots) -> ChangeResult:
+        """Carry it out, in bounded memory.
+
+        Raises:
+            InvariantViolationError: an updated row violates a constraint of the table.
+            InvalidExpressionError: a value cannot be computed.
+            SchemaMismatchError: a column cannot hold a value.
+            MissingDataFileError: a file is not there.
+            InvalidTableError: a file is damaged.
+            StorageError: the store refused or failed.
+        """
+        spec = WriteSpec.of(self.plan.configuration, files=self.options, content="copies")
+        spec = replace(spec, memory_budget=min(spec.memory_budget, _MEMORY), optimize_write=False)
+        copied = 0
+        async with AsyncExitStack() as stack:
+            writer = await stack.enter_async_context(DataFileWriter(roots.store, spec))
+            changes = None
+            if self.tells:
+                changes = await stack.enter_async_context(ChangeDataWriter(roots.store, spec))
+            plan = copy_plan(self.plan.configuration)
+            read = read_pieces(roots, plan, self._pieces(roots), read_ahead_bytes=_READ_AHEAD)
+            tables = await stack.enter_async_context(aclosing(read))
+            source, known = None, None
+            async for piece, table in tables:
+                assert isinstance(piece.tag, _Sorter)
+                if source is None or known is not piece:
+                    source, known = await in_thread(self.source.of_file, piece.file), piece
+                for batch in table.to_batches(max_chunksize=_ROWS):
+                    staying, changing = await in_thread(piece.tag.take, batch)
+                    if staying is not None and staying.num_rows:
+                        copied += staying.num_rows
+                        await writer.write(staying)
+                    for part in changing:
+                        after = await in_thread(self._updated, part, source)
+                        if after is not None:
+                            await writer.write(after)
+                        if changes is not None and after is not None:
+                            await changes.write(part.rows, PREIMAGE)
+                            await changes.write(after, POSTIMAGE)
+                        elif changes is not None:
+                            await changes.write(part.rows, DELETE)
+            adds = await writer.finish()
+            cdc = await changes.finish() if changes is not None else []
+            return ChangeResult(tuple(adds), tuple(cdc), copied, num_files=len(self.files))
+
+    @property
+    def reads(self) -> bool:
+        """Whether there is anything to write or to tell of."""
+        return any(self._copies(each) or len(self._looked_at(each).places) for each in self.files)
+
+    def _copies(self, each: RowsToChange) -> bool:
+        return not self.plan.vectors and not each.is_whole
+
+    def _looked_at(self, each: RowsToChange) -> ChangedFile:
+        return each.changed if self.tells else self._only_updates(each.changed)
+
+    async def _pieces(self, roots: StoreRoots) -> AsyncIterator[Piece]:
+        """What to read of every file: no more than is written anew or told of."""
+        for each in self.files:
+            changed = each.changed
+            if not self._copies(each):
+                changed = await in_thread(self._looked_at, each)
+                if len(changed.places):
+                    only = await in_thread(_bitmap, changed.places)
+                    yield Piece(each.file, only=only, tag=_Sorter(changed, changed.places))
+            elif each.file.deletion_vector is None:
+                yield Piece(each.file, tag=_Sorter(changed, None))
+            else:
+                live = await live_rows(roots, each.file, each.num_rows)
+                places = await in_thread(_places, live)
+                yield Piece(each.file, tag=_Sorter(changed, places))
+
+    def _only_updates(self, changed: ChangedFile) -> ChangedFile:
+        """Without the rows that go."""
+        clauses = self._clauses
+        updates = [number for number, clause in enumerate(clauses) if clause.update is not None]
+        kept = np.isin(changed.clauses, updates)
+        return replace(
+            changed,
+            places=changed.places[kept],
+            clauses=changed.clauses[kept],
+            sources=changed.sources[kept],
+        )
+
+    @property
+    def _clauses(self) -> tuple[BoundClause, ...]:
+        return (*self.plan.matched, *self.plan.not_matched_by_source)
+
+    def _updated(self, part: _Part, source: SourceRows) -> pa.RecordBatch | None:
+        """What becomes of rows; None where they go."""
+        update = self._clauses[part.clause].update
+        if update is None:
+            return None
+        target = part.rows.select(self.plan.sides.target.names)
+        matching = None
+        if part.clause < len(self.plan.matched):
+            matching = source.take(part.sources)
+        return update.apply(part.rows, self.plan.sides.paired(target, matching))
+
+
+def _bitmap(places: NDArray[np.int64]) -> BitMap64:
+    found = BitMap64()
+    for start in range(0, len(places), _ROWS):  # the other threads wait for each
+        found |= BitMap64(array("Q", places[start : start + _ROWS].astype(np.uint64).tobytes()))
+    return found
+
+
+def _places(rows: BitMap64) -> NDArray[np.int64]:
+    return np.frombuffer(rows.to_array(), np.uint64).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Rows that one clause changes."""
+
+    clause: int
+    rows: pa.RecordBatch
+    sources: NDArray[np.int64]
+
+
+class _Sorter:
+    """Tells rows of one file that change from those that stay.
+
+    Rows come in the order of the file, so that their places follow from how many came before:
+    `read` are the places of all that come, None for every place.
+    """
+
+    def __init__(self, changed: ChangedFile, read: NDArray[np.int64] | None) -> None:
+        self._changed = changed
+        self._read = read
+        self._taken = 0
+
+    def take(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch | None, list[_Part]]:
+        """The rows that stay, and those that change, by clause."""
+        if not rows.num_rows:
+            return None, []
+        begin, end = self._taken, self._taken + rows.num_rows
+        self._taken = end
+        changed, read = self._changed, self._read
+        first, last = (begin, end - 1) if read is None else (read[begin], read[end - 1])
+        low, high = np.searchsorted(changed.places, [first, last + 1])
+        if low == high:
+            return rows, []
+        places = changed.places[low:high]
+        at = places - begin if read is None else np.searchsorted(read[begin:end], places)
+        clauses, sources = changed.clauses[low:high], changed.sources[low:high]
+        parts = []
+        for clause in np.unique(clauses):
+            mine = clauses == clause
+            parts.append(_Part(int(clause), take(rows, at[mine]), sources[mine]))
+        if len(at) == rows.num_rows:
+            return None, parts
+        staying = np.ones(rows.num_rows, np.bool_)
+        staying[at] = False
+        return rows.filter(pa.array(staying)), parts

@@ -1,0 +1,46 @@
+"""The files of some partitions alone, which a user names by a predicate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta._concurrency import in_thread
+from adelta.errors import InvalidOptionError
+from adelta.kernel.data_skipping.prune import Skipping
+from adelta.operations.matching import decided_by_partition
+
+if TYPE_CHECKING:
+    from adelta.kernel.expressions.nodes import Node
+    from adelta.kernel.file_set import FileSet
+    from adelta.kernel.table_configuration import TableConfiguration
+    from adelta.log.state import LogState
+
+__all__ = ["files_in_partitions"]
+
+
+async def files_in_partitions(uri: str, state: LogState, where: Node | None) -> FileSet:
+    """The live files in the partitions for which `where` is true.
+
+    Raises:
+        InvalidOptionError: it is not decided by partition columns.
+        InvalidExpressionError: it does not fit the schema.
+        InvalidTableError: a checkpoint is damaged.
+    """
+    if where is None:
+        return await state.files()
+    return await state.files_matching(await in_thread(_skipping, uri, state.configuration, where))
+
+
+def _skipping(uri: str, configuration: TableConfiguration, where: Node) -> Skipping:
+    if not decided_by_partition(where, configuration):
+        names = ", ".join(configuration.partition_columns) or "none"
+        raise InvalidOptionError(
+            f"{uri}: files are written anew partition by partition, so that `where` may only "
+            f"compare partition columns ({names}), and not compute what can fail"
+        )
+    return Skipping.of(
+        where,
+        configuration.schema,
+        configuration.partition_columns,
+        mode=configuration.column_mapping_mode,
+    )

@@ -1,0 +1,54 @@
+"""`adelta vacuum`, `restore`, `clone` and `drop`, over tables on the local disk."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import orjson
+
+from tests.cli.test_commands import run, trips  # noqa: F401  (fixtures)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.cli.test_commands import Run
+
+
+def test_files_that_nothing_needs_are_shown_and_deleted(run: Run, trips: Path) -> None:  # noqa: F811
+    orphan = trips / "orphan.parquet"
+    orphan.write_bytes(b"12")
+    os.utime(orphan, (1, 1))
+    status, out, _ = run("vacuum", trips, "--dry-run")
+    assert (status, "orphan.parquet" in out, "Would delete 1 file of 2 B" in out) == (0, True, True)
+    told = orjson.loads(run("vacuum", trips, "--dry-run", "--json")[1])
+    assert (told["files"], told["numFilesToDelete"]) == (["orphan.parquet"], 1)
+    status, _, err = run("vacuum", trips, "--retention", "1 hour")
+    assert (status, "enforce" in err) == (2, True)
+    assert "Deleted 0 files" in run("vacuum", trips, "--lite")[1]
+    assert "Deleted 1 file of 2 B" in run("vacuum", trips)[1]
+    assert not orphan.exists()
+    assert run("read", trips)[0] == 0
+
+
+def test_a_version_is_restored(run: Run, trips: Path) -> None:  # noqa: F811
+    assert "Would restore version 1" in run("restore", trips, "--version", "1", "--dry-run")[1]
+    told = orjson.loads(run("restore", trips, "--version", "1", "--json")[1])
+    assert (told["version"], told["restoredVersion"]) == (3, 1)
+    assert run("restore", trips)[0] == 2
+    assert run("restore", trips, "--version", "9")[0] == 1
+
+
+def test_a_table_is_cloned_and_dropped(run: Run, trips: Path, tmp_path: Path) -> None:  # noqa: F811
+    deep, shallow = tmp_path / "deep", tmp_path / "shallow"
+    assert "Would clone version 2, 4 files" in run("clone", trips, deep, "--dry-run")[1]
+    assert "copied 4 files" in run("clone", trips, deep)[1]
+    assert run("clone", trips, deep)[0] == 1
+    assert "copied 0 files" in run("clone", trips, deep, "--replace")[1]
+    assert "allowed_roots=" in run("clone", trips, shallow, "--shallow")[1]
+    assert run("read", deep)[1] == run("read", trips)[1]
+    assert run("read", shallow, "--option", f"allowed_roots={trips}")[0] == 0
+    assert "Would delete" in run("drop", deep, "--dry-run")[1]
+    assert run("drop", deep)[0] == 0
+    assert run("drop", deep)[0] == 1
+    assert run("read", trips)[0] == 0

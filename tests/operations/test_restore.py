@@ -1,0 +1,265 @@
+"""RESTORE: what comes back, what goes on, and what is refused before anything changes."""
+
+from __future__ import annotations
+
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+import adelta
+from adelta.errors import (
+    CommitConflictError,
+    ConcurrentDeleteReadError,
+    InvalidOptionError,
+    InvariantViolationError,
+    MissingDataFileError,
+    VersionNotFoundError,
+)
+from adelta.kernel.actions.commit_info import CommitInfo
+from adelta.operations.vacuum import VACUUM_END, VACUUM_START
+from adelta.storage.memory import MemoryStore
+from adelta.table import Table
+from tests.support.builders import TableBuilder
+from tests.support.clock import ManualClock
+from tests.support.stores import CountingStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DAY = 86_400_000
+SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids), "p": ["x y" if n % 2 else "z" for n in ids]}, schema=SCHEMA)
+
+
+async def ids_of(table: Any, version: int | None = None) -> list[int]:
+    snapshot = await table.snapshot(version=version)
+    return sorted((await snapshot.scan(columns=["id"]).to_arrow()).column(0).to_pylist())
+
+
+async def test_every_version_comes_back_as_it_was_and_others_read_it(tmp_path: Path) -> None:
+    await (await adelta.create_table(tmp_path, SCHEMA, partition_by=["p"])).aclose()
+    async with adelta.open_table(tmp_path) as table:
+        await adelta.write_table(table, rows(1, 2, 3))
+        await adelta.write_table(table, rows(4, 5))
+        await adelta.delete(table, "id in (1, 4)")
+        await adelta.write_table(
+            table,
+            pa.table({"id": [7], "p": ["z"], "more": [1]}),
+            mode="overwrite",
+            schema_mode="overwrite",
+        )
+        contents = [await ids_of(table, version) for version in range(5)]
+        last = 4
+        for version in (2, 0, 3, 4, 1):
+            planned = await adelta.restore(table, version=version, dry_run=True)
+            assert (await table.snapshot()).version == last
+            done = await adelta.restore(table, version=version)
+            last += 1
+            assert (done.version, planned.version) == (last, None)
+            assert planned.num_restored_files == done.num_restored_files
+            assert await ids_of(table) == contents[version]
+            now, then = await table.snapshot(), await table.snapshot(version=version)
+            assert (now.schema, now.metadata) == (then.schema, then.metadata)
+            files = await now.files()
+            assert done.num_of_files_after_restore == files.num_rows
+            assert done.table_size_after_restore == sum(files.column("size").to_pylist())
+            assert await now.verify()
+            others = deltalake.DeltaTable(tmp_path).to_pyarrow_table()
+            assert sorted(others.column("id").to_pylist()) == contents[version]
+        entry = (await adelta.history(table, 1))[0]
+    assert (entry.operation, entry.operation_parameters) == ("RESTORE", {"version": "1"})
+    assert set(entry.operation_metrics) == {
+        "tableSizeAfterRestore",
+        "numOfFilesAfterRestore",
+        "numRemovedFiles",
+        "numRestoredFiles",
+        "removedFilesSize",
+        "restoredFilesSize",
+    }
+
+
+async def test_row_ids_and_deletion_vectors_come_back_and_new_ids_are_new(tmp_path: Path) -> None:
+    wanted = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
+    await (await adelta.create_table(tmp_path, SCHEMA, properties=wanted)).aclose()
+    async with adelta.open_table(tmp_path) as table:
+
+        async def tracked(version: int | None = None) -> list[dict[str, Any]]:
+            scan = (await table.snapshot(version=version)).scan(with_row_ids=True)
+            return sorted((await scan.to_arrow()).to_pylist(), key=lambda row: row["id"])
+
+        await adelta.write_table(table, rows(1, 2, 3))
+        await adelta.delete(table, "id = 2")
+        await adelta.delete(table, "id = 3")
+        await adelta.write_table(table, rows(9))
+        await adelta.restore(table, version=2)
+        assert await tracked() == await tracked(2)
+        await adelta.restore(table, version=1)
+        assert await tracked() == await tracked(1)
+        await adelta.write_table(table, rows(10))
+        assert (await tracked())[-1]["_row_id"] == 4
+
+
+async def test_identity_values_and_column_ids_are_not_given_again(tmp_path: Path) -> None:
+    schema = pa.schema([adelta.identity_column("n"), ("id", pa.int64())])
+    mapped = {"delta.columnMapping.mode": "name"}
+    await (await adelta.create_table(tmp_path, schema, properties=mapped)).aclose()
+    async with adelta.open_table(tmp_path) as table:
+        await adelta.write_table(table, pa.table({"id": [1, 2]}))
+        await adelta.write_table(table, pa.table({"id": [3]}))
+        await adelta.add_columns(table, pa.schema([("more", pa.int64())]))
+        await adelta.restore(table, version=1)
+        await adelta.write_table(table, pa.table({"id": [4]}))
+        found = (await (await table.snapshot()).scan().to_arrow()).to_pylist()
+        assert sorted(row["n"] for row in found) == [1, 2, 4]
+        stored = (await table.snapshot()).metadata.configuration
+        assert stored["delta.columnMapping.maxColumnId"] == "3"
+
+
+async def test_the_protocol_is_lowered_only_if_that_is_said(tmp_path: Path) -> None:
+    await (await adelta.create_table(tmp_path, SCHEMA)).aclose()
+    async with adelta.open_table(tmp_path) as table:
+        await adelta.write_table(table, rows(1))
+        low = (await table.snapshot()).protocol
+        await adelta.set_properties(table, {"delta.enableDeletionVectors": "true"})
+        high = (await table.snapshot()).protocol
+        assert high != low
+        await adelta.restore(table, version=1)
+        assert (await table.snapshot()).protocol == high
+        assert "delta.enableDeletionVectors" not in (await table.snapshot()).properties
+        await adelta.restore(table, version=1, protocol_downgrade_allowed=True)
+        assert (await table.snapshot()).protocol == low
+        await adelta.restore(table, version=2)
+        assert (await table.snapshot()).protocol == high
+
+
+async def test_files_that_are_gone_are_named_before_anything_changes(tmp_path: Path) -> None:
+    await (await adelta.create_table(tmp_path, SCHEMA, partition_by=["p"])).aclose()
+    async with adelta.open_table(tmp_path) as table:
+        await adelta.write_table(table, rows(1, 2))
+        files = (await (await table.snapshot()).files()).column("path").to_pylist()
+        await adelta.write_table(table, rows(3), mode="overwrite")
+        gone = next(path for path in files if "x%20y" in path)
+        os.remove(tmp_path / unquote(gone))
+        with pytest.raises(MissingDataFileError, match="x%20y") as raised:
+            await adelta.restore(table, version=1)
+        assert repr(gone) in str(raised.value)
+        assert (await table.snapshot()).version == 2
+        done = await adelta.restore(table, version=1, ignore_missing=True)
+        assert done.missing_files == (gone,)
+        assert await ids_of(table) == [2]
+
+
+async def test_a_file_does_not_come_back_without_its_deletion_vector(tmp_path: Path) -> None:
+    wanted = {"delta.enableDeletionVectors": "true"}
+    await (await adelta.create_table(tmp_path, SCHEMA, properties=wanted)).aclose()
+    async with adelta.open_table(tmp_path) as table:
+        await adelta.write_table(table, rows(*range(1, 200_000, 2)))
+        await adelta.delete(table, "id % 3 = 0")
+        await adelta.write_table(table, rows(8), mode="overwrite")
+        vectors = [name for name in os.listdir(tmp_path) if name.endswith(".bin")]
+        for name in vectors:
+            os.remove(tmp_path / name)
+        assert vectors
+        with pytest.raises(MissingDataFileError, match="deletion vectors"):
+            await adelta.restore(table, version=2)
+        await adelta.restore(table, version=2, ignore_missing=True)
+        assert await ids_of(table) == []
+
+
+async def test_what_cannot_be_restored_is_refused(tmp_path: Path) -> None:
+    await (await adelta.create_table(tmp_path, SCHEMA)).aclose()
+    async with adelta.open_table(tmp_path) as table:
+        await adelta.write_table(table, rows(1))
+        await adelta.write_table(table, rows(2))
+        for options in ({}, {"version": 1, "timestamp": "2024-01-01"}, {"version": 2}):
+            with pytest.raises(InvalidOptionError):
+                await adelta.restore(table, **options)
+        for version in (-1, 3):
+            with pytest.raises(VersionNotFoundError):
+                await adelta.restore(table, version=version)
+        await adelta.set_properties(table, {"delta.appendOnly": "true"})
+        with pytest.raises(InvariantViolationError, match="append-only"):
+            await adelta.restore(table, version=1)
+        before = (await adelta.history(table))[-2].timestamp + timedelta(milliseconds=1)
+        with pytest.raises(InvariantViolationError):
+            await adelta.restore(table, timestamp=before)
+        assert (await table.snapshot()).version == 3
+
+
+@pytest.mark.parametrize("other", [VACUUM_START, "WRITE"])
+async def test_whatever_is_committed_meanwhile_is_a_conflict(other: str) -> None:
+    store = MemoryStore()
+    builder = await TableBuilder.create(SCHEMA, store=store)
+    await builder.append(rows(1))
+    await builder.append(rows(2))
+
+    class Raced(CountingStore):
+        async def head(self, path: str) -> Any:
+            await builder.commit(operation=other)
+            return await super().head(path)
+
+    await builder.commit(*[builder.remove(p) for p in await _paths(store)])
+    async with Table(store.uri, store=Raced(store)) as table:
+        with pytest.raises(CommitConflictError):
+            await adelta.restore(table, version=1)
+        assert (await table.snapshot()).version == 4
+
+
+async def _paths(store: MemoryStore) -> list[str]:
+    return [m.path async for page in store.list() for m in page if "_delta_log" not in m.path]
+
+
+async def test_files_that_a_vacuum_under_way_may_delete_do_not_come_back() -> None:
+    clock = ManualClock(19_000 * DAY)
+    store = MemoryStore(clock=clock)
+    builder = await TableBuilder.create(SCHEMA, store=store)
+    await builder.append(rows(1))
+    first = await _paths(store)
+    await builder.append(rows(2))
+    second = [path for path in await _paths(store) if path not in first]
+    await builder.commit(builder.remove(first[0], at=clock.ms))
+    clock.advance(days=8)
+    await builder.commit(builder.remove(second[0], at=clock.ms))
+    clock.advance(ms=1)
+    start = CommitInfo(
+        timestamp=clock.ms,
+        operation=VACUUM_START,
+        operation_parameters={"defaultRetentionMillis": 7 * DAY},
+    )
+    await builder.commit(start, operation=None)
+    async with Table(store.uri, store=store, clock=clock) as table:
+        with pytest.raises(ConcurrentDeleteReadError, match="run VACUUM again"):
+            await adelta.restore(table, version=1)
+        await adelta.restore(table, version=3)  # which left the table within the retention
+        await builder_end(builder)
+        await adelta.restore(table, version=1)
+        assert await ids_of(table) == [1]
+
+
+async def builder_end(builder: TableBuilder) -> None:
+    builder.version += 1
+    await builder.commit(operation=VACUUM_END)
+
+
+async def test_the_presence_of_many_files_is_asked_by_few_requests() -> None:
+    store = MemoryStore()
+    builder = await TableBuilder.create(SCHEMA, store=store)
+    names = [f"{number:05}.parquet" for number in range(2_500)]
+    for name in names[1:]:
+        await store.put(name, b"x")
+    await builder.commit(*(builder.add(name) for name in names))
+    await builder.commit(*(builder.remove(name) for name in names))
+    counting = CountingStore(store)
+    async with Table(store.uri, store=counting) as table:
+        done = await adelta.restore(table, version=1, ignore_missing=True)
+    assert done.missing_files == (names[0],)
+    assert counting.kinds["head"] <= 3
+    assert counting.kinds["list"] <= 8
