@@ -106,6 +106,8 @@ if TYPE_CHECKING:
     from adelta.retry import retry as retry
     from adelta.scan import Scan as Scan
     from adelta.snapshot import Snapshot as Snapshot
+    from adelta.sql.run import sql as sql
+    from adelta.sql.run import sql_batches as sql_batches
     from adelta.table import Table as Table
     from adelta.table import open_table as open_table
     from adelta.transaction import Transaction as Transaction
@@ -186,6 +188,7 @@ __all__ = exports(
         "adelta.retry": ("retry",),
         "adelta.scan": ("Scan",),
         "adelta.snapshot": ("Snapshot",),
+        "adelta.sql.run": ("sql", "sql_batches"),
         "adelta.table": ("Table", "open_table"),
         "adelta.transaction": ("Transaction",),
         "adelta.write.spec": ("DataFileOptions",),

@@ -24,6 +24,7 @@ _COMMANDS = {
     "detail": "one record about a table, as DESCRIBE DETAIL has it",
     "history": "who did what to a table, newest first",
     "read": "rows of a table",
+    "sql": "run a statement of Delta Spark's SQL",
     "changes": "rows that commits changed",
     "tail": "a table's commits as they happen",
     "convert": "make a table of a folder of Parquet files",

@@ -102,6 +102,8 @@ if TYPE_CHECKING:
     from adelta.sync.operations.write import write_table as write_table
     from adelta.sync.scan import Scan as Scan
     from adelta.sync.snapshot import Snapshot as Snapshot
+    from adelta.sync.sql.run import sql as sql
+    from adelta.sync.sql.run import sql_batches as sql_batches
     from adelta.sync.table import Table as Table
     from adelta.sync.table import open_table as open_table
     from adelta.sync.transaction import Transaction as Transaction
@@ -201,6 +203,7 @@ __all__ = exports(
         "adelta.sync.operations.write": ("write_table",),
         "adelta.sync.scan": ("Scan",),
         "adelta.sync.snapshot": ("Snapshot",),
+        "adelta.sync.sql.run": ("sql", "sql_batches"),
         "adelta.sync.table": ("Table", "open_table"),
         "adelta.sync.transaction": ("Transaction",),
     },

@@ -1,0 +1,1 @@
+"""SQL text over tables: Delta Spark's statements, read and run by adelta's own operations."""

@@ -1,0 +1,1 @@
+"""Queries run by DuckDB over adelta's scans."""

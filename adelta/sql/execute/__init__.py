@@ -1,0 +1,1 @@
+"""What each statement does: a file for each kind, over adelta's operations."""

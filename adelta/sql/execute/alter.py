@@ -1,0 +1,106 @@
+"""ALTER TABLE: one change, one commit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta.errors import InvalidOptionError
+from adelta.kernel.schema.alteration import shown
+from adelta.kernel.schema.types import StructType
+from adelta.operations.add_columns import add_columns
+from adelta.operations.change_column import change_column
+from adelta.operations.cluster_by import cluster_by
+from adelta.operations.constraints import add_constraint, drop_constraint
+from adelta.operations.drop_columns import drop_columns
+from adelta.operations.drop_feature import drop_feature
+from adelta.operations.rename_column import rename_column
+from adelta.operations.set_properties import set_properties, unset_properties
+from adelta.sql.execute.definition import field_of
+from adelta.sql.records import NOTHING, table_of
+from adelta.sql.statements import (
+    AddColumns,
+    AddConstraint,
+    ChangeColumn,
+    ClusterBy,
+    DropColumns,
+    DropConstraint,
+    DropFeature,
+    RenameColumn,
+    SetProperties,
+    UnsetProperties,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from adelta.sql.session import Session
+    from adelta.sql.statements import AlterTable, Change
+    from adelta.table import Table
+
+__all__ = ["run_alter"]
+
+
+async def run_alter(statement: AlterTable, session: Session) -> pa.Table:
+    """Change the table."""
+    async with session.opened(statement.table) as table:
+        await _change(table, statement.change, session.user_metadata)
+    return table_of(NOTHING)
+
+
+async def _change(table: Table, change: Change, note: str | None) -> None:
+    match change:
+        case AddColumns():
+            await _add_columns(table, change, note)
+        case DropColumns(columns, if_exists):
+            names = map(shown, columns)
+            await drop_columns(table, names, if_exists=if_exists, user_metadata=note)
+        case RenameColumn(column, new_name):
+            await rename_column(table, shown(column), new_name, user_metadata=note)
+        case ChangeColumn():
+            await change_column(
+                table,
+                shown(change.column),
+                type=change.type,
+                nullable=change.nullable,
+                comment=change.comment,
+                default=change.default,
+                first=change.first,
+                after=change.after,
+                user_metadata=note,
+            )
+        case SetProperties(properties):
+            await set_properties(table, properties, user_metadata=note)
+        case UnsetProperties(names, if_exists):
+            await unset_properties(table, names, if_exists=if_exists, user_metadata=note)
+        case AddConstraint(name, condition):
+            await add_constraint(table, name, condition, user_metadata=note)
+        case DropConstraint(name, if_exists):
+            await drop_constraint(table, name, if_exists=if_exists, user_metadata=note)
+        case ClusterBy(columns):
+            await cluster_by(table, map(shown, columns), user_metadata=note)
+        case DropFeature(name, truncate_history):
+            await drop_feature(table, name, truncate_history=truncate_history, user_metadata=note)
+
+
+async def _add_columns(table: Table, change: AddColumns, note: str | None) -> None:
+    places = {(each.path[:-1], each.first, each.after) for each in change.columns}
+    if len(places) > 1:
+        raise InvalidOptionError(
+            "the columns of one ADD COLUMNS have to go to one place: write a statement for each "
+            "place, which becomes a version each"
+        )
+    for each in change.columns:
+        if each.definition.default is not None:
+            raise InvalidOptionError(
+                f"the new column {shown(each.path)!r} has a default, which rows that are there "
+                "would not have: add it without, and then say ALTER COLUMN ... SET DEFAULT"
+            )
+    [(parent, first, after)] = places
+    await add_columns(
+        table,
+        StructType(tuple(field_of(each.definition) for each in change.columns)),
+        parent=shown(parent) if parent else None,
+        first=first,
+        after=after,
+        user_metadata=note,
+    )

@@ -1,0 +1,1 @@
+"""How statements are written: text → the values of `adelta.sql.statements`."""

@@ -1,0 +1,199 @@
+"""INSERT, DELETE, UPDATE, TRUNCATE and MERGE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta.sql.grammar.query import begins_query, read_query
+from adelta.sql.statements import (
+    Assignment,
+    Delete,
+    Insert,
+    Merge,
+    MergeClause,
+    TruncateTable,
+    Update,
+    Values,
+)
+
+if TYPE_CHECKING:
+    from adelta.kernel.expressions.nodes import Node
+    from adelta.sql.grammar.reader import Reader
+    from adelta.sql.statements import AsOf, Expression, Path, Query, TableName
+
+__all__ = ["read_delete", "read_insert", "read_merge", "read_truncate", "read_update"]
+
+_ENDS_OF_VALUES = (",", ";", ")", "")
+
+
+def read_insert(reader: Reader) -> Insert:
+    """``INSERT INTO | OVERWRITE …``."""
+    reader.expect("INSERT")
+    overwrite = reader.accept("OVERWRITE")
+    if not overwrite:
+        reader.expect("INTO")
+    reader.accept("TABLE")
+    table = reader.table()
+    partition = _partition(reader) if reader.accept("PARTITION") else ()
+    if not overwrite and reader.accept("REPLACE", "WHERE"):
+        condition = reader.node()
+        return Insert(table, _source(reader), overwrite=True, replace_where=condition)
+    by_name, columns = reader.accept("BY", "NAME"), None
+    if not by_name and reader.follows("(") and not begins_query(reader):
+        columns = reader.listed(reader.name)
+    return Insert(
+        table,
+        _source(reader),
+        overwrite=overwrite,
+        columns=columns,
+        by_name=by_name,
+        partition=partition,
+    )
+
+
+def _partition(reader: Reader) -> tuple[tuple[str, Node | None], ...]:
+    def one() -> tuple[str, Node | None]:
+        name = reader.name("the name of a partition column")
+        return name, reader.node().node if reader.accept("=") or reader.accept("==") else None
+
+    return reader.listed(one)
+
+
+def _source(reader: Reader) -> Values | Query:
+    if not begins_query(reader):
+        reader.fail("expected VALUES or a query")
+    begin = reader.at
+    if reader.accept("VALUES"):
+        rows = reader.listed(lambda: _row(reader), parentheses=False)
+        if reader.token.operator in _ENDS_OF_VALUES and reader.token.kind in ("end", "operator"):
+            return Values(rows)
+        reader.back(begin)  # VALUES with an alias, or a part of a larger query
+    return read_query(reader)
+
+
+def _row(reader: Reader) -> tuple[Node | None, ...]:
+    if reader.follows("("):
+        return reader.listed(lambda: _value(reader))
+    return (_value(reader),)
+
+
+def _value(reader: Reader) -> Node | None:
+    return None if _is_default(reader) else reader.node().node
+
+
+def _is_default(reader: Reader) -> bool:
+    """Read the word DEFAULT where it stands alone."""
+    behind = reader.ahead()
+    if reader.follows("DEFAULT") and (
+        behind.kind == "end"
+        or behind.operator in (",", ")", ";")
+        or behind.upper in ("WHERE", "WHEN")
+    ):
+        reader.take()
+        return True
+    return False
+
+
+def read_delete(reader: Reader) -> Delete:
+    """``DELETE FROM … [WHERE …]``."""
+    reader.expect("DELETE", "FROM")
+    table = reader.table()
+    return Delete(table, reader.alias("WHERE"), _where(reader))
+
+
+def read_update(reader: Reader) -> Update:
+    """``UPDATE … SET … [WHERE …]``."""
+    reader.expect("UPDATE")
+    table = reader.table()
+    alias = reader.alias("SET")
+    reader.expect("SET")
+    return Update(table, _assignments(reader), alias, _where(reader))
+
+
+def read_truncate(reader: Reader) -> TruncateTable:
+    """``TRUNCATE TABLE …``."""
+    reader.expect("TRUNCATE", "TABLE")
+    return TruncateTable(reader.table())
+
+
+def _where(reader: Reader) -> Expression | None:
+    return reader.node() if reader.accept("WHERE") else None
+
+
+def _assignments(reader: Reader) -> tuple[Assignment, ...]:
+    def one() -> Assignment:
+        column = reader.path()
+        reader.expect_one("==", "=")
+        return Assignment(column, None if _is_default(reader) else reader.node())
+
+    return reader.listed(one, parentheses=False)
+
+
+# ------------------------------------------------------------------------------------------ MERGE
+
+
+def read_merge(reader: Reader) -> Merge:
+    """``MERGE [WITH SCHEMA EVOLUTION] INTO … USING … ON … WHEN …``."""
+    reader.expect("MERGE")
+    evolves = reader.accept("WITH", "SCHEMA", "EVOLUTION")
+    reader.expect("INTO")
+    target = reader.table()
+    target_alias = reader.alias("USING")
+    reader.expect("USING")
+    source, as_of = _merge_source(reader)
+    source_alias = reader.alias("ON")
+    reader.expect("ON")
+    on = reader.node()
+    clauses: list[MergeClause] = []
+    while reader.accept("WHEN"):
+        clauses.append(_clause(reader))
+    if not clauses:
+        reader.fail("expected WHEN MATCHED or WHEN NOT MATCHED")
+    return Merge(target, source, on, tuple(clauses), target_alias, source_alias, evolves, as_of)
+
+
+def _merge_source(reader: Reader) -> tuple[TableName | Query, AsOf | None]:
+    if reader.accept("("):
+        query = read_query(reader)
+        reader.expect(")")
+        return query, None
+    return reader.table(), reader.as_of()
+
+
+def _clause(reader: Reader) -> MergeClause:
+    matched = not (reader.accept("NOT") or reader.accept("!"))
+    reader.expect("MATCHED")
+    by_source = False
+    if not matched and reader.accept("BY"):
+        by_source = reader.accept("SOURCE")
+        if not by_source:
+            reader.expect("TARGET")
+    condition = reader.node() if reader.accept("AND") else None
+    reader.expect("THEN")
+    if matched or by_source:
+        when = "matched" if matched else "not matched by source"
+        if reader.accept("DELETE"):
+            return MergeClause(when, "delete", condition)  # type: ignore[arg-type]  # one of two
+        reader.expect("UPDATE", "SET")
+        if matched and reader.accept("*"):
+            return MergeClause("matched", "update all", condition)
+        assigned = _assignments(reader)
+        return MergeClause(when, "update", condition, assigned)  # type: ignore[arg-type]  # as above
+    reader.expect("INSERT")
+    if reader.accept("*"):
+        return MergeClause("not matched", "insert all", condition)
+    return MergeClause("not matched", "insert", condition, _inserted(reader))
+
+
+def _inserted(reader: Reader) -> tuple[Assignment, ...]:
+    columns: tuple[Path, ...] = reader.listed(reader.path)
+    reader.expect("VALUES")
+    begin = reader.token
+
+    def one() -> Expression | None:
+        return None if _is_default(reader) else reader.node()
+
+    values = reader.listed(one)
+    if len(values) != len(columns):
+        reader.fail(f"{len(columns)} columns are named, and there are {len(values)} values", begin)
+    return tuple(map(Assignment, columns, values))

@@ -1,0 +1,98 @@
+"""Statement text → statement values, by the words that it begins with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+from adelta.errors import InvalidStatementError
+from adelta.sql.grammar.alter import read_alter
+from adelta.sql.grammar.definition import read_create
+from adelta.sql.grammar.describe import read_describe, read_show
+from adelta.sql.grammar.query import begins_query, read_query
+from adelta.sql.grammar.reader import Reader
+from adelta.sql.grammar.rows import (
+    read_delete,
+    read_insert,
+    read_merge,
+    read_truncate,
+    read_update,
+)
+from adelta.sql.grammar.upkeep import (
+    read_analyze,
+    read_convert_of_parquet,
+    read_generate,
+    read_optimize,
+    read_purge,
+    read_restore,
+    read_vacuum,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from adelta.sql.statements import Statement
+
+    Read: TypeAlias = Callable[[Reader], Statement]
+
+__all__ = ["begins_as", "parse_statement"]
+
+_STATEMENTS: tuple[tuple[tuple[str, ...], Read], ...] = (
+    (("ALTER", "TABLE"), read_alter),
+    (("ANALYZE", "TABLE"), read_analyze),
+    (("CONVERT", "TO", "DELTA"), read_convert_of_parquet),
+    (("CREATE", "EXTERNAL", "TABLE"), read_create),
+    (("CREATE", "OR", "REPLACE", "TABLE"), read_create),
+    (("CREATE", "TABLE"), read_create),
+    (("DELETE", "FROM"), read_delete),
+    (("DESC",), read_describe),
+    (("DESCRIBE",), read_describe),
+    (("GENERATE",), read_generate),
+    (("INSERT",), read_insert),
+    (("OPTIMIZE",), read_optimize),
+    (("REORG", "TABLE"), read_purge),
+    (("MERGE",), read_merge),
+    (("REPLACE", "TABLE"), read_create),
+    (("RESTORE",), read_restore),
+    (("SHOW", "COLUMNS"), read_show),
+    (("SHOW", "TBLPROPERTIES"), read_show),
+    (("TRUNCATE", "TABLE"), read_truncate),
+    (("UPDATE",), read_update),
+    (("VACUUM",), read_vacuum),
+)
+
+
+def parse_statement(text: str, *, zone: str = "UTC") -> Statement:
+    """The statement that `text` spells; `zone` is that of times which name none.
+
+    Raises:
+        InvalidStatementError: it is no statement that adelta knows, or is not written as it is to
+            be; the error says where.
+        InvalidExpressionError: an expression in it uses what adelta does not evaluate.
+    """
+    reader = Reader(text, zone)
+    read = _reading(reader)
+    if read is None:
+        known = sorted({" ".join(words) for words, _ in _STATEMENTS} | {"SELECT", "WITH"})
+        reader.fail(f"expected a statement that adelta knows, one of {', '.join(known)}")
+    statement = read(reader)
+    reader.end()
+    return statement
+
+
+def begins_as(text: str, beginnings: Iterable[tuple[str, ...]]) -> bool:
+    """Whether the first words of `text` are one of `beginnings`, and there is more."""
+    try:
+        reader = Reader(text)
+    except InvalidStatementError:
+        return False
+    return any(
+        reader.follows(*words) and reader.ahead(len(words)).kind in ("word", "quoted", "string")
+        for words in beginnings
+    )
+
+
+def _reading(reader: Reader) -> Read | None:
+    for words, read in _STATEMENTS:
+        if reader.follows(*words):
+            return read
+    return read_query if begins_query(reader) else None

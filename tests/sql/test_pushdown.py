@@ -1,0 +1,179 @@
+"""Queries read what they need: columns, files and row groups; and end when they are left."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import uuid
+from contextlib import aclosing
+from decimal import Decimal
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import adelta
+import adelta.sync
+from adelta.errors import InvalidStatementError, MissingDataFileError
+from adelta.kernel.expressions.nodes import Column, Comparison, IsNull, Literal, Not
+from adelta.kernel.schema import types as t
+from adelta.sql.engine.pushdown import predicate_of
+from adelta.table import Table
+from tests.support.stores import CountingStore
+
+SCHEMA = pa.schema(
+    {
+        "i": pa.int8(),
+        "l": pa.int64(),
+        "s": pa.string(),
+        "f": pa.float64(),
+        "d": pa.date32(),
+        "at": pa.timestamp("us", "UTC"),
+        "n": pa.timestamp("us"),
+        "m": pa.decimal128(9, 2),
+        "b": pa.binary(),
+        "o": pa.struct({"x": pa.int32(), "y": pa.struct({"z": pa.bool_()})}),
+    }
+)
+MOMENT = dt.datetime(1999, 12, 31, 23, 59, 59, 5)
+
+
+@pytest.mark.parametrize(
+    ("expression", "node"),
+    [
+        (pc.field("l") == -1, Comparison("=", Column(("l",)), Literal(-1, t.LONG))),
+        (pc.field("i") != pa.scalar(3, pa.int8()),
+         Comparison("!=", Column(("i",)), Literal(3, t.BYTE))),
+        (pc.field("s") >= "it's\n", Comparison(">=", Column(("s",)), Literal("it's\n", t.STRING))),
+        (pc.field("f") < 2.5, Comparison("<", Column(("f",)), Literal(2.5, t.DOUBLE))),
+        (pc.field("d") <= dt.date(1969, 1, 1),
+         Comparison("<=", Column(("d",)), Literal(dt.date(1969, 1, 1), t.DATE))),
+        (pc.field("n") > pa.scalar(MOMENT, pa.timestamp("us")),
+         Comparison(">", Column(("n",)), Literal(MOMENT, t.TIMESTAMP_NTZ))),
+        (pc.field("at") > pa.scalar(MOMENT, pa.timestamp("us", "UTC")),
+         Comparison(">", Column(("at",)), Literal(MOMENT.replace(tzinfo=dt.UTC), t.TIMESTAMP))),
+        (pc.field("m") > pa.scalar(Decimal("-1.25"), pa.decimal128(9, 2)),
+         Comparison(">", Column(("m",)), Literal(Decimal("-1.25"), t.DecimalType(9, 2)))),
+        (pc.field("b") == b"\0a", Comparison("=", Column(("b",)), Literal(b"\0a", t.BINARY))),
+        (pc.field("o", "y", "z") == True,  # noqa: E712  # an expression
+         Comparison("=", Column(("o", "y", "z")), Literal(True, t.BOOLEAN))),
+        (~pc.field("s").is_null(), Not(IsNull(Column(("s",))))),
+    ],
+)  # fmt: skip
+def test_a_filter_is_read_to_the_last_value(expression, node):
+    assert predicate_of(expression, SCHEMA) == (node, True)
+
+
+def test_a_part_that_cannot_be_read_is_told():
+    known = pc.field("l") > 1
+    node, whole = predicate_of(known & (pc.field("l") + 1 > 2), SCHEMA)
+    assert node == Comparison(">", Column(("l",)), Literal(1, t.LONG))
+    assert not whole
+    far = pa.scalar(2**62, pa.timestamp("us"))  # beyond Python's times
+    assert predicate_of(pc.field("n") > far, SCHEMA) == (None, False)
+
+
+@pytest.fixture(scope="module")
+def uri() -> str:
+    """A table of ten files of a hundred rows, of which `id` is ascending."""
+    uri = f"memory://{uuid.uuid4()}/t"
+    for part in range(10):
+        ids = range(part * 100, part * 100 + 100)
+        rows = {
+            "id": pa.array(ids, pa.int64()),
+            "wide": [f"{i:0>2000}" for i in ids],
+            "f": pa.array([float("nan") if i % 100 == 0 else float(i) for i in ids]),
+            "p": [str(part % 2)] * 100,
+            "none": pa.nulls(100, pa.int32()),
+        }
+        adelta.sync.write_table(uri, pa.table(rows), partition_by=["p"])
+    return uri
+
+
+@pytest.fixture
+def table(uri: str) -> Table:
+    """A handle that counts requests."""
+    return Table(uri, store=CountingStore(adelta.open_table(uri).store))
+
+
+async def test_files_and_columns_that_a_query_does_not_need_are_not_read(table):
+    counted = table.store
+    tables = {"t": table}
+    await table.snapshot()
+    counted.clear()
+    found = await adelta.sql("SELECT f, p FROM t WHERE id BETWEEN 450 AND 451", tables=tables)
+    assert found.to_pylist() == [{"f": 450.0, "p": "0"}, {"f": 451.0, "p": "0"}]
+    assert len({path for path in counted.paths("get") if path.endswith(".parquet")}) == 1
+    counted.clear()
+    found = await adelta.sql("SELECT sum(id) AS s FROM t x WHERE x.p = '1'", tables=tables)
+    assert found["s"].to_pylist() == [Decimal(274750)]
+    assert len({path for path in counted.paths("get") if path.endswith(".parquet")}) == 5
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "f > 998", "f >= 'NaN'::DOUBLE", "f = 'NaN'::DOUBLE", "f <> 5", "NOT f < 998",
+        "f IN (1, 2)",
+        "none IS NULL AND id < 3", "none IS NOT NULL", "none > 3 OR id = 7", "id IN (1, NULL, 901)",
+        "p = '1' AND f > 900 AND wide LIKE '%9'", "wide >= '0' AND id % 100 = 1", "id = 1.0",
+        "id > 990 AND id <> 995", "id::VARCHAR = '12'", "f BETWEEN 10 AND 12 OR isnan(f)",
+    ],
+)  # fmt: skip
+async def test_a_filter_keeps_what_duckdb_itself_would(table, condition):
+    with duckdb.connect() as plain:
+        plain.register("rows", await (await table.snapshot()).scan().to_arrow())
+        plain.execute("CREATE TABLE t AS SELECT * FROM rows")
+        text = f"SELECT id FROM t WHERE {condition} ORDER BY id"
+        expected = [row[0] for row in plain.execute(text).fetchall()]
+    found = await adelta.sql(text, tables={"t": table})
+    assert found["id"].to_pylist() == expected
+
+
+async def test_a_query_that_is_left_or_cancelled_ends_its_scans(table):
+    before = asyncio.all_tasks()
+    text = "SELECT x.id FROM t x, t y, t z"  # a thousand million rows
+    async with aclosing(adelta.sql_batches(text, tables={"t": table})) as batches:
+        async for batch in batches:
+            assert batch.num_rows
+            break
+    endless = asyncio.ensure_future(
+        adelta.sql("SELECT sum(x.id * y.id + z.id) FROM t x, t y, t z", tables={"t": table})
+    )
+    await asyncio.sleep(0.3)
+    endless.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.wait_for(endless, 10)
+    assert asyncio.all_tasks() == before
+    assert (await adelta.sql("SELECT 1 AS one")).to_pylist() == [{"one": 1}]
+
+
+async def test_many_queries_run_at_once_and_the_loop_goes_on(table):
+    pauses, over = [], asyncio.Event()
+
+    async def watch() -> None:
+        loop = asyncio.get_running_loop()
+        while not over.is_set():
+            begun = loop.time()
+            await asyncio.sleep(0.001)
+            pauses.append(loop.time() - begun)
+
+    watching = asyncio.ensure_future(watch())
+    text = "SELECT count(*) AS n FROM t x JOIN t y USING (id)"
+    found = await asyncio.gather(*(adelta.sql(text, tables={"t": table}) for _ in range(20)))
+    over.set()
+    await watching
+    assert {each["n"].to_pylist()[0] for each in found} == {1000}
+    assert len(pauses) > 20
+
+
+async def test_errors_are_those_of_adelta():
+    uri = f"memory://{uuid.uuid4()}/t"
+    await adelta.sql(f"CREATE TABLE '{uri}' AS SELECT 1 AS id")
+    async with adelta.open_table(uri) as table:
+        await table.store.delete((await (await table.snapshot()).files())["path"].to_pylist())
+    with pytest.raises(MissingDataFileError):
+        await adelta.sql(f"SELECT sum(id) FROM '{uri}'")
+    with pytest.raises(InvalidStatementError, match="Could not convert string"):
+        await adelta.sql("SELECT 'a'::INT")
