@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -33,6 +34,7 @@ def test_every_example_runs(tmp_path: Path) -> None:
         done = subprocess.run(
             [sys.executable, "-W", "error::ResourceWarning", "-c", example],
             cwd=tmp_path,
+            env=os.environ | {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"},
             capture_output=True,
             text=True,
             check=False,

@@ -25,10 +25,12 @@ class Lake:
     silver = "silver/order_lines"
     gold = "gold/yearly_revenue"
 
+    bronze = (bronze_orders, bronze_lineitem)
+
     @property
     def tables(self) -> tuple[str, ...]:
         """The tables in the order in which the pipeline fills them."""
-        return self.bronze_orders, self.bronze_lineitem, self.silver, self.gold
+        return *self.bronze, self.silver, self.gold
 
     def address(self, table: str) -> str:
         """The URI of one of the tables."""

@@ -1,4 +1,4 @@
-"""The Spark job: raw Parquet to bronze, silver and gold, every table in the format ``adelta``.
+"""The Spark job: raw Parquet, delivered piece by piece, streams to bronze, silver and gold.
 
 It runs in a worker thread, as any blocking job beside an event loop would. A pipeline that has been
 told to stop ends its Spark jobs and raises at the next step.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import tempfile
 import time
 from pathlib import Path
 from threading import Event
@@ -18,13 +19,12 @@ from pyspark.errors import PySparkException
 
 import adelta.spark
 from adelta.demo import queries
+from adelta.demo.medallion import Medallion
 from adelta.errors import AdeltaError, InvalidUseError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pyarrow as pa
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from adelta.demo.dataset import Dataset
     from adelta.demo.lake import Lake
@@ -64,7 +64,7 @@ class Pipeline:
     @property
     def steps(self) -> int:
         """How many times `run` tells the report of a step."""
-        return 2 * len(self._dataset.deliveries) + 4
+        return len(self._dataset.deliveries) + 5
 
     def run(self) -> pa.Table:
         """Fill the lake; returns the gold query's answer over the raw files.
@@ -81,13 +81,29 @@ class Pipeline:
         self._step("start Spark")
         spark = self._session = adelta.spark.get_session("adelta demo", conf=_CONFIGURATION)
         try:
-            self._fill_bronze(spark)
-            self._fill_silver(spark)
-            self._fill_gold(spark)
+            # On this machine, whatever store the lake is in: Spark has no file system for that.
+            with tempfile.TemporaryDirectory(prefix="adelta-demo-") as folder:
+                medallion = Medallion(spark, self._lake, Path(folder))
+                try:
+                    self._stream(medallion)
+                finally:
+                    medallion.stop()
             return self._ask_raw(spark)
         finally:
             self._session = None
             spark.stop()
+
+    def _stream(self, medallion: Medallion) -> None:
+        deliveries = self._dataset.deliveries
+        self._step("create the tables, and start the streams")
+        medallion.start(deliveries[0])
+        for number, delivery in enumerate(deliveries, 1):
+            self._step(f"bronze: delivery {number} of {len(deliveries)}")
+            medallion.deliver(delivery)
+        self._step("silver: the changes of bronze")
+        medallion.catch_up(self._lake.silver)
+        self._step("gold: the changes of silver")
+        medallion.catch_up(self._lake.gold)
 
     def stop(self) -> None:
         """Make `run` end soon; called from another thread, and returns when it has let go of Spark.
@@ -100,32 +116,6 @@ class Pipeline:
             with contextlib.suppress(Py4JError, AttributeError):  # Spark may be gone by now
                 session.sparkContext.cancelAllJobs()
             time.sleep(_PATIENCE)
-
-    def _fill_bronze(self, spark: SparkSession) -> None:
-        """One append a delivery; the first one replaces what an earlier run has left."""
-        for number, delivery in enumerate(self._dataset.deliveries, 1):
-            mode = "overwrite" if number == 1 else "append"
-            of = f"{number} of {len(self._dataset.deliveries)}"
-            spark.read.parquet(str(delivery.orders)).createOrReplaceTempView("delivered_orders")
-            spark.read.parquet(str(delivery.lineitem)).createOrReplaceTempView("delivered_lineitem")
-            self._step(f"bronze: delivery {of}, orders")
-            orders = spark.sql(queries.bronze_orders("delivered_orders"))
-            self._write(orders, self._lake.bronze_orders, mode, partition_by="o_orderyear")
-            self._step(f"bronze: delivery {of}, lineitem")
-            lineitem = spark.sql(queries.bronze_lineitem("delivered_lineitem"))
-            self._write(lineitem, self._lake.bronze_lineitem, mode, partition_by="l_shipyear")
-
-    def _fill_silver(self, spark: SparkSession) -> None:
-        self._step("silver: join orders and lineitem")
-        self._view(spark, self._lake.bronze_orders, "orders", queries.SILVER_ORDERS)
-        self._view(spark, self._lake.bronze_lineitem, "lineitem", queries.SILVER_LINEITEM)
-        enriched = spark.sql(queries.silver("orders", "lineitem"))
-        self._write(enriched, self._lake.silver, "overwrite", partition_by="order_year")
-
-    def _fill_gold(self, spark: SparkSession) -> None:
-        self._step("gold: aggregate")
-        self._view(spark, self._lake.silver, "order_lines", queries.GOLD_ORDER_LINES)
-        self._write(spark.sql(queries.gold("order_lines")), self._lake.gold, "overwrite")
 
     def _ask_raw(self, spark: SparkSession) -> pa.Table:
         """The same queries over the raw files, read by Spark's own Parquet reader."""
@@ -143,20 +133,3 @@ class Pipeline:
             raise InvalidUseError("the demo was stopped before its pipeline ended")
         self._at = name
         self._report.step(name)
-
-    def _view(self, spark: SparkSession, table: str, view: str, columns: Sequence[str]) -> None:
-        """A view of some columns; Spark does not tell a Python data source which ones it needs."""
-        reader = spark.read.format("adelta").options(**self._storage_options())
-        frame = reader.option("columns", ",".join(columns)).load(self._lake.address(table))
-        frame.createOrReplaceTempView(view)
-
-    def _write(
-        self, rows: DataFrame, table: str, mode: str, *, partition_by: str | None = None
-    ) -> None:
-        writer = rows.write.format("adelta").mode(mode).options(**self._storage_options())
-        if partition_by is not None:
-            writer = writer.option("partitionBy", partition_by)
-        writer.save(self._lake.address(table))
-
-    def _storage_options(self) -> dict[str, str]:
-        return {f"option.{key}": value for key, value in self._lake.options.items()}

@@ -2,30 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "GOLD_ORDER_LINES",
-    "SILVER_LINEITEM",
-    "SILVER_ORDERS",
-    "bronze_lineitem",
-    "bronze_orders",
-    "gold",
-    "silver",
-]
-
-SILVER_ORDERS = ("o_orderkey", "o_custkey", "o_orderdate", "o_orderpriority")
-"""Columns of orders that `silver` needs."""
-
-SILVER_LINEITEM = (
-    *("l_orderkey", "l_linenumber", "l_quantity", "l_extendedprice", "l_discount", "l_tax"),
-    *("l_shipdate", "l_commitdate", "l_receiptdate", "l_shipmode"),
-)
-"""Columns of lineitem that `silver` needs."""
-
-GOLD_ORDER_LINES = (
-    *("order_key", "order_year", "priority", "ship_mode"),
-    *("quantity", "revenue", "charge", "late"),
-)
-"""Columns of the enriched lines that `gold` needs."""
+__all__ = ["bronze_lineitem", "bronze_orders", "gold", "silver"]
 
 
 def bronze_orders(raw: str) -> str:

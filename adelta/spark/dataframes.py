@@ -1,7 +1,7 @@
 """Reading and writing tables by function call: everything that ``format("adelta")`` can do, typed.
 
-Beside naming the options, `write` has the modes ``error`` and ``ignore``, which Spark refuses for a
-data source written in Python before that is ever asked.
+`write` has the modes ``error`` and ``ignore`` in every session: Spark refuses them for a data
+source written in Python before that is ever asked.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.sql import to_sql
 from adelta.spark.datasource import FORMAT
+from adelta.spark.native.jvm import WriteState
 from adelta.spark.options import absolute_uri
-from adelta.spark.session import ensure_registered
+from adelta.spark.planning import planning_files_of
+from adelta.spark.session import ensure_registered, save
+from adelta.spark.session_settings import session_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,6 +34,13 @@ __all__ = ["WriteMode", "read", "write"]
 WriteMode = Literal["append", "overwrite", "error", "ignore"]
 """What to do where the table exists: add rows, replace all rows, fail, or do nothing."""
 
+_MODES = {
+    "append": "Append",
+    "overwrite": "Overwrite",
+    "error": "ErrorIfExists",
+    "ignore": "Ignore",
+}
+
 
 def read(
     spark: SparkSession,
@@ -44,10 +54,11 @@ def read(
 ) -> DataFrame:
     """Rows of one version of a table: the latest one, or the one at `version` or `timestamp`.
 
-    Only the bytes of `columns` are read, and only files that may hold rows for which `where` is
-    true: Spark tells a Python data source neither which columns a query needs nor, safely, its
-    filters, so both are better said here than in `select` and `where` afterwards. `where` is SQL
-    text, or tuples as `Snapshot.scan` takes them; times in it are the session's.
+    In a classic session whose JVM can open the files, Spark's own scan of Parquet reads them. Where
+    it cannot, adelta's data source does, to which Spark tells neither which columns a query needs
+    nor, safely, its filters: so `columns` and `where` are better said here than by `select` and
+    `where` afterwards. `where` is SQL text, or tuples as `Snapshot.scan` takes them; times in it
+    are the session's.
 
     Raises:
         AnalysisException: Spark's wrapping of any error of adelta, whose text it holds.
@@ -57,17 +68,20 @@ def read(
     if version is not None and timestamp is not None:
         raise InvalidOptionError("give a version or a timestamp, not both")
     ensure_registered(spark)
+    zone = session_zone(spark)
     reader = spark.read.format(FORMAT).options(**_prefixed(storage_options))
+    reader = reader.option("timeZone", zone)
     if columns is not None:
         reader = reader.option("columns", json.dumps(list(columns)))
-    zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
     if (predicate := to_predicate(where, zone=zone)) is not None:
-        reader = reader.option("where", to_sql(predicate)).option("timeZone", zone)
+        reader = reader.option("where", to_sql(predicate))
     if version is not None:
         reader = reader.option("versionAsOf", str(version))
     if timestamp is not None:
         text = timestamp if isinstance(timestamp, str) else timestamp.isoformat()
         reader = reader.option("timestampAsOf", text)
+    if (files := planning_files_of(spark)) is not None:
+        reader = reader.option("distributedPlanningFiles", files)
     if not is_remote():
         reader = reader.option("minPartitions", str(spark.sparkContext.defaultParallelism))
     return reader.load(absolute_uri(uri))
@@ -82,31 +96,34 @@ def write(
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
+    **options: str | int | bool,
 ) -> None:
     """Write the rows of `df` as one commit, which creates the table where there is none.
 
     With `txn`, an application's id and the number of this write, a write that the table shows as
-    done already is skipped.
+    done already is skipped. `options` are further ones of a writer, such as
+    ``partitionOverwriteMode="dynamic"``. What nothing is said of is as the session's settings have
+    it.
 
     Raises:
         AnalysisException: Spark's wrapping of any error of adelta, whose text it holds.
         InvalidOptionError: the mode is unknown.
     """
-    if mode not in ("append", "overwrite", "error", "ignore"):
+    if mode not in _MODES:
         raise InvalidOptionError(
             f"there is no mode {mode!r}: use append, overwrite, error or ignore"
         )
-    ensure_registered(df.sparkSession)
-    writer = df.write.format(FORMAT).options(**_prefixed(storage_options))
-    if mode in ("error", "ignore"):
-        writer = writer.option("ifExists", mode)
-    if partition_by is not None:
-        writer = writer.option("partitionBy", json.dumps(list(partition_by)))
+    said = {"path": uri, **_prefixed(storage_options)}
     if txn is not None:
-        writer = writer.option("txnAppId", txn[0]).option("txnVersion", str(txn[1]))
+        said |= {"txnAppId": txn[0], "txnVersion": str(txn[1])}
     if user_metadata is not None:
-        writer = writer.option("userMetadata", user_metadata)
-    writer.mode("overwrite" if mode == "overwrite" else "append").save(absolute_uri(uri))
+        said["userMetadata"] = user_metadata
+    said |= {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+    }
+    partitions = None if partition_by is None else list(partition_by)
+    save(df, WriteState(FORMAT, _MODES[mode], said, partitions, None, buckets=False))
 
 
 def _prefixed(storage_options: Mapping[str, str] | None) -> dict[str, str]:

@@ -10,16 +10,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
+from adelta.spark.change_reader import ChangeReader, load_change_schema
+from adelta.spark.native.jvm import FORMAT
 from adelta.spark.options import ReadOptions, WriteOptions
 from adelta.spark.reader import DeltaReader, FilteringDeltaReader, load_schema
+from adelta.spark.stream_options import StreamOptions, without_stream_options
+from adelta.spark.stream_reader import DeltaStreamReader
+from adelta.spark.stream_writer import DeltaStreamWriter, stream_write_options
 from adelta.spark.writer import DeltaWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["FORMAT", "DeltaDataSource"]
+__all__ = ["FORMAT", "AsDeltaDataSource", "DeltaDataSource"]
 
-FORMAT = "adelta"
 _FILTER_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
@@ -38,18 +42,40 @@ class DeltaDataSource(DataSource):
 
         This also settles the version: a DataFrame is of one version, however often it is used.
         """
-        self._version, schema = load_schema(ReadOptions.parse(self.options))
+        options = ReadOptions.parse(without_stream_options(self.options))
+        load = load_schema if options.changes is None else load_change_schema
+        self._version, schema = load(options)
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns of `schema`."""
         options = ReadOptions.parse(self.options)
+        if options.changes is not None:
+            return ChangeReader(options, schema, self._version)
         filtering = _takes_filters(options)
         return (FilteringDeltaReader if filtering else DeltaReader)(options, schema, self._version)
+
+    def streamReader(self, schema: StructType) -> DeltaStreamReader:
+        """A reader of the columns of `schema`, from a table as it grows."""
+        return DeltaStreamReader(StreamOptions.parse(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DeltaWriter:
         """A writer of rows of `schema`, which replace the table's where `overwrite`."""
         return DeltaWriter.plan(WriteOptions.parse(self.options), schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DeltaStreamWriter:
+        """A writer of micro-batches, each of which replaces the table's rows where `overwrite`."""
+        options = WriteOptions.parse(stream_write_options(self.options))
+        return DeltaStreamWriter(options, schema, overwrite=overwrite)
+
+
+class AsDeltaDataSource(DeltaDataSource):
+    """The same under delta-spark's name, which statements find tables' formats by."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format."""
+        return "delta"
 
 
 def _takes_filters(options: ReadOptions) -> bool:

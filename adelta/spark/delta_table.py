@@ -2,79 +2,72 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
 
-from pyspark.sql import types as s
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
-from adelta.errors import InvalidOptionError, TableNotFoundError, UnsupportedFeatureError
+from adelta.errors import (
+    InvalidOptionError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 from adelta.operations.add_feature import add_feature
+from adelta.operations.clone import clone
+from adelta.operations.convert import convert
 from adelta.operations.delete import delete
 from adelta.operations.detail import detail
 from adelta.operations.drop_feature import drop_feature
+from adelta.operations.generate_manifest import generate_manifest
 from adelta.operations.history import history
+from adelta.operations.restore import restore
 from adelta.operations.update import update
+from adelta.operations.upgrade_protocol import upgrade_protocol
+from adelta.operations.vacuum import vacuum
 from adelta.spark.dataframes import read
+from adelta.spark.exceptions import raises_as_spark
+from adelta.spark.expressions import assignments, sql_text, unqualified
+from adelta.spark.hadoop_conf import storage_options_of
+from adelta.spark.identifiers import identifier_parts, path_named
+from adelta.spark.merge_builder import DeltaMergeBuilder
+from adelta.spark.optimize_builder import DeltaOptimizeBuilder
 from adelta.spark.options import absolute_uri
+from adelta.spark.session_settings import checks_retention, session_zone
+from adelta.spark.sql_names import frame, storage_options
+from adelta.spark.table_builder import DeltaColumnBuilder, DeltaTableBuilder
+from adelta.spark.table_names import location_of
+from adelta.spark.table_rows import AFFECTED, DETAIL, HISTORY, detail_row, history_row
+from adelta.spark.task_executor import on_cluster
+from adelta.spark.types import to_delta_schema
+from adelta.spark.zones import condition_in, moment_in, value_in
+from adelta.sql.execute.vacuum import restore_answer
+from adelta.storage.allowed_roots import ALLOWED_ROOTS
 from adelta.sync._portal import call
 from adelta.table import open_table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
+    from datetime import datetime
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
-    from adelta.operations.detail import TableDetail
-    from adelta.operations.history import HistoryEntry
+    from adelta.kernel.expressions.nodes import Node
+    from adelta.kernel.schema.types import StructType as TableSchema
+    from adelta.spark.table_creation import CreationMode
+    from adelta.table import Table
+
+T = TypeVar("T")
 
 __all__ = ["DeltaTable"]
-
-_TEXTS = s.MapType(s.StringType(), s.StringType())
-_HISTORY = s.StructType(
-    [
-        s.StructField("version", s.LongType()),
-        s.StructField("timestamp", s.TimestampType()),
-        s.StructField("userId", s.StringType()),
-        s.StructField("userName", s.StringType()),
-        s.StructField("operation", s.StringType()),
-        s.StructField("operationParameters", _TEXTS),
-        s.StructField("job", _TEXTS),
-        s.StructField("notebook", _TEXTS),
-        s.StructField("clusterId", s.StringType()),
-        s.StructField("readVersion", s.LongType()),
-        s.StructField("isolationLevel", s.StringType()),
-        s.StructField("isBlindAppend", s.BooleanType()),
-        s.StructField("operationMetrics", _TEXTS),
-        s.StructField("userMetadata", s.StringType()),
-        s.StructField("engineInfo", s.StringType()),
-    ]
-)
-_AFFECTED = s.StructType([s.StructField("num_affected_rows", s.LongType())])
-_DETAIL = s.StructType(
-    [
-        s.StructField("format", s.StringType()),
-        s.StructField("id", s.StringType()),
-        s.StructField("name", s.StringType()),
-        s.StructField("description", s.StringType()),
-        s.StructField("location", s.StringType()),
-        s.StructField("createdAt", s.TimestampType()),
-        s.StructField("lastModified", s.TimestampType()),
-        s.StructField("partitionColumns", s.ArrayType(s.StringType())),
-        s.StructField("clusteringColumns", s.ArrayType(s.StringType())),
-        s.StructField("numFiles", s.LongType()),
-        s.StructField("sizeInBytes", s.LongType()),
-        s.StructField("properties", _TEXTS),
-        s.StructField("minReaderVersion", s.IntegerType()),
-        s.StructField("minWriterVersion", s.IntegerType()),
-        s.StructField("tableFeatures", s.ArrayType(s.StringType())),
-    ]
-)
 
 
 class DeltaTable:
     """A table as delta-spark's users know it: class and verbs bear delta-spark's names.
 
-    It reads the log with adelta, in the driver; data goes through the data source ``adelta``.
+    It reads the log with adelta, in the driver, and through Spark Connect in the client; data goes
+    through the data source ``adelta``. Errors are those of `adelta.errors`, and at the same time
+    the ones that Spark's users know (`adelta.spark.exceptions`).
     """
 
     def __init__(
@@ -84,57 +77,118 @@ class DeltaTable:
         storage_options: Mapping[str, str] | None = None,
         *,
         alias: str | None = None,
+        name: str | None = None,
     ) -> None:
         self._spark = spark
         self._path = absolute_uri(path)
         self._storage_options = dict(storage_options or {})
         self._alias = alias
+        self._name = name
 
     def __repr__(self) -> str:
-        return f"<DeltaTable {self._path}>"
+        return f"<DeltaTable {self._name or self._path}>"
+
+    # -------------------------------------------------------------------------------- opening
 
     @classmethod
+    @raises_as_spark
     def forPath(
         cls,
-        spark: SparkSession,
+        sparkSession: SparkSession,
         path: str,
+        hadoopConf: Mapping[str, str] | None = None,
+        *,
         storage_options: Mapping[str, str] | None = None,
     ) -> DeltaTable:
         """The table at `path`: a local path, or a URI of a store.
 
+        `hadoopConf` are storage options, or the settings of Hadoop's for the same (``fs.s3a...``).
+
         Raises:
             TableNotFoundError: there is no table.
             UnsupportedFeatureError: reading the table needs a feature that adelta lacks.
+            InvalidOptionError: an option is unknown.
         """
-        found = cls(spark, path, storage_options)
-        call(found._read_log)
-        return found
+        options = {**storage_options_of(hadoopConf or {}), **(storage_options or {})}
+        return cls._opened(sparkSession, path, options)
 
     @classmethod
+    @raises_as_spark
+    def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
+        """The table that the session knows by a name, or the one at the path in ``delta.`path` ``.
+
+        Raises:
+            TableNotFoundError: there is none of that name, or it is no Delta table; views are none.
+            UnsupportedFeatureError: reading the table needs a feature that adelta lacks.
+            InvalidOptionError: it is no name.
+        """
+        location, name = location_of(sparkSession, tableOrViewName)
+        return cls._opened(sparkSession, location, name=name)
+
+    @classmethod
+    @raises_as_spark
     def isDeltaTable(
         cls,
-        spark: SparkSession,
+        sparkSession: SparkSession,
         identifier: str,
         storage_options: Mapping[str, str] | None = None,
     ) -> bool:
-        """Whether there is a Delta table at a path, be it one that adelta can read or not."""
+        """Whether there is a Delta table, be it one that adelta can read or not.
+
+        `identifier` is a path, or a name that the session knows.
+        """
+        path = path_named(identifier) or identifier
         try:
-            cls.forPath(spark, identifier, storage_options)
+            try:
+                cls._opened(sparkSession, path, storage_options)
+            except TableNotFoundError:
+                location, name = location_of(sparkSession, identifier)
+                cls._opened(sparkSession, location, name=name)
         except UnsupportedFeatureError:
             return True
-        except TableNotFoundError:
+        except (TableNotFoundError, InvalidOptionError):
             return False
         return True
 
+    @classmethod
+    def create(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder of a new table; that there is one already is an error."""
+        return cls._builder(sparkSession, "create")
+
+    @classmethod
+    def createIfNotExists(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder of a new table; where there is one, it stays as it is."""
+        return cls._builder(sparkSession, "create if not exists")
+
+    @classmethod
+    def replace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder of a table in place of another one; that there is none is an error."""
+        return cls._builder(sparkSession, "replace")
+
+    @classmethod
+    def createOrReplace(cls, sparkSession: SparkSession | None = None) -> DeltaTableBuilder:
+        """A builder of a table, in place of the one that is there if there is one."""
+        return cls._builder(sparkSession, "create or replace")
+
+    @classmethod
+    def columnBuilder(cls, sparkSession: SparkSession, colName: str) -> DeltaColumnBuilder:
+        """A builder of a column, for `DeltaTableBuilder.addColumn`."""
+        return DeltaColumnBuilder(sparkSession, colName)
+
+    # -------------------------------------------------------------------------------- reading
+
+    @raises_as_spark
     def toDF(self) -> DataFrame:
         """The rows of the latest version."""
         df = read(self._spark, self._path, storage_options=self._storage_options)
-        return df if self._alias is None else df.alias(self._alias)
+        return df.alias(self._names[-1]) if self._names else df
 
     def alias(self, aliasName: str) -> DeltaTable:
-        """The same table, whose DataFrame bears a name for expressions to refer to."""
-        return DeltaTable(self._spark, self._path, self._storage_options, alias=aliasName)
+        """The same table, whose columns expressions may name as those of `aliasName`."""
+        name, options = self._name, self._storage_options
+        return type(self)(self._spark, self._path, options, alias=aliasName, name=name)
 
+    @raises_as_spark
     def history(self, limit: int | None = None) -> DataFrame:
         """The commits, newest first, at most `limit` of them.
 
@@ -142,26 +196,241 @@ class DeltaTable:
             TableNotFoundError: there is no table.
             InvalidOptionError: `limit` is below 1.
         """
+        options = self._storage_options
+        entries = call(lambda: history(self._path, limit, storage_options=options))
+        return self._spark.createDataFrame([history_row(each) for each in entries], HISTORY)
 
-        async def entries() -> list[HistoryEntry]:
-            async with open_table(self._path, self._storage_options) as table:
-                return await history(table, limit)
-
-        return self._spark.createDataFrame([_history_row(e) for e in call(entries)], _HISTORY)
-
+    @raises_as_spark
     def detail(self) -> DataFrame:
         """One row on what the table is and how large.
 
         Raises:
             TableNotFoundError: there is no table.
         """
+        found = call(lambda: detail(self._path, storage_options=self._storage_options))
+        return self._spark.createDataFrame([detail_row(found, self._name)], DETAIL)
 
-        async def describe() -> TableDetail:
-            async with open_table(self._path, self._storage_options) as table:
-                return await detail(table)
+    # ------------------------------------------------------------------------------- changing
 
-        return self._spark.createDataFrame([_detail_row(call(describe))], _DETAIL)
+    @raises_as_spark
+    def delete(self, condition: Column | str | None = None) -> DataFrame:
+        """Delete the rows for which `condition` is true; all rows without one.
 
+        It is Spark SQL text or a column; times in it are of the session's zone. As `adelta.delete`:
+        planned and committed in the driver, in tasks of Spark's where there is much. The result is
+        one row, ``num_affected_rows``, which is -1 where whole files went that did not say how many
+        rows they had.
+
+        Raises:
+            WrongTypeError: the condition is neither.
+            InvalidExpressionError: the condition cannot be parsed or computed, or does not fit.
+            InvariantViolationError: the table only takes appends.
+            CommitConflictError: another commit came first and the work has to be done again.
+        """
+        where = None if condition is None else self._condition(condition)
+        done = self._run(lambda table: delete(table, where))
+        return self._affected(done.num_deleted_rows)
+
+    @raises_as_spark
+    def update(
+        self,
+        condition: Column | str | None = None,
+        set: Mapping[str, Column | str] | None = None,  # delta-spark's word
+    ) -> DataFrame:
+        """Set columns, by name, to expressions where `condition` is true.
+
+        All are Spark SQL text or columns; times in them are of the session's zone. As
+        `adelta.update`: planned and committed in the driver, in tasks of Spark's where there is
+        much. The result is one row, ``num_affected_rows``.
+
+        Raises:
+            InvalidOptionError: nothing is to be set.
+            WrongTypeError: an expression is neither.
+            SchemaMismatchError: there is no such column, it cannot be set, or cannot hold a value.
+            InvalidExpressionError: an expression cannot be parsed or computed, or does not fit.
+            InvariantViolationError: a row violates a constraint, or the table only takes appends.
+            CommitConflictError: another commit came first and the work has to be done again.
+        """
+        values = assignments("set", set)
+        where = None if condition is None else self._condition(condition)
+        schema, zone = self._schema(), self._zone
+        wanted = {
+            self._column(name): value_in(zone, self._text(f"'set' of {name!r}", value), schema)
+            for name, value in values.items()
+        }
+        done = self._run(lambda table: update(table, wanted, where, zone=zone))
+        return self._affected(done.num_updated_rows)
+
+    def merge(self, source: DataFrame, condition: Column | str) -> DeltaMergeBuilder:
+        """A builder of a merge of the rows of `source`, which match where `condition` is true.
+
+        Raises:
+            WrongTypeError: `source` is no DataFrame.
+        """
+        return DeltaMergeBuilder(self, source, condition)
+
+    def optimize(self) -> DeltaOptimizeBuilder:
+        """A builder of what is written anew, for fewer and better arranged files."""
+        return DeltaOptimizeBuilder(self)
+
+    @raises_as_spark
+    def vacuum(self, retentionHours: float | None = None) -> DataFrame:
+        """Delete files that no version within the retention needs, by tasks of Spark's.
+
+        The retention is the table's unless `retentionHours` say another one; a shorter one is
+        refused while the session's `spark.databricks.delta.retentionDurationCheck.enabled` is true.
+        The result has no rows.
+
+        Raises:
+            As `adelta.vacuum` does.
+        """
+        if retentionHours is not None:
+            _check("retentionHours", retentionHours, (int, float), "a number")
+        retention = None if retentionHours is None else timedelta(hours=retentionHours)
+        enforced = checks_retention(self._spark)
+        self._run(lambda table: vacuum(table, retention=retention, enforce_retention=enforced))
+        return self._spark.createDataFrame([], StructType())
+
+    @raises_as_spark
+    def restoreToVersion(self, version: int) -> DataFrame:
+        """Make the table what it was at a version, by a new one; one row of what that took.
+
+        Raises:
+            As `adelta.restore` does.
+        """
+        _check("version", version, int, "an integer")
+        done = self._run(lambda table: restore(table, version=version))
+        return frame(self._spark, restore_answer(done))
+
+    @raises_as_spark
+    def restoreToTimestamp(self, timestamp: str) -> DataFrame:
+        """Make the table what it was at a time, of the session's zone if it names none.
+
+        Raises:
+            As `adelta.restore` does.
+        """
+        _check("timestamp", timestamp, str, "a string")
+        moment = moment_in(timestamp, self._zone)
+        done = self._run(lambda table: restore(table, timestamp=moment))
+        return frame(self._spark, restore_answer(done))
+
+    @raises_as_spark
+    def clone(
+        self,
+        target: str,
+        isShallow: bool,
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> DeltaTable:
+        """Make another table with the rows of the latest version; `target` is its path or name.
+
+        Raises:
+            As `adelta.clone` does.
+        """
+        return self._clone(target, isShallow, replace, properties)
+
+    @raises_as_spark
+    def cloneAtVersion(
+        self,
+        version: int,
+        target: str,
+        isShallow: bool,
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> DeltaTable:
+        """Make another table with the rows of a version.
+
+        Raises:
+            As `adelta.clone` does.
+        """
+        _check("version", version, int, "an integer")
+        return self._clone(target, isShallow, replace, properties, version=version)
+
+    @raises_as_spark
+    def cloneAtTimestamp(
+        self,
+        timestamp: str,
+        target: str,
+        isShallow: bool,
+        replace: bool = False,
+        properties: dict[str, str] | None = None,
+    ) -> DeltaTable:
+        """Make another table with the rows that there were at a time.
+
+        Raises:
+            As `adelta.clone` does.
+        """
+        _check("timestamp", timestamp, str, "a string")
+        moment = moment_in(timestamp, self._zone)
+        return self._clone(target, isShallow, replace, properties, timestamp=moment)
+
+    @raises_as_spark
+    def generate(self, mode: str) -> None:
+        """Write the manifests that engines read which know Parquet alone.
+
+        Raises:
+            InvalidOptionError: the mode is not ``"symlink_format_manifest"``.
+            As `adelta.generate_manifest` does.
+        """
+        if mode != "symlink_format_manifest":
+            raise InvalidOptionError(
+                f"there is no mode {mode!r} of generating; it is 'symlink_format_manifest'"
+            )
+        self._run(generate_manifest)
+
+    @classmethod
+    @raises_as_spark
+    def convertToDelta(
+        cls,
+        sparkSession: SparkSession,
+        identifier: str,
+        partitionSchema: str | StructType | None = None,
+    ) -> DeltaTable:
+        """Make a table of a folder of Parquet files: ``parquet.`/lake/events` ``.
+
+        `partitionSchema` are the columns that the names of its folders tell of.
+
+        Raises:
+            InvalidOptionError: the identifier names no path.
+            As `adelta.convert` does.
+        """
+        path = path_named(identifier, ("parquet",))
+        if path is None:
+            raise InvalidOptionError(
+                f"{identifier!r} is no folder of Parquet files: name it as parquet.`/path`; a "
+                "table that the session's catalog knows is converted by its path"
+            )
+        columns = (
+            to_delta_schema(partitionSchema)
+            if isinstance(partitionSchema, StructType)
+            else partitionSchema
+        )
+        uri = absolute_uri(path)
+        options = storage_options(sparkSession, uri)
+        call(lambda: convert(uri, partition_schema=columns, storage_options=options))
+        return cls(sparkSession, uri, options)
+
+    @raises_as_spark
+    def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
+        """Let the table support all features that two protocol versions stand for.
+
+        Raises:
+            InvalidOptionError: there are no such versions.
+            UnsupportedFeatureError: adelta cannot write a table with such a feature.
+        """
+        for what, given in (("readerVersion", readerVersion), ("writerVersion", writerVersion)):
+            if not isinstance(given, int):
+                raise InvalidOptionError(
+                    f"The {what} needs to be an integer but got {type(given)!r}."
+                )
+        options = self._storage_options
+        call(
+            lambda: upgrade_protocol(
+                self._path, readerVersion, writerVersion, storage_options=options
+            )
+        )
+
+    @raises_as_spark
     def addFeatureSupport(self, featureName: str) -> None:
         """Let the table support a table feature, and those that it requires.
 
@@ -169,12 +438,10 @@ class DeltaTable:
             UnsupportedFeatureError: adelta does not know the feature, or cannot write a table with
                 it.
         """
+        _check("featureName", featureName, str, "a string")
+        call(lambda: add_feature(self._path, featureName, storage_options=self._storage_options))
 
-        async def add() -> None:
-            await add_feature(self._path, featureName, storage_options=self._storage_options)
-
-        call(add)
-
+    @raises_as_spark
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
         """Let the table no longer support a table feature; with its history, if that is truncated.
 
@@ -183,115 +450,126 @@ class DeltaTable:
             InvalidUseError: the feature cannot be dropped, or something has to be dropped first.
             HistoryRetainedError: versions that use it are still kept; call it again later.
         """
-
-        async def drop() -> None:
-            await drop_feature(
+        _check("featureName", featureName, str, "a string")
+        if truncateHistory is not None:
+            _check("truncateHistory", truncateHistory, bool, "a boolean")
+        call(
+            lambda: drop_feature(
                 self._path,
                 featureName,
                 truncate_history=bool(truncateHistory),
                 storage_options=self._storage_options,
             )
+        )
 
-        call(drop)
+    # --------------------------------------------------------------------------------- inside
 
-    def delete(self, condition: str | None = None) -> DataFrame:
-        """Delete the rows for which `condition`, Spark SQL text, is true; all rows without one.
+    @classmethod
+    def _opened(
+        cls,
+        spark: SparkSession,
+        path: str,
+        storage_options: Mapping[str, str] | None = None,
+        name: str | None = None,
+    ) -> DeltaTable:
+        found = cls(spark, path, storage_options, name=name)
+        try:
+            found._schema()
+        except TableNotFoundError as error:
+            raise TableNotFoundError(f"{name or path} is not a Delta table: {error}") from error
+        return found
 
-        As `adelta.delete`, in the driver. The result is one row, ``num_affected_rows``, which is
-        null where whole files went that did not say how many rows they had.
+    @classmethod
+    def _builder(cls, spark: SparkSession | None, mode: CreationMode) -> DeltaTableBuilder:
+        spark = spark or SparkSession.getActiveSession()
+        if spark is None:
+            raise InvalidOptionError("there is no active session; hand one over")
+        return DeltaTableBuilder(spark, cls._made, mode)
 
-        Raises:
-            InvalidOptionError: the condition is no text.
-            InvalidExpressionError: the condition cannot be parsed or computed, or does not fit.
-            InvariantViolationError: the table only takes appends.
-            CommitConflictError: another commit came first and the work has to be done again.
-        """
-        where = None if condition is None else _sql("condition", condition)
-        done = call(lambda: delete(self._path, where, storage_options=self._storage_options))
-        return self._affected(done.num_deleted_rows)
+    @classmethod
+    def _made(cls, spark: SparkSession, path: str, name: str | None) -> DeltaTable:
+        return cls(spark, path, name=name)
 
-    def update(
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """What expressions may call the table."""
+        if self._alias is not None:
+            return (self._alias,)
+        return () if self._name is None else (identifier_parts(self._name)[-1],)
+
+    @property
+    def _zone(self) -> str:
+        return session_zone(self._spark)
+
+    def _condition(self, condition: Column | str) -> Node:
+        return condition_in(self._zone, self._text("'condition'", condition), self._schema())
+
+    def _text(self, what: str, value: object) -> str:
+        """The expression as text, over columns that bear no table's name."""
+        text = sql_text(what, value, self.toDF)
+        return unqualified(text, self._schema(), self._names, self._zone)
+
+    def _column(self, name: str) -> str:
+        """The column that is to be set, without the table's name."""
+        parts = identifier_parts(name)
+        if len(parts) > 1 and parts[0].lower() in (known.lower() for known in self._names):
+            parts = parts[1:]
+        return ".".join(parts)
+
+    def _run(self, operation: Callable[[Table], Awaitable[T]]) -> T:
+        return on_cluster(self._spark, self._path, operation, self._storage_options)
+
+    def _clone(
         self,
-        condition: str | None = None,
-        set: Mapping[str, str] | None = None,  # delta-spark's word
-    ) -> DataFrame:
-        """Set columns, by name, to Spark SQL expressions where `condition`, SQL text too, is true.
-
-        As `adelta.update`, in the driver. The result is one row, ``num_affected_rows``.
-
-        Raises:
-            InvalidOptionError: nothing is to be set, or an expression is no text.
-            SchemaMismatchError: there is no such column, it cannot be set, or cannot hold a value.
-            InvalidExpressionError: an expression cannot be parsed or computed, or does not fit.
-            InvariantViolationError: a row violates a constraint, or the table only takes appends.
-            CommitConflictError: another commit came first and the work has to be done again.
-        """
-        where = None if condition is None else _sql("condition", condition)
-        wanted = {name: _sql(f"value of {name!r}", text) for name, text in (set or {}).items()}
-        options = self._storage_options
-        done = call(lambda: update(self._path, wanted, where, storage_options=options))
-        return self._affected(done.num_updated_rows)
+        target: str,
+        shallow: bool,
+        replace: bool,
+        properties: dict[str, str] | None,
+        *,
+        version: int | None = None,
+        timestamp: datetime | str | None = None,
+    ) -> DeltaTable:
+        _check("target", target, str, "a string")
+        _check("isShallow", shallow, bool, "a boolean")
+        _check("replace", replace, bool, "a boolean")
+        named = path_named(target)
+        path = named or (target if "/" in target else None)
+        if path is None:
+            raise InvalidOptionError(
+                f"{target!r} is a name; clone to a path, such as delta.`/lake/copy`, and let the "
+                "session know it by CREATE TABLE ... USING delta LOCATION"
+            )
+        uri = absolute_uri(path)
+        self._run(
+            lambda table: clone(
+                table,
+                uri,
+                shallow=shallow,
+                version=version,
+                timestamp=timestamp,
+                replace=replace,
+                properties=properties,
+                target_storage_options=self._storage_options or None,
+            )
+        )
+        options = dict(self._storage_options)
+        if shallow:  # whose files are those of this table
+            options.setdefault(ALLOWED_ROOTS, self._path)
+        return type(self)(self._spark, uri, options)
 
     def _affected(self, rows: int | None) -> DataFrame:
-        return self._spark.createDataFrame([(rows,)], _AFFECTED)
+        return self._spark.createDataFrame([(-1 if rows is None else rows,)], AFFECTED)
 
-    async def _read_log(self) -> None:
-        async with open_table(self._path, self._storage_options) as table:
-            await table.snapshot()
+    def _schema(self) -> TableSchema:
+        """The columns of the latest version."""
 
+        async def latest() -> TableSchema:
+            async with open_table(self._path, self._storage_options) as table:
+                return (await table.snapshot()).delta_schema
 
-def _history_row(entry: HistoryEntry) -> tuple[object, ...]:
-    return (
-        entry.version,
-        entry.timestamp,
-        entry.user_id,
-        entry.user_name,
-        entry.operation,
-        _texts(entry.operation_parameters),
-        None if entry.job is None else _texts(entry.job),
-        None if entry.notebook is None else _texts(entry.notebook),
-        entry.cluster_id,
-        entry.read_version,
-        entry.isolation_level,
-        entry.is_blind_append,
-        _texts(entry.operation_metrics),
-        entry.user_metadata,
-        entry.engine_info,
-    )
+        return call(latest)
 
 
-def _detail_row(found: TableDetail) -> tuple[object, ...]:
-    return (
-        found.format,
-        found.id,
-        found.name,
-        found.description,
-        found.location,
-        found.created_at,
-        found.last_modified,
-        list(found.partition_columns),
-        list(found.clustering_columns),
-        found.num_files,
-        found.size_in_bytes,
-        dict(found.properties),
-        found.min_reader_version,
-        found.min_writer_version,
-        list(found.table_features),
-    )
-
-
-def _sql(what: str, text: object) -> str:
-    """`text` as an expression: nobody but Spark can say what a Column means."""
-    if isinstance(text, str):
-        return text
-    raise InvalidOptionError(
-        f"the {what} is a {type(text).__name__}; write it as Spark SQL text, such as "
-        "\"id > 5 AND city = 'Bern'\""
-    )
-
-
-def _texts(values: Mapping[str, Any]) -> dict[str, str | None]:
-    return {
-        key: value if value is None or isinstance(value, str) else json.dumps(value)
-        for key, value in values.items()
-    }
+def _check(what: str, value: object, kind: type | tuple[type, ...], shown: str) -> None:
+    if not isinstance(value, kind):
+        raise InvalidOptionError(f"{what} needs to be {shown} but got {type(value)!r}.")

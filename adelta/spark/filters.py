@@ -6,13 +6,15 @@ no counterpart here is left out, which is always right: Spark evaluates every fi
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import orjson
 from pyspark.sql import datasource as ds
 
 from adelta.kernel.expressions.nodes import (
+    And,
     Column,
     Comparison,
     In,
@@ -21,14 +23,15 @@ from adelta.kernel.expressions.nodes import (
     Literal,
     Node,
     Not,
+    Or,
     conjunction,
 )
 from adelta.kernel.schema import types as t
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
-__all__ = ["to_expression"]
+__all__ = ["from_json", "to_expression"]
 
 _COMPARISONS: dict[type[ds.Filter], str] = {
     ds.EqualTo: "=",
@@ -38,6 +41,8 @@ _COMPARISONS: dict[type[ds.Filter], str] = {
     ds.LessThan: "<",
     ds.LessThanOrEqual: "<=",
 }
+_DAY_0, _MOMENT_0 = date(1970, 1, 1), datetime(1970, 1, 1)
+_LIKE = {"starts": ("", "%"), "ends": ("%", ""), "contains": ("%", "%")}
 _PYTHON_TYPES: dict[t.DataType, type | tuple[type, ...]] = {
     t.BOOLEAN: bool,
     t.BYTE: int,
@@ -88,6 +93,42 @@ def _node(pushed: ds.Filter, schema: t.StructType) -> Node | None:
     return None if op is None or literal is None else Comparison(op, column, literal)
 
 
+def from_json(text: str, schema: t.StructType, stored: t.StructType) -> Node | None:
+    """What all filters in a JSON list ask of the rows of a table; None where that is nothing.
+
+    They are as `TableFileIndex.java` writes them: a list of an operator and its operands, columns
+    as lists of names, which are those of `stored`: the schema of the table, field by field, with
+    the names that columns have in files.
+    """
+    return conjunction(*(_from_json(each, schema, stored) for each in orjson.loads(text)))
+
+
+def _from_json(filter_: Any, schema: t.StructType, stored: t.StructType) -> Node | None:
+    op, *operands = filter_
+    if op in ("and", "or", "not"):
+        nodes = [_from_json(each, schema, stored) for each in operands]
+        known = tuple(node for node in nodes if node is not None)
+        if len(known) < len(nodes):
+            return None
+        return Not(known[0]) if op == "not" else (And if op == "and" else Or)(known)
+    path = _logical_path(operands[0], schema, stored)
+    data_type = _type_at(schema, path)
+    if data_type is None:
+        return None
+    column = Column(path)
+    if op == "null":
+        return IsNull(column)
+    if op == "in":
+        options = tuple(_parsed(one, data_type) for one in operands[1])
+        found = tuple(option for option in options if option is not None)
+        return In(column, found) if len(found) == len(options) > 0 else None
+    if op in _LIKE:
+        before, after = _LIKE[op]
+        return Like(column, before + _escaped(operands[1]) + after)
+    literal = _parsed(operands[1], data_type)
+    return None if literal is None else Comparison(op, column, literal)
+
+
 def _type_at(schema: t.StructType, path: tuple[str, ...]) -> t.DataType | None:
     found: t.DataType = schema
     for name in path:
@@ -122,3 +163,53 @@ def _literal(value: object, data_type: t.DataType) -> Literal | None:
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def _logical_path(
+    names: Sequence[str], schema: t.StructType, stored: t.StructType
+) -> tuple[str, ...]:
+    """The names of a column's steps in the table; none where it is not of the table."""
+    path: list[str] = []
+    logical: t.DataType = schema
+    physical: t.DataType = stored
+    for name in names:
+        if not (isinstance(logical, t.StructType) and isinstance(physical, t.StructType)):
+            return ()
+        fields = zip(logical, physical, strict=True)
+        found = next((field for field, seen in fields if seen.name == name), None)
+        if found is None:
+            return ()
+        seen = physical.field(name)
+        assert seen is not None
+        path.append(found.name)
+        logical, physical = found.type, seen.type
+    return tuple(path)
+
+
+def _parsed(text: str, data_type: t.DataType) -> Literal | None:
+    """A value as the JVM has it, in the type of its column."""
+    match data_type:
+        case t.BOOLEAN:
+            return Literal(text == "true", data_type)
+        case t.BYTE | t.SHORT | t.INTEGER | t.LONG:
+            return Literal(int(text), data_type)
+        case t.FLOAT | t.DOUBLE:
+            return Literal(float(text), data_type)
+        case t.STRING:
+            return Literal(text, data_type)
+        case t.BINARY:
+            return Literal(bytes.fromhex(text), data_type)
+        case t.DecimalType():
+            return Literal(Decimal(text), data_type)
+    try:
+        match data_type:
+            case t.DATE:
+                return Literal(_DAY_0 + timedelta(days=int(text)), data_type)
+            case t.TIMESTAMP:
+                moment = _MOMENT_0 + timedelta(microseconds=int(text))
+                return Literal(moment.replace(tzinfo=UTC), data_type)
+            case t.TIMESTAMP_NTZ:
+                return Literal(_MOMENT_0 + timedelta(microseconds=int(text)), data_type)
+    except OverflowError:  # before the year 1, or after 9999
+        return None
+    return None

@@ -17,6 +17,7 @@ from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.operations.write_kind import WriteKind
 from adelta.operations.write_transactions import WriteRequest
+from adelta.spark.change_options import CHANGE_OPTIONS, ChangeRange
 from adelta.storage.option_names import is_known
 from adelta.storage.providers import OPTION_PREFIXES
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
@@ -26,10 +27,20 @@ if TYPE_CHECKING:
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.operations.write_kind import PartitionOverwrite, SchemaMode, WriteMode
+    from adelta.operations.write_transactions import Replacing
 
-__all__ = ["ReadOptions", "WriteOptions", "absolute_uri"]
+__all__ = [
+    "READ_OPTIONS",
+    "ReadOptions",
+    "WriteOptions",
+    "absolute_uri",
+    "column_names",
+    "options_among",
+    "parse_properties",
+    "table_address",
+]
 
-_READ = (
+READ_OPTIONS = (
     "path",
     "versionAsOf",
     "timestampAsOf",
@@ -38,28 +49,44 @@ _READ = (
     "filterPushdown",
     "maxPartitionBytes",
     "minPartitions",
+    "distributedPlanningFiles",
+    "nativeScan",
     "timeZone",
+    *CHANGE_OPTIONS,
 )
 _WRITE = (
     "path",
     "partitionBy",
+    "clusterBy",
+    "tableProperties",
     "ifExists",
     "txnAppId",
     "txnVersion",
     "userMetadata",
+    "dataChange",
     "optimizeWrite",
     "targetFileSize",
+    "maxRecordsPerFile",
+    "compression",
     "mergeSchema",
     "overwriteSchema",
     "replaceWhere",
     "partitionOverwriteMode",
+    "timeZone",
 )
 _STORAGE_PREFIXES = (*OPTION_PREFIXES, "adelta_", "delta_dynamo_", "option.")
-_NOT_YET = {
-    "readchangefeed": "false",
-    "datachange": "true",
-}
-"""delta-spark's options that adelta does not have, with the value that asks for nothing."""
+_PROPERTY_PREFIX = "delta."
+
+_OF_VERSIONS = {"versionasof", "timestampasof", "where", "onlydeletionvectors"}
+
+_HOW_TO_READ = (
+    "nativescan",
+    "filterpushdown",
+    "maxpartitionbytes",
+    "minpartitions",
+    "distributedplanningfiles",
+)
+"""Options of a read that a view over it hands to writes, for which they mean nothing."""
 
 _MAX_PARTITION_BYTES = 128 << 20
 
@@ -71,10 +98,14 @@ class ReadOptions:
     `columns` are all that is read of a table, `where` says which rows, and `time_zone` which time
     it means by one that names no zone. Files are packed into tasks of `max_partition_bytes`, but at
     least `min_partitions` of them. `filter_pushdown` lets Spark hand over the filters of a query:
-    with PySpark up to 4.3 that is wrong where the DataFrame serves more than one.
+    with PySpark up to 4.3 that is wrong where the DataFrame serves more than one. Without
+    `native_scan` adelta reads the table where Spark's own scan could, too. Of a table with
+    `distributed_planning_files` or more executors look for the files that a query reads; None is as
+    the session has it. With `changes` the rows
+    are those that a range of commits changed.
     """
 
-    uri: str
+    uri: str = field(repr=False)  # may hold secrets
     storage_options: Mapping[str, str] = field(repr=False)  # may hold secrets
     version: int | None = None
     timestamp: str | None = None
@@ -82,8 +113,11 @@ class ReadOptions:
     where: str | None = None
     time_zone: str = "UTC"
     filter_pushdown: bool = False
+    native_scan: bool = True
     max_partition_bytes: int = _MAX_PARTITION_BYTES
     min_partitions: int = 1
+    distributed_planning_files: int | None = None
+    changes: ChangeRange | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -92,12 +126,17 @@ class ReadOptions:
         Raises:
             InvalidOptionError: an option is unknown, missing or has a wrong value.
         """
-        given, storage = _sort(options, _READ)
+        given, storage = _sort(options, READ_OPTIONS)
         if "versionasof" in given and "timestampasof" in given:
             raise InvalidOptionError("give versionAsOf or timestampAsOf, not both")
-        columns = _names("columns", given.get("columns"))
-        if columns == ():
-            raise InvalidOptionError("the option columns names no column; leave it out for all")
+        columns = column_names(given)
+        changes = ChangeRange.parse(given)
+        if changes is not None and given.keys() & _OF_VERSIONS:
+            raise InvalidOptionError(
+                "versionAsOf, timestampAsOf and where are for the rows of one version, and"
+                " readChangeFeed reads those that commits changed: give startingVersion and"
+                " endingVersion there, and filter the DataFrame"
+            )
         most = _integer("maxPartitionBytes", given.get("maxpartitionbytes"), least=1)
         fewest = _integer("minPartitions", given.get("minpartitions"), least=1)
         return cls(
@@ -108,9 +147,14 @@ class ReadOptions:
             columns=columns,
             where=given.get("where"),
             time_zone=given.get("timezone", "UTC"),
+            native_scan=_boolean("nativeScan", given.get("nativescan", "true")),
             filter_pushdown=_boolean("filterPushdown", given.get("filterpushdown", "false")),
             max_partition_bytes=most or _MAX_PARTITION_BYTES,
             min_partitions=fewest or os.cpu_count() or 1,
+            distributed_planning_files=_integer(
+                "distributedPlanningFiles", given.get("distributedplanningfiles"), least=0
+            ),
+            changes=changes,
         )
 
 
@@ -118,23 +162,32 @@ class ReadOptions:
 class WriteOptions:
     """What a batch write was asked for.
 
-    `partition_by` is for a table that the write creates. `if_exists` is ``error`` or ``ignore``
-    where an existing table is not to be written to. With `txn`, an application's id and the number
-    of this write, work that the table shows as done is skipped. `data_files` says how each task
-    writes its files. `schema_mode`, `replace_where` and `partition_overwrite` are as for
-    `adelta.write_table`.
+    `partition_by`, `cluster_by` and `properties` are for a table that the write creates.
+    `if_exists` is ``error`` or ``ignore`` where an existing table is not to be written to. With
+    `txn`, an application's id and the number of this write, work that the table shows as done is
+    skipped. `data_files` says how each task writes its files. `schema_mode` and `replace_where` are
+    as for `adelta.write_table`, and so is `partition_overwrite`, but for None, where nothing was
+    said of it. Times in what is asked, computed and checked are of the zone `time_zone`. Without
+    `data_change` rows of the table are written anew in other files. `replaces` and `description`
+    are what statements say of a table besides.
     """
 
-    uri: str
+    uri: str = field(repr=False)  # may hold secrets
     storage_options: Mapping[str, str] = field(repr=False)  # may hold secrets
     partition_by: tuple[str, ...] | None = None
+    cluster_by: tuple[str, ...] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
     if_exists: Literal["error", "ignore"] | None = None
     txn: tuple[str, int] | None = None
     user_metadata: str | None = None
     data_files: DataFileOptions = AS_THE_TABLE_SAYS
     schema_mode: SchemaMode | None = None
     replace_where: Node | None = None
-    partition_overwrite: PartitionOverwrite = "static"
+    time_zone: str = "UTC"
+    partition_overwrite: PartitionOverwrite | None = None
+    data_change: bool = True
+    replaces: Replacing | None = None
+    description: str | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -144,25 +197,39 @@ class WriteOptions:
             InvalidOptionError: an option is unknown, missing or has a wrong value.
             InvalidExpressionError: `replaceWhere` cannot be parsed.
         """
-        given, storage = _sort(options, _WRITE)
+        told, properties = dict[str, str](), dict[str, str]()
+        for key, value in options.items():
+            if key.lower().startswith(_PROPERTY_PREFIX):
+                properties[key] = value
+            elif key.lower() not in _HOW_TO_READ:
+                told[key] = value
+        given, storage = _sort(told, _WRITE)
+        properties = parse_properties(given.get("tableproperties", "{}")) | properties
         app_id, version = given.get("txnappid"), given.get("txnversion")
         if (app_id is None) != (version is None):
             raise InvalidOptionError("txnAppId and txnVersion belong together: give both or none")
         number = _integer("txnVersion", version, least=0)
+        zone = given.get("timezone", "UTC")
         return cls(
             uri=_uri(given),
             storage_options=storage,
             partition_by=_names("partitionBy", given.get("partitionby")),
+            cluster_by=_names("clusterBy", given.get("clusterby")),
+            properties=properties,
             if_exists=_if_exists(given.get("ifexists")),
             txn=None if app_id is None or number is None else (app_id, number),
             user_metadata=given.get("usermetadata"),
             data_files=DataFileOptions(
                 target_file_size=_integer("targetFileSize", given.get("targetfilesize"), least=1),
                 optimize_write=_optional_boolean("optimizeWrite", given.get("optimizewrite")),
+                compression=given.get("compression"),
+                max_records_per_file=_most_records(given.get("maxrecordsperfile")),
             ),
             schema_mode=_schema_mode(given),
-            replace_where=to_predicate(given.get("replacewhere")),
-            partition_overwrite=_partition_overwrite(given.get("partitionoverwritemode", "static")),
+            replace_where=to_predicate(given.get("replacewhere"), zone=zone),
+            time_zone=zone,
+            partition_overwrite=_partition_overwrite(given.get("partitionoverwritemode")),
+            data_change=_boolean("dataChange", given.get("datachange", "true")),
         )
 
     def request(self, *, overwrite: bool) -> WriteRequest:
@@ -173,16 +240,51 @@ class WriteOptions:
         """
         mode: WriteMode = self.if_exists or ("overwrite" if overwrite else "append")
         # Sessions set this one for all of their writes.
-        partitions = self.partition_overwrite if mode == "overwrite" else "static"
+        partitions = self.partition_overwrite if mode == "overwrite" else None
         return WriteRequest(
-            WriteKind(mode, self.schema_mode, self.replace_where, partitions),
+            WriteKind(mode, self.schema_mode, self.replace_where, partitions or "static"),
             self.partition_by,
-            None,
-            {},
+            self.cluster_by,
+            self.properties,
             self.txn,
             self.user_metadata,
             self.data_files,
+            data_change=self.data_change,
+            replaces=self.replaces,
+            description=self.description,
         )
+
+
+def options_among(
+    options: Mapping[str, str], known: tuple[str, ...]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The options that are `known`, by lower-case key, and those of the store.
+
+    Raises:
+        InvalidOptionError: one is neither.
+    """
+    return _sort(options, known)
+
+
+def table_address(given: Mapping[str, str]) -> str:
+    """The address of the table that options, by lower-case key, name.
+
+    Raises:
+        InvalidOptionError: they name none.
+    """
+    return _uri(given)
+
+
+def column_names(given: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The columns that options, by lower-case key, name; None for all.
+
+    Raises:
+        InvalidOptionError: they name none.
+    """
+    columns = _names("columns", given.get("columns"))
+    if columns == ():
+        raise InvalidOptionError("the option columns names no column; leave it out for all")
+    return columns
 
 
 def absolute_uri(uri: str) -> str:
@@ -205,6 +307,17 @@ def _names(name: str, text: str | None) -> tuple[str, ...] | None:
     return tuple(n.strip().strip("`") for n in text.split(",") if n.strip())
 
 
+def parse_properties(text: str) -> dict[str, str]:
+    """The properties in the option `tableProperties`. Raises: InvalidOptionError."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidOptionError(f"the option tableProperties is not a JSON object: {text!r:.100}")
+    return {str(key): str(value) for key, value in found.items()}
+
+
 def _sort(
     options: Mapping[str, str], known: tuple[str, ...]
 ) -> tuple[dict[str, str], dict[str, str]]:
@@ -218,16 +331,12 @@ def _sort(
             given[folded] = value
         elif folded.startswith(_STORAGE_PREFIXES) or is_known(folded):
             storage[folded.removeprefix("option.")] = value
-        elif folded not in _NOT_YET:
+        else:
             close = difflib.get_close_matches(folded, sorted(lowered), n=1)
             hint = f"; did you mean {_spelt(close[0], known)}?" if close else ""
             raise InvalidOptionError(
                 f"adelta has no option {key!r} here{hint} Options are {', '.join(known)}; those "
                 "of the store may be prefixed with 'option.'"
-            )
-        elif value.lower() != _NOT_YET[folded]:
-            raise InvalidOptionError(
-                f"the option {key}={value} is not supported by this version of adelta"
             )
     return given, storage
 
@@ -265,8 +374,15 @@ def _schema_mode(given: Mapping[str, str]) -> SchemaMode | None:
     return "merge" if _boolean("mergeSchema", given.get("mergeschema", "false")) else None
 
 
-def _partition_overwrite(text: str) -> PartitionOverwrite:
-    match text.lower():
+def _most_records(text: str | None) -> int | None:
+    """Spark's own number for "as many as there are" is 0."""
+    return _integer("maxRecordsPerFile", text, least=0) or None
+
+
+def _partition_overwrite(text: str | None) -> PartitionOverwrite | None:
+    match text and text.lower():
+        case None:
+            return None
         case "static":
             return "static"
         case "dynamic":

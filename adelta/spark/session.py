@@ -9,14 +9,37 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
 from weakref import WeakSet
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
+from pyspark.sql.utils import is_remote
 
-from adelta.spark.datasource import DeltaDataSource
+from adelta.errors import AdeltaError, CommitConflictError
+from adelta.spark.connect import hook_writers, plain_remote_save
+from adelta.spark.datasource import FORMAT, AsDeltaDataSource, DeltaDataSource
+from adelta.spark.exceptions import as_spark_has_it
+from adelta.spark.frame_write import write_frame
 from adelta.spark.java import ensure_java
+from adelta.spark.names.entry_points import hook_names
+from adelta.spark.native import jvm
+from adelta.spark.native.hook import Hooks, hook, hooked_formats
+from adelta.spark.native.scan import native_frame
+from adelta.spark.native.write import after_write, write_options
+from adelta.spark.options import ReadOptions, WriteOptions
+from adelta.spark.rebalancing import rebalanced
+from adelta.spark.sql_hook import hook_sql, unhook_sql
+from adelta.spark.stream_hook import hook_streams
 
-__all__ = ["ensure_registered", "get_session", "register"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from adelta.operations.write_transactions import Replacing
+    from adelta.spark.native.jvm import WriteState
+
+__all__ = ["ensure_registered", "get_session", "register", "save"]
 
 _registered: WeakSet[SparkSession] = WeakSet()
 
@@ -29,16 +52,106 @@ _LOCAL_DEFAULTS = {
 }
 
 
-def register(spark: SparkSession) -> None:
-    """Make ``format("adelta")`` known to `spark`, for reading and for writing."""
+def register(spark: SparkSession, *, as_delta: bool = False, sql: bool = False) -> None:
+    """Make ``format("adelta")`` known to `spark`, for reading and for writing.
+
+    Writers then have all modes, and heed the session's settings. In a classic session, Spark's own
+    scan of Parquet reads tables where it can; so it does in the sessions that `spark.newSession()`
+    makes. With `as_delta` they answer to ``format("delta")``, too, and with `sql` what
+    `adelta.spark.sql` does is what `spark.sql` does in this session.
+    """
+    classic = jvm.unusable(spark) is None
+    if classic:
+        jvm.activate(spark)  # else Spark may register in the session of another thread
     spark.dataSource.register(DeltaDataSource)
+    if as_delta:
+        spark.dataSource.register(AsDeltaDataSource)
+    elif classic and "delta" in hooked_formats(spark):
+        jvm.forget_source(spark, "delta")
+    formats = frozenset({FORMAT, "delta"} if as_delta else {FORMAT})
+    if classic:
+        hook(spark, Hooks(formats, _load, save))
+        hook_names(spark, formats, ensure_registered, save)
+    elif is_remote():
+        hook_writers(spark, formats, save)
+    hook_streams(_stream_formats, _prepare_stream)
+    if sql:
+        from adelta.spark.sql_text import sql as runs  # which imports this module
+
+        hook_sql(spark, runs)
+    else:
+        unhook_sql(spark)
     _registered.add(spark)
+
+
+def _stream_formats(spark: SparkSession) -> frozenset[str]:
+    """The formats whose streams are adelta's."""
+    return hooked_formats(spark) if jvm.unusable(spark) is None else frozenset({FORMAT})
+
+
+def _prepare_stream(spark: SparkSession) -> None:
+    ensure_registered(spark)
+    if jvm.unusable(spark) is None:
+        jvm.activate(spark)
+
+
+def _load(spark: SparkSession, options: dict[str, str]) -> DataFrame | None:
+    """A table by Spark's own scan, where nothing but that was asked for."""
+    ensure_registered(spark)
+    jvm.activate(spark)
+    try:
+        given = ReadOptions.parse(options)
+        if given.changes is not None or not given.native_scan:
+            return None
+        return native_frame(spark, given)
+    except AdeltaError as error:  # as Spark has it of a data source
+        raise _as_spark_says(error) from error
+
+
+def save(
+    df: DataFrame,
+    told: WriteState,
+    *,
+    replaces: Replacing | None = None,
+    description: str | None = None,
+) -> None:
+    """Write as a writer was told: from here, or by the data source where there is no driver here.
+
+    `replaces` and `description` are what statements say of a table besides, in classic sessions.
+
+    Raises:
+        CommitConflictError: another commit came first; it is delta-spark's exception, too.
+        AnalysisException: Spark's wrapping of any other error of adelta, whose text it holds.
+    """
+    spark = df.sparkSession
+    ensure_registered(spark)
+    overwrite = told.mode == "Overwrite"
+    try:
+        options = write_options(told, spark)
+        df = rebalanced(df, options)
+        if not is_remote():
+            asked = WriteOptions.parse(options)
+            asked = replace(asked, replaces=replaces, description=description)
+            write_frame(df, asked, overwrite=overwrite)
+    except CommitConflictError as error:
+        raise as_spark_has_it(error) from error.__cause__
+    except AdeltaError as error:
+        raise _as_spark_says(error) from error
+    if is_remote():
+        path = options.pop("path", "")
+        writer = df.write.format(FORMAT).options(**options)
+        plain_remote_save(writer.mode("overwrite" if overwrite else "append"), path)
+    after_write(told, spark)
+
+
+def _as_spark_says(error: AdeltaError) -> AnalysisException:
+    return AnalysisException(f"{type(error).__name__}: {error}")
 
 
 def ensure_registered(spark: SparkSession) -> None:
     """Register where `register` has not: Spark warns of a source that replaces another one."""
     if spark not in _registered:
-        register(spark)
+        register(spark, as_delta="delta" in hooked_formats(spark))
 
 
 def get_session(

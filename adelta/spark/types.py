@@ -22,8 +22,17 @@ from adelta.kernel.schema.json import data_type_from_json, type_to_json
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["arrow_schema", "conform", "fits", "to_delta_schema", "to_spark_schema"]
+__all__ = [
+    "arrow_schema",
+    "conform",
+    "fits",
+    "to_declared_schema",
+    "to_delta_schema",
+    "to_spark_schema",
+]
 
+_COLLATIONS = "__COLLATIONS"
+_EXISTS_DEFAULT = "EXISTS_DEFAULT"  # which Spark would serve for rows from before the column
 _PLAIN = (
     s.BinaryType,
     s.BooleanType,
@@ -52,14 +61,27 @@ def to_delta_schema(schema: s.StructType) -> t.StructType:
     Raises:
         SchemaMismatchError: a column has a type that Delta does not have.
     """
+    return _with_fields(_converted(schema), _of_table)
+
+
+def to_declared_schema(schema: s.StructType) -> t.StructType:
+    """The Delta schema of a table whose columns a user has declared, nulls and metadata included.
+
+    Raises:
+        SchemaMismatchError: a column has a type that Delta does not have.
+    """
+    return _with_fields(_converted(schema), _declared)
+
+
+def _converted(schema: s.StructType) -> t.StructType:
     for field in schema.fields:
         _check(field.dataType, field.name)
     try:
         converted = data_type_from_json(schema.jsonValue())
     except InvalidTableError as error:
-        raise SchemaMismatchError(f"the DataFrame's schema is no table schema: {error}") from error
+        raise SchemaMismatchError(f"Spark's schema is no table schema: {error}") from error
     assert isinstance(converted, t.StructType)
-    return _with_fields(converted, _of_table)
+    return converted
 
 
 def to_spark_schema(schema: t.StructType) -> s.StructType:
@@ -157,9 +179,23 @@ def _of_table(field: t.StructField) -> t.StructField:
     return t.StructField(field.name, _nullable(field.type), True, kept)
 
 
-def _of_frame(field: t.StructField) -> t.StructField:
-    kept = {k: v for k, v in field.metadata.items() if not k.startswith("delta.")}
+def _declared(field: t.StructField) -> t.StructField:
+    kept = {k: v for k, v in field.metadata.items() if not k.startswith("__")}
     return t.StructField(field.name, field.type, field.nullable, kept)
+
+
+def _of_frame(field: t.StructField) -> t.StructField:
+    hidden = ("delta.", _EXISTS_DEFAULT)
+    kept = {k: v for k, v in field.metadata.items() if not k.startswith(hidden)}
+    if isinstance(names := kept.get(_COLLATIONS), dict):  # Spark demands who provides each
+        kept[_COLLATIONS] = {path: _with_provider(str(name)) for path, name in names.items()}
+    return t.StructField(field.name, field.type, field.nullable, kept)
+
+
+def _with_provider(collation: str) -> str:
+    if "." in collation:
+        return collation
+    return f"{'spark' if collation.startswith('UTF8_') else 'icu'}.{collation}"
 
 
 def _nullable(data_type: t.DataType) -> t.DataType:

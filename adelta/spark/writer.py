@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from adelta._concurrency import in_thread
-from adelta.errors import InvalidUseError
+from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.operations.distributed_write import (
     commit_write,
     discard_files,
@@ -29,7 +30,7 @@ from adelta.spark.types import arrow_schema, to_delta_schema
 from adelta.sync._portal import call, feed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
     from pyspark.sql.types import StructType
 
@@ -37,14 +38,18 @@ if TYPE_CHECKING:
     from adelta.operations.distributed_write import WriteJob
     from adelta.spark.options import WriteOptions
 
-__all__ = ["DeltaWriter", "FilesWritten"]
+__all__ = ["DeltaWriter", "FilesWritten", "plan_job", "stored_rows"]
+
+_BATCH_BYTES = 16 * 1024 * 1024
+_BATCH_ROWS = 128 * 1024
 
 
 @dataclass(frozen=True)
 class FilesWritten(WriterCommitMessage):
-    """What one task wrote."""
+    """What one task wrote, and the values that identity columns have come to in it."""
 
     files: tuple[AddFile, ...]
+    marks: Mapping[str, int]
 
 
 class DeltaWriter(DataSourceArrowWriter):
@@ -53,24 +58,28 @@ class DeltaWriter(DataSourceArrowWriter):
     def __init__(self, job: WriteJob) -> None:
         self._job = job
 
+    @property
+    def job(self) -> WriteJob:
+        """What is to be written, and against what."""
+        return self._job
+
+    @property
+    def has_work(self) -> bool:
+        """Whether rows are to be written: not where the table is to be left alone as it is."""
+        return self._job.spec is not None
+
     @classmethod
     def plan(cls, options: WriteOptions, schema: StructType, *, overwrite: bool) -> DeltaWriter:
         """The writer of rows of `schema`, which replace the table's where `overwrite`.
 
         Raises:
+            InvalidOptionError: which partitions are replaced depends on the session, and this
+                process cannot see it.
             AdeltaError: the table cannot take these rows; see `plan_write`.
         """
-
-        async def plan() -> WriteJob:
-            return await plan_write(
-                options.uri,
-                options.storage_options,
-                options.request(overwrite=overwrite),
-                to_delta_schema(schema),
-                _stored_schema(schema),
-            )
-
-        return cls(call(plan))
+        job = plan_job(options, schema, overwrite=overwrite)
+        _check_partitions_are_told(options, job)
+        return cls(job)
 
     def write(  # type: ignore[override]  # as in PySpark's own class for Arrow
         self, iterator: Iterator[pa.RecordBatch]
@@ -82,7 +91,10 @@ class DeltaWriter(DataSourceArrowWriter):
             InvariantViolationError: a column that must not be null holds a null.
             StorageError: the store refused or failed.
         """
-        return FilesWritten(tuple(call(write_files, self._job, _as_stored(feed(iterator)))))
+        context = TaskContext.get()
+        task = None if context is None else context.partitionId()
+        written = call(write_files, self._job, stored_rows(iterator), task=task)
+        return FilesWritten(written.files, written.high_water_marks)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Commit what the tasks wrote.
@@ -93,8 +105,12 @@ class DeltaWriter(DataSourceArrowWriter):
             StorageError: the store refused; nothing was committed.
         """
         if not all(isinstance(message, FilesWritten) for message in messages):
-            raise InvalidUseError("a job was to be committed whose tasks have not all finished")
-        call(commit_write, self._job, _files(messages))
+            raise InvalidUseError(
+                "a job was to be committed whose tasks have not all finished: only Spark may call"
+                " commit, with one message of each task; nothing was committed"
+            )
+        marks = [message.marks for message in messages if isinstance(message, FilesWritten)]
+        call(commit_write, self._job, _files(messages), marks)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Clean up after a job that failed.
@@ -103,7 +119,47 @@ class DeltaWriter(DataSourceArrowWriter):
         Otherwise the commit itself failed: it has cleaned up, unless nobody knows its outcome.
         """
         if any(message is None for message in messages):
-            call(discard_files, self._job, _files(messages))
+            call(discard_files, self._job, [file.path for file in _files(messages)])
+
+
+def _check_partitions_are_told(options: WriteOptions, job: WriteJob) -> None:
+    """Refuse to replace all partitions where the session may ask for those of the new rows alone.
+
+    A data source in Python is shown none of the session's settings. Writers that know them, which
+    are those of a registered session, hand them over as options.
+    """
+    kind = job.request.kind
+    if kind.mode != "overwrite" or kind.schema_mode == "overwrite" or job.version is None:
+        return
+    told = options.partition_overwrite is not None or kind.replace_where is not None
+    if told or job.spec is None or not job.spec.partition_columns:
+        return
+    raise InvalidOptionError(
+        f"{job.uri} is partitioned, and an overwrite replaces all partitions or those of the new"
+        " rows, as spark.sql.sources.partitionOverwriteMode says, which is not seen from here: add"
+        ' .option("partitionOverwriteMode", "static") or "dynamic" to the writer, call'
+        " adelta.spark.register(spark) before, or use adelta.spark.write(df, path)"
+    )
+
+
+def plan_job(options: WriteOptions, schema: StructType, *, overwrite: bool) -> WriteJob:
+    """The job that writes rows of `schema`, which replace the table's where `overwrite`.
+
+    Raises:
+        AdeltaError: the table cannot take these rows; see `plan_write`.
+    """
+
+    async def plan() -> WriteJob:
+        return await plan_write(
+            options.uri,
+            options.storage_options,
+            options.request(overwrite=overwrite),
+            to_delta_schema(schema),
+            _stored_schema(schema),
+            zone=options.time_zone,
+        )
+
+    return call(plan)
 
 
 def _stored_schema(schema: StructType) -> pa.Schema:
@@ -111,6 +167,29 @@ def _stored_schema(schema: StructType) -> pa.Schema:
     columns = arrow_schema(schema)
     none = pa.record_batch([pa.array([], field.type) for field in columns], schema=columns)
     return without_systems(none).schema
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches.
+
+    Spark's are small, and each has its cost, once for each partition of the table and each column.
+    """
+    waiting: list[pa.RecordBatch] = []
+    size = rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        size += batch.nbytes
+        rows += batch.num_rows
+        if size >= _BATCH_BYTES or rows >= _BATCH_ROWS:
+            yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+            waiting, size, rows = [], 0, 0
+    if waiting:
+        yield from pa.Table.from_batches(waiting).combine_chunks().to_batches()
+
+
+def stored_rows(batches: Iterator[pa.RecordBatch]) -> AsyncIterator[pa.RecordBatch]:
+    """A task's rows as they go to its files, for a call of the portal."""
+    return _as_stored(feed(_gathered(batches)))
 
 
 async def _as_stored(batches: AsyncIterator[pa.RecordBatch]) -> AsyncIterator[pa.RecordBatch]:

@@ -30,6 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if here in item.path.parents:
             for warning in FOREIGN_WARNINGS:
                 item.add_marker(pytest.mark.filterwarnings(warning))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(300))  # Spark starts in the first one
 
 
 @pytest.fixture(scope="session")
@@ -51,6 +53,7 @@ def spark() -> Iterator[SparkSession]:
             "local[2,4]",
             {
                 "spark.driver.memory": "768m",
+                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
                 "spark.sql.shuffle.partitions": "2",
                 "spark.sql.session.timeZone": "America/New_York",
                 "spark.log.level": "OFF",

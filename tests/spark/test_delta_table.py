@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import pickle
 from pathlib import Path
 
 import pytest
-from pyspark.sql import functions
+from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.sql import functions as f
 
 import adelta.spark
-from adelta.errors import InvalidOptionError, TableNotFoundError
+from adelta.errors import ConcurrentAppendError, InvalidOptionError, TableNotFoundError
 from adelta.spark import DeltaTable
+from adelta.spark.exceptions import (
+    ConcurrentAppendException,
+    DeltaConcurrentModificationException,
+    as_spark_has_it,
+)
 
 
 @pytest.fixture
@@ -116,12 +123,86 @@ def test_rows_are_updated_by_expressions(spark, path):
     assert table.update(set={"part": "0"}).collect()[0]["num_affected_rows"] == 6
 
 
-def test_a_column_is_no_text(spark, path):
+def test_an_alias_names_columns_in_conditions_and_values(spark, path):
+    table = DeltaTable.forPath(spark, path).alias("t")
+    done = table.update("t.id = 5", {"t.part": "T.part + t.id"})
+    assert done.collect()[0]["num_affected_rows"] == 1
+    assert table.toDF().where("t.id = 5").select("t.part").collect() == [(6,)]
+    assert table.delete(f.col("t.id") > 3).collect()[0]["num_affected_rows"] == 2
+    assert table.alias("u").delete("u.id = 0").collect()[0]["num_affected_rows"] == 1
+
+
+def test_files_that_do_not_count_their_rows_are_not_counted(spark, path):
+    log = Path(path, "_delta_log", f"{1:020}.json")
+    kept = [json.loads(line) for line in log.read_text().splitlines()]
+    for action in kept:
+        action.get("add", {}).pop("stats", None)
+    log.write_text("\n".join(map(json.dumps, kept)))
+    for name in (f".{log.name}.crc", f"{1:020}.crc"):
+        log.with_name(name).unlink(missing_ok=True)
+    assert DeltaTable.forPath(spark, path).delete().collect() == [(-1,)]
+
+
+def test_protocols_are_upgraded(spark, path):
     table = DeltaTable.forPath(spark, path)
-    for attempt in (
-        lambda: table.delete(functions.col("id") > 4),
-        lambda: table.update(set={"part": functions.lit(1)}),
-        lambda: table.update(functions.col("id") > 4, {"part": "1"}),
-    ):
-        with pytest.raises(InvalidOptionError, match="SQL text"):
-            attempt()
+    table.upgradeTableProtocol(1, 3)
+    row = table.detail().collect()[0]
+    assert (row.minReaderVersion, row.minWriterVersion) == (1, 3)
+    assert row.tableFeatures == ["appendOnly", "checkConstraints", "invariants"]
+    for wrong in ((1, "3"), ("1", 3)):
+        with pytest.raises(ValueError, match="needs to be an integer"):
+            table.upgradeTableProtocol(*wrong)
+
+
+def test_errors_are_sparks_and_adeltas_at_once(spark, path, tmp_path):
+    with pytest.raises(AnalysisException, match="is not a Delta table") as caught:
+        DeltaTable.forPath(spark, str(tmp_path))
+    assert isinstance(caught.value, TableNotFoundError | FileNotFoundError)
+    assert caught.value.getCondition() == "DELTA_MISSING_DELTA_TABLE"
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(again, AnalysisException)
+    assert str(again) == str(caught.value)
+    table = DeltaTable.forPath(spark, path)
+    for wrong in ("nothing = 1", "id = ", "s.id = 1"):
+        with pytest.raises(AnalysisException):
+            table.delete(wrong)
+    with pytest.raises(AnalysisException, match="no column 'nothing'"):
+        table.update(set={"nothing": "1"})
+    with pytest.raises(IllegalArgumentException, match="limit is 0"):
+        table.history(0)
+
+
+WRONG_VALUES = [
+    (lambda t: t.delete(5), TypeError, "'condition' must be a Spark SQL Column or a string"),
+    (lambda t: t.update(5, {"id": "1"}), TypeError, "'condition' must be"),
+    (lambda t: t.update("true", None), ValueError, "'set' cannot be None"),
+    (lambda t: t.update(set="id = 1"), TypeError, "'set' must be a dict"),
+    (lambda t: t.update(set={1: "1"}), TypeError, "Keys of dict in 'set' must contain only"),
+    (lambda t: t.update(set={"id": 1}), TypeError, "'set' of 'id' must be a Spark SQL Column"),
+    (lambda t: t.addFeatureSupport(1), ValueError, "featureName needs to be a string"),
+    (lambda t: t.dropFeatureSupport("a", 1), ValueError, "truncateHistory needs to be a boolean"),
+]
+
+
+def test_arguments_of_wrong_types_are_refused(spark, path):
+    table = DeltaTable.forPath(spark, path)
+    for call, kind, text in WRONG_VALUES:
+        with pytest.raises(kind, match=text):
+            call(table)
+    assert table.history(1).collect()[0].version == 1
+
+
+def test_conflicts_bear_delta_sparks_names():
+    error = ConcurrentAppendError("another commit added rows", winning_version=7)
+    found = as_spark_has_it(error)
+    assert isinstance(found, ConcurrentAppendException | DeltaConcurrentModificationException)
+    assert isinstance(found, ConcurrentAppendError)
+    assert (found.winning_version, str(found)) == (7, "another commit added rows")
+    assert found.getCondition() == "DELTA_CONCURRENT_APPEND"
+
+
+def test_settings_of_hadoop_are_storage_options(spark, path):
+    local = DeltaTable.forPath(spark, path, {"fs.file.impl": "org.example.FileSystem"})
+    assert local.toDF().count() == 6
+    with pytest.raises(IllegalArgumentException, match="no storage option"):
+        DeltaTable.forPath(spark, path, {"no.such.thing": "1"})

@@ -68,10 +68,10 @@ def test_an_option_of_reading_is_refused_in_a_write():
         WriteOptions.parse({"path": "/t", "versionAsOf": "3"})
 
 
-def test_an_option_of_delta_spark_that_adelta_lacks_is_refused_unless_it_asks_for_nothing():
-    assert WriteOptions.parse({"path": "/t", "dataChange": "true"}).uri == "/t"
-    with pytest.raises(InvalidOptionError, match="dataChange=false is not supported"):
-        WriteOptions.parse({"path": "/t", "dataChange": "false"})
+def test_the_change_data_feed_is_asked_for_with_its_first_version():
+    assert ReadOptions.parse({"path": "/t", "readChangeFeed": "false"}).changes is None
+    with pytest.raises(InvalidOptionError, match="give startingVersion or startingTimestamp"):
+        ReadOptions.parse({"path": "/t", "readChangeFeed": "true"})
 
 
 def test_options_of_delta_spark_say_what_a_write_does_to_the_table():

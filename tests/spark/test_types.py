@@ -93,6 +93,7 @@ def test_comments_are_kept_and_bookkeeping_is_not():
     delta = to_delta_schema(s.StructType([field]))
     assert dict(delta.fields[0].metadata) == {"comment": "why"}
     mapped = {"comment": "why", "delta.columnMapping.id": 4, "CURRENT_DEFAULT": "1"}
+    mapped["EXISTS_DEFAULT"] = "2"  # Spark would serve it, and Delta has no such thing
     inner = t.StructType((t.StructField("x", t.LONG, True, mapped),))
     frame = to_spark_schema(t.StructType((t.StructField("a", t.ArrayType(inner)),)))
     kept = frame["a"].dataType.elementType["x"].metadata

@@ -11,8 +11,9 @@ import pytest
 from pyspark.errors import PySparkException
 
 import adelta.sync
-from adelta.errors import ConcurrentAppendError
+from adelta.errors import ConcurrentAppendError, ConcurrentDeleteReadError
 from adelta.operations.distributed_write import commit_write
+from adelta.spark.exceptions import ConcurrentDeleteReadException
 from adelta.spark.options import WriteOptions
 from adelta.spark.types import arrow_schema
 from adelta.spark.writer import DeltaWriter
@@ -124,7 +125,7 @@ def test_a_write_of_an_old_plan_does_not_undo_a_commit_that_came_between(spark, 
     table(spark, path)
     options = WriteOptions.parse({"path": path, "replaceWhere": "p = 'a'"})
     schema = frame(spark, (1, "a")).schema
-    job = DeltaWriter.plan(options, schema, overwrite=True)._job
+    job = DeltaWriter.plan(options, schema, overwrite=True).job
     frame(spark, (500, "a")).write.format("adelta").mode("append").save(path)
     with pytest.raises(ConcurrentAppendError):
         call(commit_write, job, [])
@@ -138,3 +139,21 @@ def test_overwrite_schema_keeps_the_columns_that_cluster_the_table(spark, path):
     with pytest.raises(PySparkException, match="clustered by id"):
         writer.option("overwriteSchema", True).save(path)
     assert pairs(path) == []
+
+
+def test_a_writer_that_loses_hears_of_it_by_delta_sparks_exception(spark, path):
+    table(spark, path)
+
+    def with_another_writer(batches):
+        for number, batch in enumerate(batches):
+            if not number:
+                adelta.sync.delete(path, "id = 1")
+            yield batch
+
+    late = spark.sql("SELECT 50L AS id, 'a' AS p").mapInArrow(
+        with_another_writer, "id long, p string"
+    )
+    with pytest.raises(ConcurrentDeleteReadException) as caught:
+        late.write.format("adelta").mode("overwrite").option("replaceWhere", "id > 0").save(path)
+    assert isinstance(caught.value, ConcurrentDeleteReadError)
+    assert [id for id, _ in pairs(path)] == [0, 2, 3, 4, 5, 6, 7, 8, 9]

@@ -1,0 +1,110 @@
+"""Work on each micro-batch of a stream that is done at most once, as far as its tables show.
+
+`foreachBatch` runs a function again for a micro-batch whose end nobody noted. What the function
+commits with the `txn` of its `MicroBatch` is then in the table already, and is not done again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING
+
+from pyspark.sql.utils import is_remote
+
+from adelta.errors import InvalidUseError, TableNotFoundError
+from adelta.log.load import load_state
+from adelta.sync._portal import call
+from adelta.table import open_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import DataFrame
+
+__all__ = ["MicroBatch", "foreach_batch"]
+
+_QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True, slots=True)
+class MicroBatch:
+    """Which micro-batch of which stream is worked on.
+
+    Attributes:
+        app_id: what the stream is called in the tables that it writes to.
+        batch_id: the number of the micro-batch.
+    """
+
+    app_id: str
+    batch_id: int
+
+    @property
+    def txn(self) -> tuple[str, int]:
+        """The argument `txn` of `adelta.spark.write`, and of all that takes one."""
+        return self.app_id, self.batch_id
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options of a writer that say the same: ``df.write.options(**batch.options)``."""
+        return {"txnAppId": self.app_id, "txnVersion": str(self.batch_id)}
+
+    def is_done(self, uri: str, storage_options: Mapping[str, str] | None = None) -> bool:
+        """Whether a table shows that something was committed to it with this `txn`, or a later one.
+
+        Raises:
+            InvalidTableError: the log is damaged.
+        """
+
+        async def ask() -> bool:
+            async with open_table(uri, storage_options) as table:
+                try:
+                    state = await load_state(table.store)
+                except TableNotFoundError:
+                    return False
+                done = (await state.set_transactions()).get(self.app_id)
+                return done is not None and done.version >= self.batch_id
+
+        return call(ask)
+
+
+def foreach_batch(
+    function: Callable[[DataFrame, MicroBatch], object], *, app_id: str | None = None
+) -> Callable[[DataFrame, int], None]:
+    """What ``writeStream.foreachBatch`` takes: it gives `function` the rows, and whose they are.
+
+    A stream is called by the id of its query, which its checkpoint keeps; on Spark Connect, where a
+    function cannot learn that, by `app_id`, which has to be another one for every checkpoint.
+
+    Example::
+
+        def upsert(df, batch):
+            adelta.spark.write(df, "s3://lake/silver", mode="append", txn=batch.txn)
+
+        stream.writeStream.foreachBatch(adelta.spark.foreach_batch(upsert)).start()
+
+    Raises:
+        InvalidUseError: Spark Connect is used, and there is no `app_id`.
+    """
+    if app_id is None and is_remote():
+        raise InvalidUseError(_NO_ID)
+
+    @wraps(function)
+    def work(df: DataFrame, batch_id: int) -> None:
+        name = app_id if app_id is not None else _query_id(df)
+        function(df, MicroBatch(name, int(batch_id)))
+
+    return work
+
+
+_NO_ID = (
+    "which query runs is not known here: name it, as in foreach_batch(function, app_id='orders-1'),"
+    " by another name for every checkpoint"
+)
+
+
+def _query_id(df: DataFrame) -> str:
+    found = None if is_remote() else df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
+    if found is None:
+        raise InvalidUseError(_NO_ID)
+    return found

@@ -1,0 +1,325 @@
+package adelta.spark;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases$;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
+import org.apache.spark.sql.catalyst.plans.logical.AddCheckConstraint;
+import org.apache.spark.sql.catalyst.plans.logical.AppendData;
+import org.apache.spark.sql.catalyst.plans.logical.Assignment;
+import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
+import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
+import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
+import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
+import org.apache.spark.sql.catalyst.rules.Rule;
+import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
+import org.apache.spark.unsafe.Platform;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * What plans say of named tables, in terms of what can be carried out.
+ *
+ * A table that is read becomes the scan that Python plans. A write is given the columns that Spark
+ * is to fit its rows to. DELETE and UPDATE become commands.
+ */
+public final class NamedTables extends Rule {
+    private static final String MERGES = "mergeschema";
+    private static final String OVERWRITES = "overwriteschema";
+
+    public TreeNode apply(TreeNode plan) {
+        return resolved((LogicalPlan) plan);
+    }
+
+    private LogicalPlan resolved(LogicalPlan plan) {
+        if (plan.analyzed()) {
+            return plan;
+        }
+        if (plan instanceof DataSourceV2Relation) {
+            NamedTable table = named(plan);
+            return table == null ? plan : scan((DataSourceV2Relation) plan, table);
+        }
+        if (plan instanceof DeleteFromTable) {
+            NamedTable table = named(((DeleteFromTable) plan).table());
+            return table == null ? below(plan) : deletion((DeleteFromTable) plan, table);
+        }
+        if (plan instanceof UpdateTable) {
+            NamedTable table = named(((UpdateTable) plan).table());
+            return table == null ? below(plan) : update((UpdateTable) plan, table);
+        }
+        if (plan instanceof AddCheckConstraint) {
+            AddCheckConstraint added = (AddCheckConstraint) plan;
+            NamedTable table = within(added.child());
+            return table == null ? plan : NamedChange.of(
+                table, "constrain", null,
+                InPython.write(Definition.constraint(added.checkConstraint().toV2Constraint())));
+        }
+        if (plan instanceof MergeIntoTable && named(((MergeIntoTable) plan).targetTable()) != null) {
+            Platform.throwException(
+                new InPython.Refused(
+                    "MERGE INTO a Delta table is not done by this version of adelta: use UPDATE,"
+                        + " DELETE and INSERT, or INSERT INTO ... REPLACE WHERE"));
+        }
+        if (plan instanceof V2WriteCommand) {
+            V2WriteCommand write = (V2WriteCommand) below(plan);
+            NamedTable table = named((LogicalPlan) write.table());
+            return table == null || !write.query().resolved() || !((LogicalPlan) write.table()).resolved()
+                ? (LogicalPlan) write : write(write, table);
+        }
+        return below(plan);
+    }
+
+    private LogicalPlan below(LogicalPlan plan) {
+        return (LogicalPlan) plan.mapChildren(
+            new scala.runtime.AbstractFunction1() {
+                public Object apply(Object child) {
+                    return resolved((LogicalPlan) child);
+                }
+            });
+    }
+
+    private static NamedTable named(LogicalPlan plan) {
+        LogicalPlan bare = EliminateSubqueryAliases$.MODULE$.apply(plan);
+        if (!(bare instanceof DataSourceV2Relation)) {
+            return null;
+        }
+        Object table = ((DataSourceV2Relation) bare).table();
+        return table instanceof NamedTable ? (NamedTable) table : null;
+    }
+
+    /** The first named table in a plan. */
+    private static NamedTable within(LogicalPlan plan) {
+        NamedTable found = named(plan);
+        for (int index = 0; found == null && index < plan.children().size(); index++) {
+            found = within((LogicalPlan) plan.children().apply(index));
+        }
+        return found;
+    }
+
+    // --------------------------------------------------------------------------------- reads
+
+    private static LogicalPlan scan(DataSourceV2Relation relation, NamedTable table) {
+        String options = InPython.write(new HashMap(relation.options().asCaseSensitiveMap()));
+        LogicalPlan plan =
+            (LogicalPlan) table.ask(new Object[] {"plan", table.session(), options});
+        List columns = new ArrayList();
+        for (int index = 0; index < relation.output().size(); index++) {
+            Attribute wanted = (Attribute) relation.output().apply(index);
+            columns.add(
+                new Alias(
+                    (Expression) column(plan, wanted.name(), index), wanted.name(),
+                    wanted.exprId(), wanted.qualifier(), Option.empty(), none()));
+        }
+        return new Project(CollectionConverters.asScala(columns).toSeq(), plan);
+    }
+
+    private static Attribute column(LogicalPlan plan, String name, int index) {
+        if (index < plan.output().size()) {
+            Attribute found = (Attribute) plan.output().apply(index);
+            if (found.name().equals(name)) {
+                return found;
+            }
+        }
+        for (int at = 0; at < plan.output().size(); at++) {
+            Attribute found = (Attribute) plan.output().apply(at);
+            if (found.name().equals(name)) {
+                return found;
+            }
+        }
+        throw new IllegalStateException("the scan of a table lacks its column " + name);
+    }
+
+    private static scala.collection.immutable.Seq none() {
+        return (scala.collection.immutable.Seq) scala.collection.immutable.Nil$.MODULE$;
+    }
+
+    // -------------------------------------------------------------------------------- writes
+
+    private static LogicalPlan write(V2WriteCommand write, NamedTable table) {
+        if (write instanceof AppendData) {
+            AppendData append = (AppendData) write;
+            if (!table.takesAll()) {
+                return append;
+            }
+            Map options = options(append.writeOptions(), append.withSchemaEvolution());
+            return new AppendData(
+                fitted(append, table, options, append.isByName()), append.query(),
+                scalaMap(options), append.isByName(), false, append.write(),
+                append.analyzedQuery());
+        }
+        if (write instanceof OverwriteByExpression) {
+            OverwriteByExpression over = (OverwriteByExpression) write;
+            if (!table.takesAll() || !over.deleteExpr().resolved()) {
+                return over;
+            }
+            Map options = options(over.writeOptions(), over.withSchemaEvolution());
+            if (!over.deleteExpr().equals(Literal$.MODULE$.TrueLiteral())) {
+                options.put("replaceWhere", sql(over.deleteExpr(), "OVERWRITE"));
+            } else if (!options.containsKey("partitionOverwriteMode")) {
+                options.put("partitionOverwriteMode", "static");
+            }
+            return overwrite(over, table, options, over.isByName());
+        }
+        if (write instanceof OverwritePartitionsDynamic) {
+            OverwritePartitionsDynamic dynamic = (OverwritePartitionsDynamic) write;
+            Map options = options(dynamic.writeOptions(), dynamic.withSchemaEvolution());
+            options.put("partitionOverwriteMode", "dynamic");
+            return overwrite(dynamic, table, options, dynamic.isByName());
+        }
+        return (LogicalPlan) write;
+    }
+
+    private static LogicalPlan overwrite(
+            V2WriteCommand write, NamedTable table, Map options, boolean byName) {
+        return new OverwriteByExpression(
+            fitted(write, table, options, byName), Literal$.MODULE$.TrueLiteral(), write.query(),
+            scalaMap(options), byName, false, Option.empty(), Option.empty());
+    }
+
+    private static Map options(scala.collection.immutable.Map given, boolean evolves) {
+        Map options = new HashMap(CollectionConverters.asJava(given));
+        if (evolves) {
+            options.put("mergeSchema", "true");
+        }
+        return options;
+    }
+
+    private static scala.collection.immutable.Map scalaMap(Map options) {
+        return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(options));
+    }
+
+    private static boolean asked(Map options, String name) {
+        java.util.Iterator keys = options.keySet().iterator();
+        while (keys.hasNext()) {
+            String key = (String) keys.next();
+            if (key.equalsIgnoreCase(name)) {
+                return "true".equalsIgnoreCase((String) options.get(key));
+            }
+        }
+        return false;
+    }
+
+    /** The table with the columns that the rows are to have: Spark casts them, or refuses. */
+    private static DataSourceV2Relation fitted(
+            V2WriteCommand write, NamedTable table, Map options, boolean byName) {
+        DataSourceV2Relation relation =
+            (DataSourceV2Relation) EliminateSubqueryAliases$.MODULE$.apply((LogicalPlan) write.table());
+        scala.collection.immutable.Seq rows = write.query().output();
+        List wanted = new ArrayList();
+        if (asked(options, OVERWRITES)) {
+            for (int index = 0; index < rows.size(); index++) {
+                wanted.add(like((Attribute) rows.apply(index)));
+            }
+        } else {
+            boolean merges = asked(options, MERGES);
+            for (int index = 0; index < relation.output().size(); index++) {
+                AttributeReference column = (AttributeReference) relation.output().apply(index);
+                Attribute given = byName ? byName(rows, column.name())
+                    : index < rows.size() ? (Attribute) rows.apply(index) : null;
+                if (given == null && column.metadata().contains("adelta.computed")) {
+                    continue;
+                }
+                wanted.add(merges && given != null && table.evolves(column, given)
+                    ? like(column.name(), given) : column);
+            }
+            for (int index = 0; merges && index < rows.size(); index++) {
+                Attribute given = (Attribute) rows.apply(index);
+                boolean known = byName ? byName(relation.output(), given.name()) != null
+                    : index < relation.output().size();
+                if (!known) {
+                    wanted.add(like(given));
+                }
+            }
+        }
+        return relation.copy(
+            table.strict(), CollectionConverters.asScala(wanted).toSeq(), relation.catalog(),
+            relation.identifier(), relation.options(), relation.timeTravelSpec());
+    }
+
+    private static Attribute byName(scala.collection.immutable.Seq columns, String name) {
+        for (int index = 0; index < columns.size(); index++) {
+            Attribute found = (Attribute) columns.apply(index);
+            if (found.name().equalsIgnoreCase(name)) {
+                return found;
+            }
+        }
+        return null;
+    }
+
+    private static AttributeReference like(Attribute given) {
+        return like(given.name(), given);
+    }
+
+    private static AttributeReference like(String name, Attribute given) {
+        return new AttributeReference(
+            name, given.dataType(), true, given.metadata(),
+            org.apache.spark.sql.catalyst.expressions.NamedExpression$.MODULE$.newExprId(), none());
+    }
+
+    // ------------------------------------------------------------------------------- changes
+
+    private static LogicalPlan deletion(DeleteFromTable delete, NamedTable table) {
+        if (!delete.condition().resolved()) {
+            return delete;
+        }
+        return NamedChange.of(table, "delete", sql(delete.condition(), "DELETE"), null);
+    }
+
+    private static LogicalPlan update(UpdateTable update, NamedTable table) {
+        List values = new ArrayList();
+        for (int index = 0; index < update.assignments().size(); index++) {
+            Assignment one = (Assignment) update.assignments().apply(index);
+            if (!one.key().resolved() || !one.value().resolved()) {
+                return update;
+            }
+            List pair = new ArrayList();
+            pair.add(sql(one.key(), "UPDATE"));
+            pair.add(sql(one.value(), "UPDATE"));
+            values.add(pair);
+        }
+        String where = null;
+        if (update.condition().isDefined()) {
+            Expression condition = (Expression) update.condition().get();
+            if (!condition.resolved()) {
+                return update;
+            }
+            where = sql(condition, "UPDATE");
+        }
+        return NamedChange.of(table, "update", where, InPython.write(values));
+    }
+
+    /** The text of an expression over the columns of one table. */
+    private static String sql(Expression expression, String statement) {
+        if (SubqueryExpression$.MODULE$.hasSubquery(expression)) {
+            Platform.throwException(
+                new InPython.Refused(
+                    statement + " of a Delta table cannot ask subqueries here: collect what the"
+                        + " subquery finds first, and write it into the condition"));
+        }
+        return SqlText.of((Expression) expression.transform(new Unqualified()));
+    }
+
+    /** Columns by their bare names. */
+    private static final class Unqualified extends scala.runtime.AbstractPartialFunction {
+        public boolean isDefinedAt(Object node) {
+            return node instanceof AttributeReference;
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 otherwise) {
+            return isDefinedAt(node)
+                ? ((AttributeReference) node).withQualifier(none()) : otherwise.apply(node);
+        }
+    }
+}

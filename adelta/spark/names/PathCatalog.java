@@ -1,0 +1,158 @@
+package adelta.spark;
+
+import java.util.EnumSet;
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Function;
+import org.apache.spark.sql.AnalysisException;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** The catalog whose tables are named by where they are: SELECT * FROM adelta.`/data/orders`. */
+public final class PathCatalog implements StagingTableCatalog {
+    private final SparkSession session;
+    private final String name;
+    private final InPython python;
+
+    /** `function` answers for all tables of a session. */
+    public PathCatalog(SparkSession session, String name, Function function) {
+        this.session = session;
+        this.name = name;
+        this.python = new InPython(function);
+    }
+
+    public void initialize(String given, CaseInsensitiveStringMap options) {}
+
+    public String name() {
+        return name;
+    }
+
+    public Set capabilities() {
+        return EnumSet.allOf(TableCatalogCapability.class);
+    }
+
+    public Identifier[] listTables(String[] namespace) {
+        return new Identifier[0];
+    }
+
+    public Table loadTable(Identifier table) {
+        return loaded(table, null, null);
+    }
+
+    public Table loadTable(Identifier table, String version) {
+        return loaded(table, version, null);
+    }
+
+    public Table loadTable(Identifier table, long microseconds) {
+        return loaded(table, null, Long.valueOf(microseconds));
+    }
+
+    private Table loaded(Identifier table, String version, Long moment) {
+        String path = path(table);
+        Object found = null;
+        try {
+            found = python.ask(table, new Object[] {"open", session, path, version, moment});
+        } catch (Exception error) {
+            Platform.throwException(error instanceof NoSuchTableException ? missing(table) : error);
+        }
+        InPython its = new InPython((Function) found);
+        return new NamedTable(session, table, shown(table), its, properties());
+    }
+
+    /** As Spark says it itself, which takes the other exception for a reason to look elsewhere. */
+    private Exception missing(Identifier table) {
+        Map said = new HashMap();
+        said.put("relationName", shown(table));
+        said.put("searchPath", name);
+        return new AnalysisException(
+            "TABLE_OR_VIEW_NOT_FOUND",
+            scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(said)),
+            Option.empty());
+    }
+
+    public boolean tableExists(Identifier table) {
+        return table.namespace().length == 0
+            && Boolean.TRUE.equals(
+                python.ask(table, new Object[] {"exists", session, path(table)}));
+    }
+
+    private Map properties() {
+        Map said = new HashMap();
+        said.put(TableCatalog.PROP_PROVIDER, name);
+        said.put(TableCatalog.PROP_TABLE_TYPE, "EXTERNAL");
+        said.put(TableCatalog.PROP_EXTERNAL, "true");
+        return said;
+    }
+
+    private String shown(Identifier table) {
+        return name + ".`" + table.name() + "`";
+    }
+
+    private static String path(Identifier table) {
+        if (table.namespace().length > 0) {
+            Platform.throwException(new NoSuchTableException(table));
+        }
+        return table.name();
+    }
+
+    public Table createTable(Identifier table, TableInfo info) {
+        Map said = Definition.of(info);
+        said.put("path", path(table));
+        said.put("mode", "create");
+        python.ask(table, new Object[] {"create", session, InPython.write(said)});
+        return loadTable(table);
+    }
+
+    public Table alterTable(Identifier table, TableChange[] changes) {
+        python.ask(
+            table, new Object[] {"alter", session, path(table), Definition.of(changes)});
+        return loadTable(table);
+    }
+
+    public boolean dropTable(Identifier table) {
+        python.ask(table, new Object[] {"drop", session, path(table)});
+        return true;
+    }
+
+    public void renameTable(Identifier table, Identifier other) {
+        python.ask(table, new Object[] {"rename", session, path(table)});
+    }
+
+    public StagedTable stageCreate(Identifier table, TableInfo info) {
+        return staged(table, info, "create");
+    }
+
+    public StagedTable stageReplace(Identifier table, TableInfo info) {
+        return staged(table, info, "replace");
+    }
+
+    public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) {
+        return staged(table, info, "create or replace");
+    }
+
+    private StagedTable staged(Identifier table, TableInfo info, String mode) {
+        Map said = Definition.of(info);
+        said.put("path", path(table));
+        said.put("mode", mode);
+        Object found = python.ask(table, new Object[] {"stage", session, InPython.write(said)});
+        InPython its = new InPython((Function) found);
+        return new NamedTable.Staged(
+            session, table, shown(table), its,
+            new Runnable() {
+                public void run() {}
+            });
+    }
+}

@@ -1,0 +1,376 @@
+package adelta.spark;
+
+import java.net.URI;
+import java.util.ArrayList;
+import java.util.EnumSet;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Function;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.TableIdentifier;
+import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
+import org.apache.spark.sql.catalyst.catalog.CatalogTable;
+import org.apache.spark.sql.catalyst.catalog.CatalogTableType;
+import org.apache.spark.sql.catalyst.catalog.SessionCatalog;
+import org.apache.spark.sql.connector.catalog.DelegatingCatalogExtension;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.Platform;
+import scala.Option;
+import scala.Some;
+
+/**
+ * The session's own catalog, in which tables of adelta's formats are adelta's.
+ *
+ * An entry of it holds a name, a format and a place; all else is in the table's log.
+ */
+public final class SessionTables extends DelegatingCatalogExtension
+        implements StagingTableCatalog {
+    private final SparkSession session;
+    private volatile List formats;
+    private final InPython python;
+
+    /** `function` answers for all tables of a session; `formats` are in lower case. */
+    public SessionTables(SparkSession session, List formats, Function function) {
+        this.session = session;
+        this.formats = formats;
+        this.python = new InPython(function);
+    }
+
+    /** Others from now on. */
+    public void setFormats(List formats) {
+        this.formats = formats;
+    }
+
+    private SessionCatalog catalog() {
+        return ((org.apache.spark.sql.classic.SparkSession) session).sessionState().catalog();
+    }
+
+    private static TableIdentifier key(Identifier table) {
+        return new TableIdentifier(
+            table.name(), new Some(table.namespace()[0]), new Some("spark_catalog"));
+    }
+
+    private CatalogTable entry(Identifier table) {
+        if (table.namespace().length != 1 || !catalog().tableExists(key(table))) {
+            return null;
+        }
+        try {
+            return catalog().getTableMetadata(key(table));
+        } catch (Exception gone) {
+            return null;
+        }
+    }
+
+    /** The entry of a table that is adelta's, null of any other. */
+    private CatalogTable ours(Identifier table) {
+        CatalogTable found = entry(table);
+        boolean named = found != null && found.provider().isDefined();
+        return named && isOurs((String) found.provider().get()) ? found : null;
+    }
+
+    private boolean isOurs(String format) {
+        return formats.contains(format.toLowerCase(Locale.ROOT));
+    }
+
+    private boolean isOurs(TableInfo info) {
+        String format = (String) info.properties().get(TableCatalog.PROP_PROVIDER);
+        return isOurs(format == null ? session.conf().get("spark.sql.sources.default") : format);
+    }
+
+    private static String place(CatalogTable entry) {
+        return new Path(entry.location()).toString();
+    }
+
+    public Set capabilities() {
+        Set found = EnumSet.allOf(TableCatalogCapability.class);
+        return found;
+    }
+
+    // ------------------------------------------------------------------------------- reading
+
+    public Table loadTable(Identifier table) {
+        CatalogTable entry = ours(table);
+        if (entry != null) {
+            return loaded(table, entry, null, null);
+        }
+        try {
+            return super.loadTable(table);
+        } catch (Exception error) {
+            Platform.throwException(error);
+            return null;
+        }
+    }
+
+    public Table loadTable(Identifier table, String version) {
+        CatalogTable entry = ours(table);
+        if (entry != null) {
+            return loaded(table, entry, version, null);
+        }
+        try {
+            return super.loadTable(table, version);
+        } catch (Exception error) {
+            Platform.throwException(error);
+            return null;
+        }
+    }
+
+    public Table loadTable(Identifier table, long microseconds) {
+        CatalogTable entry = ours(table);
+        if (entry != null) {
+            return loaded(table, entry, null, Long.valueOf(microseconds));
+        }
+        try {
+            return super.loadTable(table, microseconds);
+        } catch (Exception error) {
+            Platform.throwException(error);
+            return null;
+        }
+    }
+
+    private Table loaded(Identifier table, CatalogTable entry, String version, Long moment) {
+        Object found = python.ask(
+            null, new Object[] {"open", session, place(entry), version, moment});
+        Map said = new HashMap();
+        said.put(TableCatalog.PROP_PROVIDER, entry.provider().get());
+        boolean managed = entry.tableType().equals(CatalogTableType.MANAGED());
+        said.put(TableCatalog.PROP_TABLE_TYPE, managed ? "MANAGED" : "EXTERNAL");
+        if (managed) {
+            said.put(TableCatalog.PROP_IS_MANAGED_LOCATION, "true");
+        } else {
+            said.put(TableCatalog.PROP_EXTERNAL, "true");
+        }
+        if (!entry.owner().isEmpty()) {
+            said.put(TableCatalog.PROP_OWNER, entry.owner());
+        }
+        InPython its = new InPython((Function) found);
+        return new NamedTable(session, table, shown(table), its, said);
+    }
+
+    private static String shown(Identifier table) {
+        return "spark_catalog." + table.namespace()[0] + "." + table.name();
+    }
+
+    // ---------------------------------------------------------------------------- definition
+
+    public Table createTable(Identifier table, TableInfo info) {
+        if (!isOurs(info)) {
+            try {
+                return createTable(table, info.columns(), info.partitions(), info.properties());
+            } catch (Exception error) {
+                Platform.throwException(error);
+            }
+        }
+        Map said = said(table, info, "create", null);
+        python.ask(table, new Object[] {"create", session, InPython.write(said)});
+        enter(table, said, info);
+        return loadTable(table);
+    }
+
+    /** What is to be, where the `old` entry is, if there is one that is adelta's. */
+    private Map said(Identifier table, TableInfo info, String mode, CatalogTable old) {
+        Map said = Definition.of(info);
+        String given = (String) info.properties().get(TableCatalog.PROP_LOCATION);
+        boolean managed = given == null;
+        String path = given;
+        if (given == null && old != null) {
+            path = place(old);
+        } else if (given == null) {
+            path = new Path(catalog().defaultTablePath(key(table))).toString();
+        }
+        said.put("path", path);
+        said.put("managed", Boolean.valueOf(managed));
+        said.put("mode", mode);
+        return said;
+    }
+
+    private void enter(Identifier table, Map said, TableInfo info) {
+        String format = (String) info.properties().get(TableCatalog.PROP_PROVIDER);
+        URI place = new Path((String) said.get("path")).toUri();
+        boolean managed = Boolean.TRUE.equals(said.get("managed"));
+        CatalogStorageFormat empty = CatalogStorageFormat.empty();
+        CatalogStorageFormat storage = new CatalogStorageFormat(
+            new Some(place), empty.inputFormat(), empty.outputFormat(), empty.serde(),
+            empty.compressed(), empty.properties(), empty.serdeName());
+        CatalogTable entry = new CatalogTable(
+            key(table),
+            managed ? CatalogTableType.MANAGED() : CatalogTableType.EXTERNAL(),
+            storage,
+            new StructType(),
+            new Some(format == null ? session.conf().get("spark.sql.sources.default") : format),
+            CatalogTable.apply$default$6(),
+            CatalogTable.apply$default$7(),
+            CatalogTable.apply$default$8(),
+            System.currentTimeMillis(),
+            CatalogTable.apply$default$10(),
+            CatalogTable.apply$default$11(),
+            CatalogTable.apply$default$12(),
+            CatalogTable.apply$default$13(),
+            CatalogTable.apply$default$14(),
+            Option.apply(info.properties().get(TableCatalog.PROP_COMMENT)),
+            CatalogTable.apply$default$16(),
+            CatalogTable.apply$default$17(),
+            CatalogTable.apply$default$18(),
+            CatalogTable.apply$default$19(),
+            CatalogTable.apply$default$20(),
+            CatalogTable.apply$default$21(),
+            CatalogTable.apply$default$22());
+        catalog().createTable(entry, false, false);
+    }
+
+    public Table alterTable(Identifier table, TableChange[] changes) {
+        CatalogTable entry = ours(table);
+        if (entry == null) {
+            try {
+                return super.alterTable(table, changes);
+            } catch (Exception error) {
+                Platform.throwException(error);
+            }
+        }
+        python.ask(
+            table, new Object[] {"alter", session, place(entry), Definition.of(changes)});
+        return loadTable(table);
+    }
+
+    // ------------------------------------------------------------------------------- staging
+
+    public StagedTable stageCreate(Identifier table, TableInfo info) {
+        return staged(table, info, "create");
+    }
+
+    public StagedTable stageReplace(Identifier table, TableInfo info) {
+        return staged(table, info, "replace");
+    }
+
+    public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) {
+        return staged(table, info, "create or replace");
+    }
+
+    private StagedTable staged(final Identifier table, final TableInfo info, String mode) {
+        final CatalogTable before = "create".equals(mode) ? null : entry(table);
+        if (!isOurs(info)) {
+            if (before != null) {
+                dropTable(table);
+            }
+            return new Plain(this, table, createTable(table, info));
+        }
+        final CatalogTable old = before == null ? null : ours(table);
+        String how = mode;
+        if (before == null) {
+            how = "create";
+        } else if (old == null) {
+            how = "create or replace";
+        }
+        final Map said = said(table, info, how, old);
+        final boolean stays = old != null && place(old).equals(said.get("path"));
+        if (before != null && !stays) {
+            checkApart(table, before, (String) said.get("path"));
+        }
+        Object found = python.ask(table, new Object[] {"stage", session, InPython.write(said)});
+        InPython its = new InPython((Function) found);
+        final SessionTables catalog = this;
+        return new NamedTable.Staged(
+            session, table, shown(table), its,
+            new Runnable() {
+                public void run() {
+                    if (stays) {
+                        return;
+                    }
+                    if (before != null) {
+                        catalog.dropTable(table);
+                    }
+                    catalog.enter(table, said, info);
+                }
+            });
+    }
+
+    /** Refuse a new table in the folder of an old one, which goes with that. */
+    private void checkApart(Identifier table, CatalogTable old, String path) {
+        if (!old.tableType().equals(CatalogTableType.MANAGED())) {
+            return;
+        }
+        String folder = qualified(place(old)) + "/";
+        String next = qualified(path) + "/";
+        if (next.startsWith(folder) || folder.startsWith(next)) {
+            String format = old.provider().isDefined() ? (String) old.provider().get() : "hive";
+            Platform.throwException(
+                new InPython.Refused(
+                    shown(table) + " is a table of " + format + " that would be removed with its"
+                        + " folder, where the new table is to be: drop it first (DROP TABLE), or"
+                        + " give the new one another name or location"));
+        }
+    }
+
+    private String qualified(String path) {
+        Path given = new Path(path);
+        try {
+            return given.getFileSystem(
+                ((org.apache.spark.sql.classic.SparkSession) session).sessionState()
+                    .newHadoopConf()).makeQualified(given).toString();
+        } catch (java.io.IOException error) {
+            Platform.throwException(error);
+            return null;
+        }
+    }
+
+    /** A table of another format: it is there at once, and goes where its rows do not come. */
+    public static final class Plain implements StagedTable, SupportsWrite {
+        private final SessionTables catalog;
+        private final Identifier identifier;
+        private final Table table;
+
+        Plain(SessionTables catalog, Identifier identifier, Table table) {
+            this.catalog = catalog;
+            this.identifier = identifier;
+            this.table = table;
+        }
+
+        public String name() {
+            return table.name();
+        }
+
+        public StructType schema() {
+            return table.schema();
+        }
+
+        public org.apache.spark.sql.connector.catalog.Column[] columns() {
+            return table.columns();
+        }
+
+        public org.apache.spark.sql.connector.expressions.Transform[] partitioning() {
+            return table.partitioning();
+        }
+
+        public Map properties() {
+            return table.properties();
+        }
+
+        public Set capabilities() {
+            return table.capabilities();
+        }
+
+        public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+            return ((SupportsWrite) table).newWriteBuilder(info);
+        }
+
+        public void commitStagedChanges() {}
+
+        public void abortStagedChanges() {
+            catalog.dropTable(identifier);
+        }
+    }
+}

@@ -1,0 +1,1 @@
+"""Names of tables in classic sessions: SQL, the session's catalog, and paths as names."""

@@ -1,0 +1,75 @@
+"""What catalogs in the JVM ask: tables by where they are, whatever name led there."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from adelta.errors import InvalidUseError
+from adelta.operations.create import exists
+from adelta.spark.names.alterations import alter
+from adelta.spark.names.answers import Answers
+from adelta.spark.names.definitions import Definition, StagedTable, create
+from adelta.spark.names.opened import OpenedTable
+from adelta.spark.names.places import uri_of
+from adelta.sync._portal import call
+from adelta.table import open_table
+
+if TYPE_CHECKING:
+    from adelta.spark.names.opened import Sessions
+
+__all__ = ["CatalogAnswers"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+async def _exists(uri: str) -> bool:
+    async with open_table(uri) as table:
+        return await exists(table)
+
+
+class CatalogAnswers(Answers):
+    """Answers to `PathCatalog.java` and `SessionTables.java`."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def answer_open(
+        self, _session: Any, path: str, version: str | None, microseconds: int | None
+    ) -> OpenedTable:
+        """A version of the table at a path."""
+        options = {"path": uri_of(path)}
+        if version is not None:
+            options["versionAsOf"] = version
+        if microseconds is not None:
+            moment = _EPOCH + timedelta(microseconds=microseconds)
+            options["timestampAsOf"] = moment.isoformat()
+        return OpenedTable(self._sessions, options)
+
+    def answer_exists(self, _session: Any, path: str) -> bool:
+        """Whether there is a table at a path."""
+        return call(_exists, uri_of(path))
+
+    def answer_create(self, session: Any, definition: str) -> None:
+        """Create an empty table."""
+        create(Definition.parse(json.loads(definition)), self._sessions.of(session))
+
+    def answer_stage(self, _session: Any, definition: str) -> StagedTable:
+        """A table that comes to be when Spark says so."""
+        return StagedTable(self._sessions, Definition.parse(json.loads(definition)))
+
+    def answer_alter(self, _session: Any, path: str, changes: str) -> None:
+        """Change the table at a path."""
+        call(alter, uri_of(path), json.loads(changes))
+
+    def answer_drop(self, _session: Any, path: str) -> None:
+        """Refuse: a path is no entry of a catalog."""
+        raise InvalidUseError(
+            f"{path} is a path, not an entry of a catalog that could be dropped: delete the folder "
+            "where the table is to go"
+        )
+
+    def answer_rename(self, _session: Any, path: str) -> None:
+        """Refuse: a path is no entry of a catalog."""
+        raise InvalidUseError(f"{path} is a path, not an entry of a catalog that could be renamed")

@@ -1,0 +1,173 @@
+"""The methods of PySpark that may be told names of tables: before they run, names are known.
+
+That costs a session some tenths of a second once, which one that never uses names does not pay.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from pyspark import SparkContext
+from pyspark.sql import DataFrameReader, DataFrameWriter, SparkSession
+from pyspark.sql.catalog import Catalog
+from pyspark.sql.classic.dataframe import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
+
+from adelta.spark.names import in_jvm
+from adelta.spark.names.catalog import CatalogAnswers
+from adelta.spark.names.opened import Sessions
+from adelta.spark.native import jvm
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from adelta.spark.names.opened import Saves
+
+__all__ = ["hook_names", "know_names", "table_uri"]
+
+_log = logging.getLogger("adelta.spark")
+_applications: WeakKeyDictionary[Any, _Application] = WeakKeyDictionary()  # by SparkContext
+_named: WeakValueDictionary[str, SparkSession] = WeakValueDictionary()  # by id in the JVM
+_lock = threading.RLock()
+_KNOWN = "_adelta_names"
+_spark_save_as_table = DataFrameWriter.saveAsTable
+
+
+class _Application:
+    """What names mean in the sessions of an application."""
+
+    def __init__(
+        self,
+        formats: frozenset[str],
+        register: Callable[[SparkSession], None],
+        save: Saves,
+    ) -> None:
+        self.formats = formats
+        self.register = register
+        self.save = save
+        self.answers = CatalogAnswers(Sessions(_session_of, save))
+
+
+def hook_names(
+    spark: SparkSession,
+    formats: frozenset[str],
+    register: Callable[[SparkSession], None],
+    save: Saves,
+) -> None:
+    """Let names be known in the session, and in all that share its application, once they are used.
+
+    `register` makes a session know the formats, where it does not; `save` writes a DataFrame as its
+    writer was told.
+    """
+    _applications[spark.sparkContext] = _Application(formats, register, save)
+    for owner, name in _METHODS:
+        method = owner.__dict__[name]
+        if not hasattr(method, _KNOWN):
+            setattr(owner, name, _knowing(method))
+    DataFrameWriter.saveAsTable = _save_as_table  # type: ignore[method-assign]
+
+
+def know_names(spark: SparkSession) -> None:
+    """Make names known in a session of an application that was given to `hook_names`."""
+    application = _application_of(spark)
+    if application is None or spark.__dict__.get(_KNOWN) == application.formats:
+        return
+    with _lock:
+        application.register(spark)
+        _named[spark._jsparkSession.sessionUUID()] = spark
+        try:
+            in_jvm.install(spark, application.formats, application.answers)
+        except Exception:
+            _log.warning("tables have no names in this session", exc_info=True)
+        spark.__dict__[_KNOWN] = application.formats
+
+
+def _application_of(spark: SparkSession) -> _Application | None:
+    return None if jvm.unusable(spark) is not None else _applications.get(spark.sparkContext)
+
+
+def table_uri(spark: SparkSession, name: str) -> str | None:
+    """Where a Delta table is that a name in SQL means; None where it means none."""
+    know_names(spark)
+    return None if _application_of(spark) is None else in_jvm.table_uri(spark, name)
+
+
+def _session_of(session: Any) -> SparkSession:
+    """The session in Python of one in the JVM."""
+    found = _named.get(session.sessionUUID())
+    if found is None:
+        context = SparkContext._active_spark_context
+        assert context is not None
+        found = SparkSession(context, session)
+    return found
+
+
+def _knowing(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, which sees to it first that names are known."""
+
+    @wraps(method)
+    def knowing(self: Any, *arguments: Any, **named: Any) -> Any:
+        know_names(_session_behind(self))
+        return method(self, *arguments, **named)
+
+    setattr(knowing, _KNOWN, True)
+    return knowing
+
+
+def _session_behind(asked: Any) -> SparkSession:
+    """The session of what a method was called on."""
+    if isinstance(asked, SparkSession):
+        return asked
+    found: SparkSession
+    for name in ("_spark", "_sparkSession", "sparkSession"):
+        if isinstance(found := getattr(asked, name, None), SparkSession):  # type: ignore[assignment]
+            return found
+    raise TypeError(f"a {type(asked).__name__} has no session")
+
+
+@wraps(_spark_save_as_table)
+def _save_as_table(
+    self: DataFrameWriter,
+    name: str,
+    format: str | None = None,
+    mode: str | None = None,
+    partitionBy: Any = None,
+    **options: Any,
+) -> None:
+    know_names(self._spark)
+    self.mode(mode).options(**options)
+    if partitionBy is not None:
+        self.partitionBy(partitionBy)
+    if format is not None:
+        self.format(format)
+    application = _application_of(self._spark)
+    if application is not None:
+        told = jvm.write_state(self)
+        known = told.source.lower() in application.formats
+        # Spark would replace the table, and its properties and layout with it.
+        if known and told.mode == "Overwrite" and (uri := table_uri(self._spark, name)):
+            told.options["path"] = uri
+            return application.save(self._df, told)
+    return _spark_save_as_table(self, name)
+
+
+_OF_THE_CATALOG = (
+    "cacheTable", "createExternalTable", "createTable", "dropTable", "getCreateTableString",
+    "getTable", "getTableProperties", "isCached", "listColumns", "listTables", "refreshTable",
+    "setCurrentCatalog", "tableExists", "truncateTable", "uncacheTable",
+)  # fmt: skip
+_METHODS: tuple[tuple[Any, str], ...] = (
+    (SparkSession, "sql"),
+    (SparkSession, "table"),
+    *((Catalog, name) for name in _OF_THE_CATALOG),
+    (DataFrameReader, "table"),
+    (DataFrameWriter, "insertInto"),
+    (DataFrame, "writeTo"),
+    (DataFrame, "mergeInto"),
+    (DataStreamReader, "table"),
+    (DataStreamWriter, "toTable"),
+)

@@ -1,0 +1,143 @@
+"""Putting names into sessions of the JVM: catalogs, and a rule for their analyzer.
+
+Classes in Java are compiled in the driver when they are first used, by the compiler that Spark has
+for generated code.
+"""
+
+from __future__ import annotations
+
+import threading
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pyspark import java_gateway
+from pyspark.errors import AnalysisException
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import SparkSession
+
+    from adelta.spark.names.answers import Answers
+
+__all__ = ["install", "table_uri"]
+
+_SOURCES = (
+    "InPython",
+    "Definition",
+    "NamedTable",
+    "NamedChange",
+    "NamedTables",
+    "PathCatalog",
+    "SessionTables",
+)
+_SHARED = ("SqlText",)
+_SESSION_CATALOG = "spark_catalog"
+_lock = threading.Lock()
+_loaders: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by py4j's gateway
+
+
+def install(spark: SparkSession, formats: Iterable[str], answers: Answers) -> None:
+    """Let a session find tables of `formats` by name, as `answers` says, and by path.
+
+    A catalog for each format names tables by their paths. The session's own catalog keeps what it
+    is, and what extends it already; tables of the formats are taken from it before. Called again,
+    only the formats change.
+    """
+    gateway: Any = spark.sparkContext._gateway
+    java_gateway.ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    session: Any = spark._jsparkSession
+    analyzer = session.sessionState().analyzer()
+    manager = analyzer.catalogManager()
+    catalogs = _field(manager, "catalogs").get(manager)
+    names = gateway.jvm.java.util.ArrayList()
+    for name in sorted(formats):
+        names.add(name)
+        if not catalogs.contains(name) and not session.conf().contains(f"spark.sql.catalog.{name}"):
+            catalogs.put(name, _new(gateway, "PathCatalog", session, name, answers))
+    before = manager.v2SessionCatalog()
+    if java_class(gateway, "SessionTables").isInstance(before):
+        before.setFormats(names)
+        return
+    tables = _new(gateway, "SessionTables", session, names, answers)
+    tables.setDelegateCatalog(before)
+    if session.conf().contains(f"spark.sql.catalog.{_SESSION_CATALOG}"):
+        catalogs.put(_SESSION_CATALOG, tables)  # where Spark keeps another one than its own
+    else:
+        # No setting names a class: a session that is cloned for a stream has to find it by name.
+        _field(manager, "defaultSessionCatalog").set(manager, tables)
+    _add_rule(gateway, analyzer, _new(gateway, "NamedTables"))
+
+
+def table_uri(spark: SparkSession, name: str) -> str | None:
+    """Where the table is that a name in SQL means, if it is one of `install`; None otherwise."""
+    gateway: Any = spark.sparkContext._gateway
+    state: Any = spark._jsparkSession.sessionState()
+    parsed = state.sqlParser().parseMultipartIdentifier(name)
+    parts = [parsed.apply(at) for at in range(parsed.size())]
+    manager = state.analyzer().catalogManager()
+    catalog = manager.currentCatalog()
+    above = list(manager.currentNamespace())
+    if len(parts) == 1 and state.catalog().getTempView(parts[0]).isDefined():
+        return None
+    if len(parts) > 1:
+        above = parts[:-1]
+        if manager.isCatalogRegistered(parts[0]):
+            catalog, above = manager.catalog(parts[0]), parts[1:-1]
+    namespace = gateway.new_array(gateway.jvm.java.lang.String, len(above))
+    for at, part in enumerate(above):
+        namespace[at] = part
+    identifier = gateway.jvm.org.apache.spark.sql.connector.catalog.Identifier.of(
+        namespace, parts[-1]
+    )
+    try:
+        table = catalog.loadTable(identifier)
+    except AnalysisException:
+        return None
+    if not java_class(gateway, "NamedTable").isInstance(table):
+        return None
+    uri: str = table.properties().get("location")
+    return uri
+
+
+def _add_rule(gateway: Any, analyzer: Any, rule: Any) -> None:
+    """Let the analyzer apply a rule of resolution, behind those that it has."""
+    field = _field(analyzer, "extendedResolutionRules")
+    converters = gateway.jvm.scala.jdk.javaapi.CollectionConverters
+    rules = gateway.jvm.java.util.ArrayList(converters.asJava(field.get(analyzer)))
+    rules.add(rule)
+    field.set(analyzer, converters.asScala(rules).toSeq())
+
+
+def _field(owner: Any, name: str) -> Any:
+    field = owner.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field
+
+
+def _new(gateway: Any, name: str, *arguments: object) -> Any:
+    given = gateway.jvm.java.util.ArrayList()
+    for argument in arguments:
+        given.add(argument)
+    return java_class(gateway, name).getConstructors()[0].newInstance(given.toArray())
+
+
+def java_class(gateway: Any, name: str) -> Any:
+    """A class of this folder's, in the JVM."""
+    with _lock:
+        loader = _loaders.get(gateway)
+        if loader is None:
+            loader = _loaders[gateway] = _loader(gateway)
+    return loader.loadClass(f"adelta.spark.{name}")
+
+
+def _loader(gateway: Any) -> Any:
+    sources = gateway.jvm.java.util.HashMap()
+    for package, names in (("names", _SOURCES), ("native", _SHARED)):
+        for name in names:
+            source = files(f"adelta.spark.{package}").joinpath(f"{name}.java").read_bytes()
+            sources.put(f"adelta/spark/{name}.java", source)
+    finder = gateway.jvm.org.codehaus.commons.compiler.util.resource.MapResourceFinder(sources)
+    parent = gateway.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    return gateway.jvm.org.codehaus.janino.JavaSourceClassLoader(parent, finder, "UTF-8")

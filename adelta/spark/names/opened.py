@@ -1,0 +1,169 @@
+"""Tables that statements name: what Spark asks of one that it reads, writes or changes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyspark.sql import DataFrame
+
+from adelta.kernel.table_features import (
+    CLUSTERING,
+    CLUSTERING_DOMAIN,
+    TYPE_WIDENING,
+    clustering_columns,
+)
+from adelta.operations.delete import delete
+from adelta.operations.update import update
+from adelta.spark.identifiers import identifier_parts
+from adelta.spark.names.alterations import alter
+from adelta.spark.names.answers import Answers
+from adelta.spark.names.columns import described_schema
+from adelta.spark.native import jvm
+from adelta.spark.native.hook import plain_load
+from adelta.spark.native.jvm import FORMAT, WriteState
+from adelta.spark.native.scan import OpenVersion, native_frame
+from adelta.spark.options import ReadOptions
+from adelta.spark.session_settings import session_zone
+from adelta.spark.task_executor import on_cluster
+from adelta.spark.zones import condition_in, value_in
+from adelta.sync._portal import call
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from adelta.operations.write_transactions import Replacing
+    from adelta.snapshot import Snapshot
+
+__all__ = ["OpenedTable", "Saves", "Sessions"]
+
+_TIME_TRAVEL = ("versionasof", "timestampasof")
+
+
+class Saves(Protocol):
+    """Writes a DataFrame as its writer was told, and a statement besides."""
+
+    def __call__(
+        self,
+        df: DataFrame,
+        told: WriteState,
+        *,
+        replaces: Replacing | None = None,
+        description: str | None = None,
+    ) -> None:
+        """Write it."""
+        ...
+
+
+class Sessions:
+    """What the rest of `adelta.spark` does for tables under names.
+
+    `of` is the session in Python of one in the JVM; `save` writes a DataFrame as its writer was
+    told.
+    """
+
+    def __init__(
+        self,
+        of: Callable[[Any], SparkSession],
+        save: Saves,
+    ) -> None:
+        self.of = of
+        self.save = save
+
+
+class OpenedTable(Answers):
+    """One version of a table, and the table. Java holds it for as long as a plan has the name."""
+
+    def __init__(self, sessions: Sessions, options: Mapping[str, str]) -> None:
+        self._sessions = sessions
+        self._asked = dict(options)
+        self._options = ReadOptions.parse(options)
+        self._version = OpenVersion(self._options)
+
+    def answer_describe(self) -> str:
+        """What Spark knows of the table, as JSON."""
+        snapshot = self._version.snapshot
+        metadata, protocol = snapshot.metadata, snapshot.protocol
+        properties = dict(metadata.configuration)
+        properties["delta.minReaderVersion"] = str(protocol.min_reader_version)
+        properties["delta.minWriterVersion"] = str(protocol.min_writer_version)
+        for feature in sorted(
+            {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
+        ):
+            properties[f"delta.feature.{feature}"] = "supported"
+        properties["location"] = self._options.uri
+        if metadata.description:
+            properties["comment"] = metadata.description
+        return json.dumps(
+            {
+                "schema": json.dumps(described_schema(snapshot.delta_schema)),
+                "partitions": list(snapshot.partition_columns),
+                "clusters": _clusters(snapshot),
+                "properties": properties,
+                "version": str(snapshot.version),
+                "widens": snapshot._configuration.uses(TYPE_WIDENING),
+            }
+        )
+
+    def answer_plan(self, session: Any, options: str) -> Any:
+        """Spark's plan of a read with a reader's options."""
+        spark = self._sessions.of(session)
+        jvm.activate(spark)
+        version = self._version.snapshot.version
+        given = {k: v for k, v in json.loads(options).items() if k.lower() not in _TIME_TRAVEL}
+        asked = {
+            "timeZone": session_zone(spark),
+            **given,
+            "path": self._options.uri,
+            "versionAsOf": str(version),
+        }
+        wanted = ReadOptions.parse(asked)
+        found = native_frame(spark, wanted, self._version) if wanted.native_scan else None
+        if found is None:
+            reader = spark.read.format(FORMAT).options(**asked)
+            found = plain_load(reader)
+        return found._jdf.queryExecution().analyzed()
+
+    def answer_insert(self, session: Any, rows: Any, options: str, overwrites: bool) -> None:
+        """Write rows, whose columns Spark has fitted to the table's."""
+        spark = self._sessions.of(session)
+        jvm.activate(spark)
+        given = {**json.loads(options), "path": self._options.uri}
+        mode = "Overwrite" if overwrites else "Append"
+        told = WriteState(FORMAT, mode, given, None, None, buckets=False)
+        self._sessions.save(DataFrame(rows, spark), told)
+
+    def answer_delete(self, session: Any, where: str | None) -> int | None:
+        """How many rows were deleted; None where that is not known."""
+        spark, uri = self._sessions.of(session), self._options.uri
+        zone, schema = session_zone(spark), self._version.snapshot.delta_schema
+        everything = where is None or where == "true"
+        condition = None if where is None or everything else condition_in(zone, where, schema)
+        return on_cluster(spark, uri, lambda table: delete(table, condition)).num_deleted_rows
+
+    def answer_update(self, session: Any, values: str, where: str | None) -> int | None:
+        """How many rows were updated."""
+        spark, uri = self._sessions.of(session), self._options.uri
+        zone, schema = session_zone(spark), self._version.snapshot.delta_schema
+        texts = {
+            ".".join(identifier_parts(column)): value_in(zone, text, schema)
+            for column, text in json.loads(values)
+        }
+        condition = None if where is None else condition_in(zone, where, schema)
+        done = on_cluster(spark, uri, lambda table: update(table, texts, condition, zone=zone))
+        return done.num_updated_rows
+
+    def answer_constrain(self, _session: Any, constraint: str, _where: None) -> None:
+        """Add a constraint, which all rows that are there have to satisfy."""
+        call(alter, self._options.uri, [{"kind": "add constraint", **json.loads(constraint)}])
+
+
+def _clusters(snapshot: Snapshot) -> list[str]:
+    """The columns that the table is clustered by."""
+    if not snapshot._configuration.supports(CLUSTERING):
+        return []
+    domains = call(snapshot.domain_metadata)
+    found = clustering_columns(domains.get(CLUSTERING_DOMAIN), snapshot.metadata)
+    return [".".join(f"`{part.replace('`', '``')}`" for part in path) for path in found]

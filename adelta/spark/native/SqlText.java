@@ -1,0 +1,94 @@
+package adelta.spark;
+
+import java.time.Instant;
+import java.util.function.Function;
+import org.apache.spark.sql.catalyst.expressions.Cast;
+import org.apache.spark.sql.catalyst.expressions.CommonExpressionDef;
+import org.apache.spark.sql.catalyst.expressions.CommonExpressionRef;
+import org.apache.spark.sql.catalyst.expressions.EvalMode$;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules;
+import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
+import org.apache.spark.sql.catalyst.expressions.With;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.types.UTF8String;
+import scala.Option;
+
+/**
+ * The text of a resolved expression, which means what the expression means.
+ *
+ * Spark's own text is for people. A time in it is on the session's clock, which shows some hours
+ * twice; and functions such as BETWEEN stand there as they were written, before Spark gave their
+ * arguments types.
+ */
+public final class SqlText implements Function {
+    public SqlText() {}
+
+    public Object apply(Object expression) {
+        return of((Expression) expression);
+    }
+
+    /** The text of `expression`. */
+    public static String of(Expression expression) {
+        return ((Expression) expression.transform(new Exact())).sql();
+    }
+
+    private static final class Exact extends scala.runtime.AbstractPartialFunction {
+        public boolean isDefinedAt(Object node) {
+            return node instanceof InheritAnalysisRules || node instanceof With || isMoment(node);
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 otherwise) {
+            if (node instanceof InheritAnalysisRules) {
+                Expression meant = ((RuntimeReplaceable) node).replacement();
+                return isDefinedAt(meant) ? applyOrElse(meant, otherwise) : (Object) meant;
+            }
+            if (node instanceof With) {
+                return ((With) node).child().transform(new Inlined((With) node));
+            }
+            return isMoment(node) ? (Object) moment((Literal) node) : otherwise.apply(node);
+        }
+    }
+
+    private static boolean isMoment(Object node) {
+        return node instanceof Literal && ((Literal) node).value() != null
+            && ((Literal) node).dataType().equals(DataTypes.TimestampType);
+    }
+
+    private static Expression moment(Literal literal) {
+        long micros = ((Long) literal.value()).longValue();
+        Instant at = Instant.ofEpochSecond(
+            Math.floorDiv(micros, 1000000L), 1000L * Math.floorMod(micros, 1000000L));
+        Literal text = new Literal(UTF8String.fromString(at.toString()), DataTypes.StringType);
+        return new Cast(text, DataTypes.TimestampType, Option.apply("UTC"), EvalMode$.MODULE$.ANSI());
+    }
+
+    /** What an expression has in common with itself, where it is used. */
+    private static final class Inlined extends scala.runtime.AbstractPartialFunction {
+        private final With with;
+
+        Inlined(With with) {
+            this.with = with;
+        }
+
+        public boolean isDefinedAt(Object node) {
+            return node instanceof CommonExpressionRef && found((CommonExpressionRef) node) != null;
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 otherwise) {
+            return isDefinedAt(node)
+                ? (Object) found((CommonExpressionRef) node) : otherwise.apply(node);
+        }
+
+        private Expression found(CommonExpressionRef wanted) {
+            for (int index = 0; index < with.defs().size(); index++) {
+                CommonExpressionDef one = (CommonExpressionDef) with.defs().apply(index);
+                if (one.id().equals(wanted.id())) {
+                    return one.child();
+                }
+            }
+            return null;
+        }
+    }
+}

@@ -1,0 +1,511 @@
+package adelta.spark;
+
+import java.io.ByteArrayInputStream;
+import java.io.Closeable;
+import java.io.DataInputStream;
+import java.io.IOException;
+import java.io.Serializable;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.zip.CRC32;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.Path;
+import org.apache.parquet.hadoop.ParquetFileReader;
+import org.apache.parquet.hadoop.util.HadoopInputFile;
+import org.apache.spark.SparkException;
+import org.apache.spark.TaskContext;
+import org.apache.spark.broadcast.Broadcast;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.JoinedRow;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection$;
+import org.apache.spark.sql.execution.datasources.PartitionedFile;
+import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat;
+import org.apache.spark.sql.execution.vectorized.OffHeapColumnVector;
+import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
+import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+import org.apache.spark.unsafe.Platform;
+import org.apache.spark.util.SerializableConfiguration;
+import org.apache.spark.util.SerializableConfiguration$;
+import org.roaringbitmap.PeekableIntIterator;
+import org.roaringbitmap.RoaringBitmap;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Spark's own format of Parquet, with what tables need besides.
+ *
+ * No row groups are left out by floating-point columns: statistics may say nothing of NaN, which is
+ * above all numbers to Spark, and dictionaries and Bloom filters are asked by bits, where -0.0 is
+ * not 0.0.
+ *
+ * There may be one column that is in no file: whether the row is deleted. Every file then says by
+ * its metadata `VECTOR` which rows its deletion vector names; a file that says nothing is not read.
+ * Executors get these classes in a jar where there is that column, and do not need them elsewhere.
+ */
+public final class TableFormat extends ParquetFileFormat {
+    public static final String DELETED = "__adelta_deleted";
+    public static final String VECTOR = "adelta.vector";
+
+    public String toString() {
+        return "Parquet";
+    }
+
+    public boolean equals(Object other) {
+        return other instanceof TableFormat;
+    }
+
+    public int hashCode() {
+        return TableFormat.class.getName().hashCode();
+    }
+
+    /** As with the position of each row, which is read besides. */
+    public boolean supportBatch(SparkSession session, StructType schema) {
+        return super.supportBatch(
+            session, place(schema, DELETED) < 0 ? schema : withPosition(schema));
+    }
+
+    public scala.Function1 buildReaderWithPartitionValues(
+            SparkSession session,
+            StructType dataSchema,
+            StructType partitions,
+            StructType required,
+            scala.collection.immutable.Seq given,
+            scala.collection.immutable.Map options,
+            Configuration hadoop) {
+        scala.collection.immutable.Seq filters = sound(given, dataSchema);
+        if (place(dataSchema, DELETED) < 0) {
+            return new ParquetFileFormat().buildReaderWithPartitionValues(
+                session, dataSchema, partitions, required, filters, options, hadoop);
+        }
+        int deleted = place(required, DELETED);
+        if (deleted < 0) {
+            throw new IllegalStateException("a scan does not ask which rows are deleted");
+        }
+        StructField[] fields = (StructField[]) required.fields().clone();
+        fields[deleted] = new StructField(
+            DELETED, DataTypes.BooleanType, true, Metadata.empty());  // for it is in no file
+        StructType stored = new StructType(fields);
+        StructType all = withPosition(stored);
+        ParquetFileFormat format = new ParquetFileFormat();
+        scala.Function1 plain = format.buildReaderWithPartitionValues(
+            session, dataSchema, partitions, stored, filters, options, new Configuration(hadoop));
+        scala.Function1 positioned = format.buildReaderWithPartitionValues(
+            session, dataSchema, partitions, all, filters, options, new Configuration(hadoop));
+        Broadcast conf = SerializableConfiguration$.MODULE$.broadcast(session.sparkContext(), hadoop);
+        boolean offHeap = getSqlConf(session).offHeapColumnVectorEnabled();
+        int position = place(all, ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME());
+        return new Reader(
+            plain, positioned, stored, partitions, deleted, position, offHeap, conf);
+    }
+
+    /** The columns with the position of each row, at the end unless a query asks for it, too. */
+    private static StructType withPosition(StructType schema) {
+        String name = ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME();
+        return place(schema, name) >= 0
+            ? schema : schema.add(new StructField(name, DataTypes.LongType, true, Metadata.empty()));
+    }
+
+    private static int place(StructType schema, String name) {
+        for (int index = 0; index < schema.length(); index++) {
+            if (schema.apply(index).name().equals(name)) {
+                return index;
+            }
+        }
+        return -1;
+    }
+
+    /** The filters that name no column with floating-point numbers. */
+    static scala.collection.immutable.Seq sound(
+            scala.collection.immutable.Seq filters, StructType columns) {
+        List kept = new ArrayList();
+        scala.collection.Iterator each = filters.iterator();
+        while (each.hasNext()) {
+            Filter filter = (Filter) each.next();
+            String[] names = filter.references();
+            boolean exact = true;
+            for (int index = 0; exact && index < names.length; index++) {
+                exact = !mayBeFraction(names[index], columns);
+            }
+            if (exact) {
+                kept.add(filter);
+            }
+        }
+        return CollectionConverters.asScala(kept).toSeq();
+    }
+
+    /** `name` is that of a column, or of a field in it: after a dot, all in backticks or not. */
+    private static boolean mayBeFraction(String name, StructType columns) {
+        for (int index = 0; index < columns.length(); index++) {
+            String column = columns.apply(index).name();
+            String quoted = "`" + column.replace("`", "``") + "`";
+            boolean named = name.equals(column) || name.startsWith(column + ".")
+                || name.equals(quoted) || name.startsWith(quoted + ".");
+            if (named && hasFraction(columns.apply(index).dataType())) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static boolean hasFraction(DataType type) {
+        if (type instanceof StructType) {
+            StructType fields = (StructType) type;
+            for (int index = 0; index < fields.length(); index++) {
+                if (hasFraction(fields.apply(index).dataType())) {
+                    return true;
+                }
+            }
+            return false;
+        }
+        if (type instanceof ArrayType) {
+            return hasFraction(((ArrayType) type).elementType());
+        }
+        if (type instanceof MapType) {
+            MapType map = (MapType) type;
+            return hasFraction(map.keyType()) || hasFraction(map.valueType());
+        }
+        return type.equals(DataTypes.FloatType) || type.equals(DataTypes.DoubleType);
+    }
+
+    /** A file's rows or batches, each with whether it is deleted. */
+    private static final class Reader extends scala.runtime.AbstractFunction1
+            implements Serializable {
+        private final scala.Function1 plain;
+        private final scala.Function1 positioned;
+        private final StructType required;
+        private final StructType partitions;
+        private final int deleted;
+        private final int position;
+        private final boolean offHeap;
+        private final Broadcast hadoop;
+
+        Reader(
+                scala.Function1 plain,
+                scala.Function1 positioned,
+                StructType required,
+                StructType partitions,
+                int deleted,
+                int position,
+                boolean offHeap,
+                Broadcast hadoop) {
+            this.plain = plain;
+            this.positioned = positioned;
+            this.required = required;
+            this.partitions = partitions;
+            this.deleted = deleted;
+            this.position = position;
+            this.offHeap = offHeap;
+            this.hadoop = hadoop;
+        }
+
+        public Object apply(Object argument) {
+            PartitionedFile file = (PartitionedFile) argument;
+            scala.Option said = file.otherConstantMetadataColumnValues().get(VECTOR);
+            if (said.isEmpty()) {
+                Platform.throwException(
+                    new SparkException(
+                        file.urlEncodedPath() + ": nobody said which of its rows are deleted"));
+            }
+            String vector = (String) said.get();
+            if (vector.length() == 0) {
+                scala.collection.Iterator rows = (scala.collection.Iterator) plain.apply(file);
+                return new Rows(rows, null, this, required.length());
+            }
+            Configuration conf = ((SerializableConfiguration) hadoop.value()).value();
+            RoaringBitmap rows = Vector.read(vector, file.toPath(), conf);
+            scala.collection.Iterator found = (scala.collection.Iterator) positioned.apply(file);
+            return new Rows(found, rows, this, Math.max(required.length(), position + 1));
+        }
+    }
+
+    private static final class Rows extends scala.collection.AbstractIterator
+            implements Closeable {
+        private final scala.collection.Iterator from;
+        private final RoaringBitmap vector;
+        private final Reader reader;
+        private final int width;  // of what is read of the file; then come partition columns
+        private PeekableIntIterator next;
+        private long reached = -1L;
+        private WritableColumnVector flags;
+        private ColumnarBatch read;
+        private ColumnarBatch given;
+        private UnsafeProjection projection;
+        private final GenericInternalRow flag = new GenericInternalRow(1);
+        private final JoinedRow joined = new JoinedRow();
+
+        Rows(scala.collection.Iterator from, RoaringBitmap vector, Reader reader, int width) {
+            this.from = from;
+            this.vector = vector;
+            this.reader = reader;
+            this.width = width;
+            if (TaskContext.get() != null && reader.offHeap) {
+                TaskContext.get().addTaskCompletionListener(new Closing(this));
+            }
+        }
+
+        public boolean hasNext() {
+            return from.hasNext();
+        }
+
+        public Object next() {
+            Object found = from.next();
+            return found instanceof ColumnarBatch
+                ? (Object) batch((ColumnarBatch) found) : (Object) row((InternalRow) found);
+        }
+
+        private ColumnarBatch batch(ColumnarBatch found) {
+            int rows = found.numRows();
+            if (flags == null) {
+                int size = Math.max(rows, 4096);
+                flags = reader.offHeap
+                    ? (WritableColumnVector) new OffHeapColumnVector(size, DataTypes.BooleanType)
+                    : (WritableColumnVector) new OnHeapColumnVector(size, DataTypes.BooleanType);
+                flags.putBooleans(0, size, false);
+            }
+            flags.reserve(rows);
+            if (vector != null || rows > 4096) {
+                flags.putBooleans(0, rows, false);
+            }
+            if (vector != null && rows > 0) {
+                mark(found.column(reader.position), rows);
+            }
+            if (found != read) {
+                int own = reader.required.length();
+                ColumnVector[] columns = new ColumnVector[own + reader.partitions.length()];
+                for (int index = 0; index < columns.length; index++) {
+                    columns[index] = index == reader.deleted
+                        ? (ColumnVector) flags
+                        : found.column(index < own ? index : index - own + width);
+                }
+                read = found;
+                given = new ColumnarBatch(columns);
+            }
+            given.setNumRows(rows);
+            return given;
+        }
+
+        /** Positions ascend; they have gaps where pages were skipped. */
+        private void mark(ColumnVector positions, int rows) {
+            long first = positions.getLong(0);
+            long last = positions.getLong(rows - 1);
+            if (last - first != rows - 1) {
+                for (int index = 0; index < rows; index++) {
+                    if (names(positions.getLong(index))) {
+                        flags.putBoolean(index, true);
+                    }
+                }
+                return;
+            }
+            check(first);
+            check(last);
+            if (next == null || first <= reached) {
+                next = vector.getIntIterator();
+            }
+            reached = last;
+            next.advanceIfNeeded((int) first);
+            while (next.hasNext()) {
+                long at = next.peekNext() & 0xFFFFFFFFL;
+                if (at > last) {
+                    return;
+                }
+                flags.putBoolean((int) (at - first), true);
+                next.next();
+            }
+        }
+
+        private boolean names(long position) {
+            check(position);
+            return vector.contains((int) position);
+        }
+
+        private static void check(long position) {
+            if (position < 0L || position > 0xFFFFFFFFL) {
+                Platform.throwException(
+                    new SparkException("rows have no positions, or there are too many"));
+            }
+        }
+
+        private InternalRow row(InternalRow found) {
+            if (projection == null) {
+                int own = reader.required.length();
+                int all = width + reader.partitions.length();
+                Expression[] columns = new Expression[own + reader.partitions.length()];
+                for (int index = 0; index < columns.length; index++) {
+                    StructField field = index < own
+                        ? reader.required.apply(index) : reader.partitions.apply(index - own);
+                    int at = index == reader.deleted ? all
+                        : index < own ? index : index - own + width;
+                    columns[index] = new BoundReference(at, field.dataType(), true);
+                }
+                projection = UnsafeProjection$.MODULE$.create(
+                    (scala.collection.immutable.Seq)
+                        scala.collection.immutable.ArraySeq$.MODULE$.unsafeWrapArray(columns));
+            }
+            boolean gone = vector != null && names(found.getLong(reader.position));
+            flag.update(0, Boolean.valueOf(gone));
+            return projection.apply(joined.apply(found, flag));
+        }
+
+        public void close() throws IOException {
+            if (flags != null) {
+                flags.close();
+                flags = null;
+            }
+            if (from instanceof Closeable) {
+                ((Closeable) from).close();
+            }
+        }
+    }
+
+    private static final class Closing
+            implements org.apache.spark.util.TaskCompletionListener {
+        private final Rows rows;
+
+        Closing(Rows rows) {
+            this.rows = rows;
+        }
+
+        public void onTaskCompletion(TaskContext context) {
+            try {
+                rows.close();
+            } catch (IOException error) {
+                throw new IllegalStateException(error);
+            }
+        }
+    }
+
+    /**
+     * PROTOCOL.md, "Deletion Vector Format".
+     *
+     * Errors here are none that Spark takes for those of a data file: with `ignoreCorruptFiles` it
+     * would leave out all rows of the file, which is sound.
+     */
+    private static final class Vector {
+        private static final int PORTABLE = 1681511377;
+        private static final int NATIVE = 1681511376;
+
+        /** `said` is the number of rows, then where the bytes are: `path offset size`, or they. */
+        static RoaringBitmap read(String said, Path file, Configuration conf) {
+            RoaringBitmap found = named(said, file, conf);
+            if (!found.isEmpty() && (found.last() & 0xFFFFFFFFL) >= rowsOf(file, conf)) {
+                throw unreadable(file, new IOException("it names rows that the file does not have"));
+            }
+            return found;
+        }
+
+        private static RoaringBitmap named(String said, Path file, Configuration conf) {
+            try {
+                String[] parts = said.split(" ", 4);
+                long rows = Long.parseLong(parts[0]);
+                byte[] data = parts[1].equals("inline")
+                    ? bytes(parts[3])
+                    : stored(Long.parseLong(parts[1]), Integer.parseInt(parts[2]), parts[3], conf);
+                RoaringBitmap found = bitmap(data);
+                if (found.getLongCardinality() != rows) {
+                    throw new IOException(
+                        "it names " + found.getLongCardinality() + " rows, and the log says " + rows);
+                }
+                return found;
+            } catch (Exception error) {
+                throw unreadable(file, error);
+            }
+        }
+
+        private static RuntimeException unreadable(Path file, Exception error) {
+            Platform.throwException(
+                new SparkException(
+                    file + ": its deletion vector cannot be read (" + error
+                        + "); restore the file that holds it, or the table to an earlier version",
+                    error));
+            return null;
+        }
+
+        private static long rowsOf(Path file, Configuration conf) {
+            try {
+                ParquetFileReader footer =
+                    ParquetFileReader.open(HadoopInputFile.fromPath(file, conf));
+                try {
+                    return footer.getRecordCount();
+                } finally {
+                    footer.close();
+                }
+            } catch (IOException error) {  // of the data file: Spark knows what to do
+                Platform.throwException(error);
+                return 0L;
+            }
+        }
+
+        private static byte[] bytes(String hex) {
+            byte[] found = new byte[hex.length() / 2];
+            for (int index = 0; index < found.length; index++) {
+                found[index] = (byte) Integer.parseInt(hex.substring(2 * index, 2 * index + 2), 16);
+            }
+            return found;
+        }
+
+        private static byte[] stored(long offset, int size, String path, Configuration conf)
+                throws IOException {
+            Path place = new Path(path);
+            byte[] frame = new byte[size + 8];
+            FSDataInputStream in = place.getFileSystem(conf).open(place);
+            try {
+                in.readFully(offset, frame);
+            } finally {
+                in.close();
+            }
+            ByteBuffer framed = ByteBuffer.wrap(frame);
+            CRC32 sum = new CRC32();
+            sum.update(frame, 4, size);
+            if (framed.getInt(0) != size || framed.getInt(size + 4) != (int) sum.getValue()) {
+                throw new IOException(path + " is damaged");
+            }
+            byte[] data = new byte[size];
+            System.arraycopy(frame, 4, data, 0, size);
+            return data;
+        }
+
+        private static RoaringBitmap bitmap(byte[] data) throws IOException {
+            ByteBuffer in = ByteBuffer.wrap(data).order(ByteOrder.LITTLE_ENDIAN);
+            int magic = in.getInt();
+            boolean portable = magic == PORTABLE;
+            if (!portable && magic != NATIVE) {
+                throw new IOException("it has the unknown magic number " + magic);
+            }
+            long bitmaps = portable ? in.getLong() : in.getInt();
+            RoaringBitmap found = new RoaringBitmap();
+            for (long index = 0L; index < bitmaps; index++) {
+                long high = portable ? in.getInt() : index;
+                int size = portable ? -1 : in.getInt();
+                int start = in.position();
+                RoaringBitmap part = new RoaringBitmap();
+                DataInputStream rest = new DataInputStream(
+                    new ByteArrayInputStream(data, start, data.length - start));
+                part.deserialize(rest);
+                in.position(portable ? data.length - rest.available() : start + size);
+                if (high == 0L) {
+                    found = part;
+                } else if (!part.isEmpty()) {
+                    throw new IOException("it names rows past 4,294,967,295");
+                }
+            }
+            return found;
+        }
+    }
+}

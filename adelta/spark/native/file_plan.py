@@ -1,0 +1,133 @@
+"""What `TableFileIndex.java` is told: the files of a scan, by partition, as bytes.
+
+Numbers are big-endian. How many partitions; of each its values, then how many files, and of each
+file its path, size and time, and its deletion vector as a text where these are given: empty where
+it has none, else how many rows it names, and then its offset, size and path, or ``inline``, the
+size and the bytes in hexadecimal digits. A value is a byte, which is 0 where it is null, and then
+eight bytes of a number, or a text or binary after its length in four bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from adelta.errors import ChecksumMismatchError
+from adelta.kernel.actions.file_actions import DeletionVectorDescriptor
+from adelta.kernel.deletion_vector.blob import framed_range
+from adelta.kernel.deletion_vector.descriptor import inline_bytes, vector_path
+from adelta.kernel.partition import parse_partition_values
+from adelta.kernel.schema import types as t
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from adelta.kernel.schema.types import StructField
+
+__all__ = ["FILE_COLUMNS", "encode_files"]
+
+FILE_COLUMNS = ("path", "partition_values", "size", "modification_time", "deletion_vector")
+"""What `encode_files` needs of a snapshot's files."""
+
+_NUMBER, _REAL, _LENGTH = struct.Struct(">q"), struct.Struct(">d"), struct.Struct(">i")
+_SIZES = struct.Struct(">qq")
+_NULL, _VALUE = b"\x00", b"\x01"
+
+
+def encode_files(
+    files: pa.Table,
+    partitions: Sequence[tuple[str, StructField]],
+    address: Callable[[str], str],
+    *,
+    vectors: bool = False,
+) -> bytes:
+    """The files, which have `FILE_COLUMNS`, for the JVM.
+
+    `partitions` are the physical names and the fields of the partition columns, in order; `address`
+    makes of a path in the log what Hadoop opens. Deletion vectors are given with `vectors`;
+    without, no file may have one.
+
+    Raises:
+        InvalidTableError: a partition value cannot be parsed, a path names no object, or a deletion
+            vector is none that the protocol knows.
+        ChecksumMismatchError: a file has a deletion vector, and `vectors` says that none has.
+    """
+    values = [_values(files, name, field) for name, field in partitions]
+    groups: defaultdict[tuple[bytes, ...], list[bytes]] = defaultdict(list)
+    paths: list[Any] = files.column("path").to_pylist()
+    sizes: list[Any] = files.column("size").to_pylist()
+    times: list[Any] = files.column("modification_time").to_pylist()
+    keys: Iterable[tuple[bytes, ...]] = zip(*values, strict=True) if values else [()] * len(paths)
+    deleted = _vectors(files.column("deletion_vector"), address)
+    if not vectors and any(deleted):
+        raise ChecksumMismatchError(
+            "files have deletion vectors, and the checksum of the version says that none has. The "
+            "log counts: delete the checksum, and look for what wrote it"
+        )
+    for key, path, size, time, gone in zip(keys, paths, sizes, times, deleted, strict=True):
+        said = _text(address(path)) + _SIZES.pack(size or 0, time or 0)
+        groups[key].append(said + _text(gone) if vectors else said)
+    parts = [_LENGTH.pack(len(groups))]
+    for key, members in groups.items():
+        parts += key
+        parts.append(_LENGTH.pack(len(members)))
+        parts += members
+    return b"".join(parts)
+
+
+def _vectors(vectors: pa.ChunkedArray[Any], address: Callable[[str], str]) -> Iterable[str]:
+    if vectors.null_count == len(vectors):
+        return [""] * len(vectors)
+    rows = (row["vector"] for row in pa.table({"vector": vectors}).to_pylist())
+    return ["" if raw is None else _vector(raw, address) for raw in rows]
+
+
+def _vector(raw: dict[str, Any], address: Callable[[str], str]) -> str:
+    """Where the bytes of a vector are, or they; the rows that it names before."""
+    vector = DeletionVectorDescriptor.from_json(raw)
+    if vector.storage_type == "i":
+        data = inline_bytes(vector)
+        return f"{vector.cardinality} inline {len(data)} {data.hex()}"
+    start, _ = framed_range(vector.offset, vector.size_in_bytes)
+    place = address(vector_path(vector))
+    return f"{vector.cardinality} {start} {vector.size_in_bytes} {place}"
+
+
+def _values(files: pa.Table, name: str, field: StructField) -> list[bytes]:
+    """The encoded value of a partition column for each file."""
+    texts = pc.map_lookup(files.column("partition_values"), pa.scalar(name), "first")
+    distinct = texts.combine_chunks().dictionary_encode()
+    if isinstance(distinct, pa.ChunkedArray):
+        distinct = distinct.combine_chunks()
+    parsed = parse_partition_values(distinct.dictionary, field.type, column=field.name)
+    encode = _encoder(field.type)
+    numbers = parsed.cast(_CARRIERS[field.type]) if field.type in _CARRIERS else parsed
+    encoded = [_NULL if one is None else _VALUE + encode(one) for one in numbers.to_pylist()]
+    return [_NULL if at is None else encoded[at] for at in distinct.indices.to_pylist()]
+
+
+_CARRIERS: dict[t.DataType, Any] = {
+    t.DATE: pa.int32(),
+    t.TIMESTAMP: pa.int64(),
+    t.TIMESTAMP_NTZ: pa.int64(),
+}
+_WHOLE = (t.BYTE, t.SHORT, t.INTEGER, t.LONG, t.DATE, t.TIMESTAMP, t.TIMESTAMP_NTZ, t.BOOLEAN)
+
+
+def _encoder(data_type: t.DataType) -> Callable[[Any], bytes]:
+    if data_type in _WHOLE:
+        return _NUMBER.pack
+    if data_type in (t.FLOAT, t.DOUBLE):
+        return _REAL.pack
+    if data_type == t.BINARY:
+        return lambda value: _LENGTH.pack(len(value)) + value
+    return lambda value: _text(str(value))
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return _LENGTH.pack(len(data)) + data

@@ -1,0 +1,73 @@
+"""Classes in Java that come as text, compiled by the compiler that Spark has for generated code.
+
+The driver has them in a class loader of their own. Executors get those that their tasks need in a
+jar, which is made here and which Spark hands to them as it does with any jar of an application.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+import threading
+import zipfile
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["java_class", "ship_class"]
+
+_PACKAGE = "adelta.spark"
+_lock = threading.Lock()
+_compilers: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()  # by py4j's gateway
+_shipped: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()  # by SparkContext
+
+
+def java_class(gateway: Any, name: str) -> Any:
+    """The class of this name, which is compiled when it is first asked for."""
+    return _compiled(gateway, name).getClassLoader().loadClass(f"{_PACKAGE}.{name}")
+
+
+def _compiled(gateway: Any, name: str) -> Any:
+    with _lock:
+        known = _compilers.setdefault(gateway, {})
+        if name not in known:
+            source = files("adelta.spark.native").joinpath(f"{name}.java").read_text()
+            compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
+            thread = gateway.jvm.java.lang.Thread.currentThread()
+            compiler.setParentClassLoader(thread.getContextClassLoader())
+            compiler.cook(source)
+            known[name] = compiler
+        return known[name]
+
+
+def ship_class(spark: SparkSession, name: str) -> None:
+    """Let executors have the class of this name; once for an application."""
+    context: Any = spark.sparkContext
+    compiler = _compiled(context._gateway, name)
+    with _lock:
+        shipped = _shipped.setdefault(context, set())
+        if name not in shipped:
+            context._jsc.addJar(_jar(name, dict(compiler.getBytecodes())))
+            shipped.add(name)
+
+
+def _jar(name: str, classes: dict[str, bytes]) -> str:
+    """A jar of this process's own, removed at exit."""
+    folder = Path(tempfile.mkdtemp(prefix="adelta-classes-"))  # private: what is in it gets run
+    atexit.register(_remove, folder, os.getpid())
+    jar = folder / f"adelta-{name}.jar"
+    with zipfile.ZipFile(jar, "w") as archive:
+        for each, content in classes.items():
+            archive.writestr(each.replace(".", "/") + ".class", bytes(content))
+    return str(jar)
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # a forked child that ends leaves its parent's jar alone
+        shutil.rmtree(folder, ignore_errors=True)

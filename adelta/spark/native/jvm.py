@@ -1,0 +1,333 @@
+"""All that adelta knows of Spark's inside in the JVM, reached over py4j from classic sessions.
+
+Whatever of it is missing raises, here and nowhere else; who asks goes another way then.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark import __version__, java_gateway
+from pyspark.sql import DataFrame
+from pyspark.sql.utils import is_remote
+
+from adelta.spark.native.java_classes import java_class, ship_class
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pyspark.sql import Column, DataFrameReader, DataFrameWriter, SparkSession
+    from pyspark.sql import types as s
+
+__all__ = [
+    "DELETED",
+    "FORMAT",
+    "FileIndex",
+    "WriteState",
+    "activate",
+    "catalog_entry",
+    "file_index",
+    "forget_source",
+    "frame_over",
+    "give_schema",
+    "has_file_system",
+    "options_of",
+    "plans_by_row_counts",
+    "ships_classes",
+    "sql_of",
+    "unusable",
+    "write_state",
+]
+
+FORMAT = "adelta"
+
+_KNOWN = ("4.3.",)
+_INDEX, _TABLE_FORMAT, _FUNCTION = "TableFileIndex", "TableFormat", "PythonFunction"
+_TEXT = "SqlText"
+
+DELETED = "__adelta_deleted"
+"""The column that says whether a row is deleted, where `frame_over` is told of vectors."""
+
+FileIndex = Any
+"""A `TableFileIndex` in the JVM."""
+
+
+def unusable(spark: SparkSession) -> str | None:
+    """Why a session's inside cannot be reached; None where it can."""
+    if is_remote() or not hasattr(spark, "_jsparkSession"):
+        return "Spark Connect has no JVM at hand"
+    if not __version__.startswith(_KNOWN):
+        return f"Spark {__version__} is not known from inside: {', '.join(_KNOWN)}x is"
+    return None
+
+
+def has_file_system(spark: SparkSession, scheme: str) -> bool:
+    """Whether the JVM can open files of a scheme."""
+    jvm: Any = spark._jvm
+    hadoop = spark._jsparkSession.sessionState().newHadoopConf()
+    try:
+        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop)
+    except Exception:  # the class is named and is not there, or none is named
+        return False
+    return True
+
+
+def options_of(reader: DataFrameReader) -> tuple[str, dict[str, str], bool]:
+    """The format of a reader, its options, and whether it was given a schema."""
+    jreader: Any = reader._jreader
+    source = jreader.source()
+    return source, _python_map(jreader.extraOptions()), jreader.userSpecifiedSchema().isDefined()
+
+
+def give_schema(giver: DataFrameReader, taker: DataFrameReader) -> None:
+    """Hand on the schema that a reader was given."""
+    given: Any = giver._jreader
+    taken: Any = taker._jreader
+    taken.schema(given.userSpecifiedSchema().get())
+
+
+@dataclass(frozen=True, slots=True)
+class WriteState:
+    """What a writer was told.
+
+    Attributes:
+        source: the format.
+        mode: ``Append``, ``Overwrite``, ``ErrorIfExists`` or ``Ignore``.
+        options: the options, as they were spelt.
+        partition_by: the columns to partition by; None where none were named.
+        cluster_by: the columns to cluster by; None where none were named.
+        buckets: whether buckets or an order in them were asked for.
+    """
+
+    source: str
+    mode: str
+    options: dict[str, str]
+    partition_by: list[str] | None
+    cluster_by: list[str] | None
+    buckets: bool
+
+
+def write_state(writer: DataFrameWriter) -> WriteState:
+    """What a writer was told."""
+    told: Any = writer._jwrite
+    return WriteState(
+        told.source(),
+        told.curmode().name(),
+        _python_map(told.extraOptions()),
+        _python_names(told.partitioningColumns()),
+        _python_names(told.clusteringColumns()),
+        told.numBuckets().isDefined() or told.sortColumnNames().isDefined(),
+    )
+
+
+def activate(spark: SparkSession) -> None:
+    """Make the session the one of this thread: Spark looks there for data sources in Python."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
+
+
+def forget_source(spark: SparkSession, name: str) -> None:
+    """Let the session no longer know a data source in Python, if it does."""
+    manager: Any = spark._jsparkSession.sessionState().dataSourceManager()
+    field = manager.getClass().getDeclaredField("runtimeDataSourceBuilders")
+    field.setAccessible(True)
+    field.get(manager).remove(name)
+
+
+def sql_of(df: DataFrame, column: Column) -> str:
+    """The SQL text of a column's expression over a DataFrame, once Spark has resolved it."""
+    gateway: Any = df.sparkSession.sparkContext._gateway
+    plan: Any = df.select(column.alias("value"))._jdf.queryExecution().analyzed()
+    written = _new(gateway, _TEXT, gateway.jvm.java.util.ArrayList())
+    text: str = written.apply(plan.projectList().head().child())
+    return text
+
+
+def _python_map(options: Any) -> dict[str, str]:
+    each, found = options.originalMap().iterator(), {}
+    while each.hasNext():
+        pair = each.next()
+        found[pair._1()] = pair._2()
+    return found
+
+
+def _python_names(option: Any) -> list[str] | None:
+    if not option.isDefined():
+        return None
+    names = option.get()
+    return [names.apply(at) for at in range(names.size())]
+
+
+class _Planner:
+    """A function of Java's that is one of Python's. It answers with a text where that raises."""
+
+    def __init__(self, plan: Callable[[str], bytes]) -> None:
+        self._plan = plan
+
+    def apply(self, filters: str) -> object:
+        try:
+            return self._plan(filters)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+    class Java:
+        implements = ("java.util.function.Function",)
+
+
+def file_index(
+    spark: SparkSession,
+    *,
+    name: str,
+    root: str,
+    partitions: s.StructType,
+    size: int | None,
+    vectors: bool,
+    plan: Callable[[str], bytes],
+) -> FileIndex:
+    """The files of a table's version that `name` tells from all others.
+
+    `plan` is given filters as JSON, in threads of py4j's, and answers as `encode_files` does, which
+    with `vectors` tells of deletion vectors. Where `size` is None it is asked for the bytes of all
+    files by an empty text, and answers with eight bytes.
+    """
+    gateway: Any = spark.sparkContext._gateway
+    java_gateway.ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
+    schema = spark._jsparkSession.parseDataType(json.dumps(partitions.jsonValue()))
+    arguments = gateway.jvm.java.util.ArrayList()
+    bytes_of_all, planner = str(-1 if size is None else size), _function(gateway, _Planner(plan))
+    for value in (name, root, schema, bytes_of_all, vectors, planner):
+        arguments.add(value)
+    return _new(gateway, _INDEX, arguments)
+
+
+def _function(gateway: Any, function: _Planner) -> Any:
+    """A function of Python's for Java's threads."""
+    arguments = gateway.jvm.java.util.ArrayList()
+    arguments.add(function)
+    return _new(gateway, _FUNCTION, arguments)
+
+
+def _new(gateway: Any, name: str, arguments: Any) -> Any:
+    return java_class(gateway, name).getConstructors()[0].newInstance(arguments.toArray())
+
+
+def frame_over(
+    spark: SparkSession,
+    index: FileIndex,
+    columns: s.StructType,
+    partitions: s.StructType,
+    options: Mapping[str, str],
+    *,
+    vectors: bool,
+    row_count: int | None = None,
+) -> DataFrame:
+    """A DataFrame over Parquet files: the `columns` that they hold, then the `partitions`.
+
+    With `vectors`, `DELETED` is one of the columns. `row_count` is for the planner, where it
+    `plans_by_row_counts`.
+    """
+    jvm: Any = spark._jvm
+    session: Any = spark._jsparkSession
+    datasources = jvm.org.apache.spark.sql.execution.datasources
+    relation = datasources.HadoopFsRelation(
+        index,
+        session.parseDataType(json.dumps(partitions.jsonValue())),
+        session.parseDataType(json.dumps(columns.jsonValue())),
+        jvm.scala.Option.empty(),
+        _table_format(spark, ships=vectors),
+        jvm.PythonUtils.toScalaMap(dict(options)),
+        session,
+    )
+    if row_count is None:
+        return DataFrame(session.baseRelationToDataFrame(relation), spark)
+    table = _with_row_count(jvm, index, relation.schema(), row_count)
+    companion = getattr(getattr(datasources, "LogicalRelation$"), "MODULE$")
+    plan = companion.apply(relation, table)
+    return DataFrame(jvm.org.apache.spark.sql.classic.Dataset.ofRows(session, plan), spark)
+
+
+def plans_by_row_counts(spark: SparkSession) -> bool:
+    """Whether the session's planner looks at row counts: it does where users switch that on."""
+    conf = spark._jsparkSession.sessionState().conf()
+    return bool(conf.cboEnabled() or conf.planStatsEnabled())
+
+
+def _with_row_count(jvm: Any, index: FileIndex, schema: Any, rows: int) -> Any:
+    """What Spark's planner looks at for the statistics of a table: an entry of no catalog."""
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    nothing, no_options = jvm.scala.Option.empty(), jvm.PythonUtils.toScalaMap({})
+    no_names = jvm.PythonUtils.toSeq([])
+    return catalyst.catalog.CatalogTable(
+        catalyst.TableIdentifier(index.toString(), nothing, nothing),
+        catalyst.catalog.CatalogTableType.EXTERNAL(),
+        catalyst.catalog.CatalogStorageFormat.empty(),
+        schema,
+        jvm.scala.Option.apply("parquet"),
+        no_names,
+        nothing,
+        "",
+        0,
+        -1,
+        "",
+        no_options,
+        jvm.scala.Option.apply(index.statistics(str(rows))),
+        nothing,
+        nothing,
+        nothing,
+        no_names,
+        False,
+        True,
+        no_options,
+        nothing,
+        nothing,
+    )
+
+
+def catalog_entry(spark: SparkSession, name: str) -> tuple[str, str | None, str | None] | None:
+    """A table of the session's own catalog: full name, provider and location; None if unknown.
+
+    Of a view provider and location are None.
+
+    Raises:
+        AnalysisException: it is no name of that catalog's.
+    """
+    state: Any = spark._jsparkSession.sessionState()
+    catalog, identifier = state.catalog(), state.sqlParser().parseTableIdentifier(name)
+    if catalog.isTempView(identifier):
+        return name, None, None
+    if not catalog.tableExists(identifier):
+        return None
+    found = catalog.getTableMetadata(identifier)
+    provider, location = found.provider(), found.storage().locationUri()
+    return (
+        found.qualifiedName(),
+        provider.get() if provider.isDefined() else None,
+        _decoded(location.get()) if location.isDefined() else None,
+    )
+
+
+def _decoded(uri: Any) -> str:
+    """What Hadoop calls the place of a URI of Java's, whose text is encoded."""
+    scheme, path = uri.getScheme(), uri.getPath()
+    if scheme is None or scheme == "file":
+        return str(path)
+    authority = uri.getAuthority() or ""
+    return f"{scheme}://{authority}{path}"
+
+
+def _table_format(spark: SparkSession, *, ships: bool) -> Any:
+    """The format of tables' files; what knows deleted rows `ships` to executors, once."""
+    gateway: Any = spark.sparkContext._gateway
+    if ships:
+        ship_class(spark, _TABLE_FORMAT)
+    return _new(gateway, _TABLE_FORMAT, gateway.jvm.java.util.ArrayList())
+
+
+def ships_classes(spark: SparkSession) -> bool:
+    """Whether executors get classes of the application's: a session with jars of its own has none.
+
+    Artifacts of a session take the place of all that the application has given to executors.
+    """
+    return bool(spark._jsparkSession.artifactManager().getAddedJars().isEmpty())

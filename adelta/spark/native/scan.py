@@ -1,0 +1,375 @@
+"""Scans of whole tables by Spark's own reader of Parquet, over files that adelta plans."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as f
+from pyspark.sql import types as s
+
+from adelta._concurrency import in_thread
+from adelta._secrets import without_secrets
+from adelta.errors import InvalidExpressionError
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.data_skipping.prune import exact_row_counts
+from adelta.kernel.schema import types as t
+from adelta.kernel.schema.names import physical_name, physical_schema
+from adelta.kernel.schema.widening import check_type_changes
+from adelta.kernel.table_features import DELETION_VECTORS
+from adelta.log.checksum_writer import known_checksum
+from adelta.spark.filters import from_json
+from adelta.spark.native import jvm
+from adelta.spark.native.file_plan import FILE_COLUMNS, encode_files
+from adelta.spark.planning import FilesOnExecutors, planned_from, planning_files_of
+from adelta.spark.types import to_spark_schema
+from adelta.spark.zones import condition_in, moment_in
+from adelta.storage.addresses import Place
+from adelta.storage.providers import LOCAL, scheme_of
+from adelta.sync._portal import abandon, call, current, is_current
+from adelta.table import Table, give_back_connections
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from adelta.snapshot import Snapshot
+    from adelta.spark.options import ReadOptions
+
+__all__ = ["OpenVersion", "native_frame"]
+
+_log = logging.getLogger("adelta.spark")
+_AS_SPARK_HAS_THEM = (
+    t.BINARY, t.BOOLEAN, t.BYTE, t.DATE, t.DOUBLE, t.FLOAT, t.INTEGER, t.LONG, t.SHORT, t.STRING,
+    t.TIMESTAMP, t.TIMESTAMP_NTZ,
+)  # fmt: skip
+_FIELD_ID = "parquet.field.id"
+_BY_ID = {
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.parquet.fieldId.read.ignoreMissing": "true",  # such columns are null
+}
+
+
+class _NotNativeError(Exception):
+    """Why a table is read by adelta's own data source."""
+
+
+class OpenVersion:
+    """One version of a table, open for as long as DataFrames over it plan queries."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._portal = current()
+        self._table, self.snapshot = call(_opened, options)
+        self._portal.adopt(self._table)
+
+    def __del__(self) -> None:
+        if (table := getattr(self, "_table", None)) is None:
+            return  # it was not opened
+        if is_current(self._portal):
+            self._portal.release(table)
+        else:
+            abandon(table)  # a forked child lets its parent's be
+
+
+async def _opened(options: ReadOptions) -> tuple[Table, Snapshot]:
+    table = Table(options.uri, options.storage_options)
+    try:
+        if options.timestamp is not None:
+            moment = moment_in(options.timestamp, options.time_zone)
+            return table, await table.snapshot(timestamp=moment)
+        return table, await table.snapshot(version=options.version)
+    except BaseException:
+        await table.aclose()
+        raise
+
+
+def native_frame(
+    spark: SparkSession, options: ReadOptions, version: OpenVersion | None = None
+) -> DataFrame | None:
+    """The rows that `options` ask for by Spark's own scan; None where that cannot be.
+
+    They are of `version`, where that is given. Why not is logged.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        VersionNotFoundError: the version or time asked for is outside the history.
+        UnsupportedFeatureError: reading the table needs a feature that adelta lacks.
+    """
+    try:
+        if (reason := jvm.unusable(spark)) is not None:
+            raise _NotNativeError(reason)
+        root = _hadoop_root(spark, options)
+        return _frame(spark, options, version or OpenVersion(options), root)
+    except _NotNativeError as error:
+        _log.info("%s is read by adelta's data source: %s", _named(options), error)
+        return None
+
+
+def _named(options: ReadOptions) -> str:
+    """The table's address for people, the same for all spellings."""
+    return without_secrets(Place.of(options.uri).address)
+
+
+def _hadoop_root(spark: SparkSession, options: ReadOptions) -> str:
+    """What the JVM calls the table's folder."""
+    if options.storage_options:
+        raise _NotNativeError("storage options are adelta's, and Spark has its own")
+    place, scheme = Place.of(options.uri), scheme_of(options.uri)
+    if place.provider is LOCAL or scheme is None:
+        return f"file:{place.address}"
+    if not jvm.has_file_system(spark, scheme):
+        raise _NotNativeError(f"the JVM has no file system for {scheme}://")
+    return options.uri.rstrip("/")
+
+
+def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root: str) -> DataFrame:
+    snapshot = version.snapshot
+    mode = snapshot._configuration.column_mapping_mode
+    logical = snapshot.delta_schema
+    check_type_changes(logical)
+    _check(logical)
+    physical = physical_schema(logical, mode)
+    if mode == "id":
+        physical = _by_id(physical)
+    read_as = dict(zip((each.name for each in logical), physical, strict=True))
+    partitions = [
+        (physical_name(field, mode), field)
+        for name in snapshot.partition_columns
+        if (field := logical.field(name)) is not None
+    ]
+    keys = _by_name([read_as[field.name] for _, field in partitions])
+    stored = [field for field in physical if field.name not in keys.fieldNames()]
+    columns = to_spark_schema(t.StructType(tuple(stored))) if mode == "id" else _by_name(stored)
+    large = _on_executors(spark, options, version)
+    size, has_vectors = call(_totals, version, large)
+    if has_vectors:
+        if not jvm.ships_classes(spark):
+            raise _NotNativeError("it has deletion vectors, and the session has jars of its own")
+        if jvm.DELETED in (field.name for field in physical):
+            raise _NotNativeError(f"it has a column of the name {jvm.DELETED}")
+        columns.add(jvm.DELETED, s.BooleanType(), nullable=False)
+    stored_as = t.StructType(tuple(physical))
+
+    def plan(filters: str) -> bytes:
+        if not filters:
+            return call(_size, version, large)
+        return call(_planned, version, large, filters, partitions, stored_as, root, has_vectors)
+
+    index = jvm.file_index(
+        spark,
+        name=f"{_named(options)} {snapshot.metadata.id} {snapshot.version}",
+        root=root,
+        partitions=keys,
+        size=size,
+        vectors=has_vectors,
+        plan=plan,
+    )
+    options_ = _BY_ID if mode == "id" else {}
+    rows = call(_row_count, version, large) if jvm.plans_by_row_counts(spark) else None
+    found = jvm.frame_over(
+        spark, index, columns, keys, options_, vectors=has_vectors, row_count=rows
+    )
+    if has_vectors:
+        found = found.where(~f.col(jvm.DELETED)).drop(jvm.DELETED)
+    wanted = to_spark_schema(logical)
+    if found.schema != wanted:
+        found = found.select(*_renamed(found.schema, physical, logical, wanted))
+    return _asked_for(found, spark, options, logical)
+
+
+def _asked_for(
+    found: DataFrame, spark: SparkSession, options: ReadOptions, schema: t.StructType
+) -> DataFrame:
+    """The rows and columns that the options name."""
+    if options.where is not None:
+        if options.time_zone != spark.conf.get("spark.sql.session.timeZone"):
+            raise _NotNativeError("its filter has times of another zone than the session's")
+        try:  # what one road takes, and the other does not, neither takes
+            condition_in(options.time_zone, options.where, schema)
+            found = found.where(options.where)
+        except (AnalysisException, InvalidExpressionError) as error:
+            raise _NotNativeError("its filter is not one of Spark's and adelta's") from error
+    if options.columns is not None:
+        missing = [name for name in options.columns if name not in found.columns]
+        if missing:
+            raise _NotNativeError(f"there is no column {missing[0]!r}")  # which it says better
+        found = found.select(*(found[f"`{name.replace('`', '``')}`"] for name in options.columns))
+    return found
+
+
+def _by_name(fields: list[t.StructField]) -> s.StructType:
+    """The columns for Spark, which looks for field ids where they are in the schema."""
+    found = to_spark_schema(t.StructType(tuple(fields)))
+    return s.StructType.fromJson(_without_ids(found.jsonValue()))
+
+
+def _without_ids(json: Any) -> Any:
+    if isinstance(json, list):
+        return [_without_ids(each) for each in json]
+    if not isinstance(json, dict):
+        return json
+    return {key: _without_ids(value) for key, value in json.items() if key != _FIELD_ID}
+
+
+def _by_id(schema: t.StructType) -> t.StructType:
+    """The columns with names that no file has, where they have ids to be found by.
+
+    Spark looks for columns by their ids, and judges row groups by their names, of which nobody
+    knows what they are in a file.
+    """
+    return t.StructType(
+        tuple(
+            replace(field, name=f"__adelta_{field.metadata[_FIELD_ID]}", type=_ids_in(field.type))
+            if _FIELD_ID in field.metadata
+            else field
+            for field in schema
+        )
+    )
+
+
+def _ids_in(data_type: t.DataType) -> t.DataType:
+    match data_type:
+        case t.StructType():
+            return _by_id(data_type)
+        case t.ArrayType():
+            return replace(data_type, element_type=_ids_in(data_type.element_type))
+        case t.MapType():
+            key, value = _ids_in(data_type.key_type), _ids_in(data_type.value_type)
+            return replace(data_type, key_type=key, value_type=value)
+    return data_type
+
+
+def _check(schema: t.StructType) -> None:
+    for field in schema:
+        _check_type(field.type)
+
+
+def _check_type(data_type: t.DataType) -> None:
+    match data_type:
+        case t.StructType():
+            _check(data_type)
+        case t.ArrayType(element):
+            _check_type(element)
+        case t.MapType(key, value):
+            _check_type(key)
+            _check_type(value)
+        case t.DecimalType():
+            pass
+        case _ if data_type not in _AS_SPARK_HAS_THEM:
+            raise _NotNativeError(f"it has columns of the type {data_type}")
+
+
+def _renamed(
+    have: s.StructType, physical: t.StructType, logical: t.StructType, wanted: s.StructType
+) -> list[Column]:
+    """The columns in the table's order, under its own names."""
+    found = []
+    for stored, named, field in zip(physical, logical, wanted, strict=True):
+        column = f.col(f"`{stored.name.replace('`', '``')}`")
+        if have[stored.name].dataType != field.dataType:
+            column = column.cast(field.dataType)  # fields of structs, by position
+        found.append(column.alias(named.name, metadata=field.metadata))
+    return found
+
+
+def _on_executors(
+    spark: SparkSession, options: ReadOptions, version: OpenVersion
+) -> FilesOnExecutors | None:
+    """Who looks for files of a large table; None where the driver does."""
+    least = planned_from(options, planning_files_of(spark))
+    if call(version.snapshot._state.about_files) < least:
+        return None
+    return FilesOnExecutors(spark, options)
+
+
+async def _totals(version: OpenVersion, large: FilesOnExecutors | None) -> tuple[int | None, bool]:
+    """Bytes of the files, where that is known by now, and whether one has a deletion vector.
+
+    Files are looked at only where neither the protocol nor a checksum tells of vectors.
+    """
+    snapshot = version.snapshot
+    possible = snapshot._configuration.supports(DELETION_VECTORS)
+    try:
+        known = await known_checksum(snapshot._state)
+        if known is not None and (not possible or known.num_deletion_vectors is not None):
+            return known.table_size_bytes, bool(possible and known.num_deletion_vectors)
+        if not possible:
+            return None, False
+        if large is not None:
+            totals = await large.totals(snapshot)
+            return totals.size, bool(totals.num_vectors)
+        files = await snapshot.files(columns=["size", "deletion_vector"])
+    finally:
+        await give_back_connections(version._table)
+    vectors = files.column("deletion_vector")
+    return _sum(files), vectors.null_count < len(vectors)
+
+
+async def _size(version: OpenVersion, large: FilesOnExecutors | None) -> bytes:
+    """Bytes of the files, as `TableFileIndex.java` reads it."""
+    try:
+        if large is not None:
+            return (await large.totals(version.snapshot)).size.to_bytes(8, "big")
+        files = await version.snapshot.files(columns=["size"])
+    finally:
+        await give_back_connections(version._table)
+    return _sum(files).to_bytes(8, "big")
+
+
+async def _row_count(version: OpenVersion, large: FilesOnExecutors | None) -> int | None:
+    """How many rows the version has; None where the log does not say."""
+    try:
+        if large is not None:
+            return (await large.totals(version.snapshot)).num_rows
+        files = await version.snapshot.files(columns=["stats", "deletion_vector"])
+    finally:
+        await give_back_connections(version._table)
+    found = await in_thread(exact_row_counts, files, None, ())
+    if found is None or len(found[1]):
+        return None
+    return found[0]
+
+
+def _sum(files: pa.Table) -> int:
+    total: int = pc.sum(files.column("size")).as_py() or 0
+    return total
+
+
+async def _planned(
+    version: OpenVersion,
+    large: FilesOnExecutors | None,
+    filters: str,
+    partitions: list[tuple[str, t.StructField]],
+    stored_as: t.StructType,
+    root: str,
+    vectors: bool,
+) -> bytes:
+    snapshot = version.snapshot
+    where = from_json(filters, snapshot.delta_schema, stored_as)
+    encode = partial(encode_files, vectors=vectors)
+    try:
+        if large is not None:
+            files = await large.files(snapshot, where, FILE_COLUMNS)
+        else:
+            files = await snapshot.files(where, columns=FILE_COLUMNS)
+        return await in_thread(encode, files, partitions, _addresses(snapshot, root))
+    finally:
+        await give_back_connections(version._table)
+
+
+def _addresses(snapshot: Snapshot, root: str) -> Callable[[str], str]:
+    """What Hadoop opens for a path in the log."""
+
+    def address(path: str) -> str:
+        store, below = snapshot._roots.locate(path, decode_path(path))
+        if store is snapshot._roots.store:
+            return f"{root}/{below}"
+        return f"{'file:' if store.local is not None else ''}{store.uri}/{below}"
+
+    return address

@@ -1,0 +1,74 @@
+"""OPTIMIZE as delta-spark's users write it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta.operations.optimize import optimize
+from adelta.spark.exceptions import WrongTypeError, raises_as_spark
+from adelta.spark.sql_names import frame
+from adelta.spark.task_executor import on_cluster
+from adelta.sql.execute.optimize import optimize_answer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from adelta.kernel.expressions.nodes import Node
+    from adelta.operations.rearrange.metrics import OptimizeMetrics
+    from adelta.spark.delta_table import DeltaTable
+    from adelta.table import Table
+
+__all__ = ["DeltaOptimizeBuilder"]
+
+
+class DeltaOptimizeBuilder:
+    """Which files of a table are to be written anew, and how."""
+
+    def __init__(self, table: DeltaTable, where: Node | None = None) -> None:
+        self._table = table
+        self._where = where
+
+    @raises_as_spark
+    def where(self, partitionFilter: str) -> DeltaOptimizeBuilder:
+        """Only the partitions for which a condition is true.
+
+        Raises:
+            WrongTypeError: it is no text.
+            InvalidExpressionError: it cannot be parsed, or does not fit the table.
+        """
+        if not isinstance(partitionFilter, str):
+            raise WrongTypeError(
+                f"'partitionFilter' must be a string, found to be {type(partitionFilter)}"
+            )
+        return type(self)(self._table, self._table._condition(partitionFilter))
+
+    @raises_as_spark
+    def executeCompaction(self) -> DataFrame:
+        """Write small files anew as large ones; one row of ``path`` and ``metrics``.
+
+        Raises:
+            As `adelta.optimize` does.
+        """
+        return self._run(())
+
+    @raises_as_spark
+    def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
+        """Write all files anew, along a Z-order of columns; one row of ``path`` and ``metrics``.
+
+        Raises:
+            As `adelta.optimize` does.
+        """
+        names = cols[0] if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else cols
+        for name in names:
+            if not isinstance(name, str):
+                raise WrongTypeError(f"columns must be strings, found {type(name)}")
+        return self._run(tuple(map(str, names)))
+
+    def _run(self, columns: tuple[str, ...]) -> DataFrame:
+        table = self._table
+
+        async def run(handle: Table) -> OptimizeMetrics:
+            return await optimize(handle, where=self._where, zorder_by=columns or None)
+
+        done = on_cluster(table._spark, table._path, run, table._storage_options)
+        return frame(table._spark, optimize_answer(table._path, done))

@@ -1,0 +1,219 @@
+"""Statements through Spark Connect that have queries inside, or make tables by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as f
+from pyspark.sql import types as s
+from pyspark.sql.utils import is_remote
+
+from adelta.errors import InvalidOptionError, TableAlreadyExistsError, TableNotFoundError
+from adelta.kernel.expressions.sql import to_sql
+from adelta.kernel.schema.alteration import shown
+from adelta.kernel.schema.json import type_to_json
+from adelta.kernel.schema.types import StructType
+from adelta.kernel.table_properties import CONSTRAINT_PREFIX
+from adelta.operations.define_with_rows import define_with_rows
+from adelta.spark.dataframes import read, write
+from adelta.spark.identifiers import quoted
+from adelta.spark.session import ensure_registered
+from adelta.spark.sql_hook import plain_sql
+from adelta.spark.sql_names import frame, named_table, storage_options
+from adelta.spark.table_creation import TableWish, create_as_wished
+from adelta.spark.table_names import add_name, drop_name, find_table
+from adelta.sql.execute.definition import field_of, layout_of
+from adelta.sql.execute.rows import target_columns
+from adelta.sql.records import NOTHING, table_of
+from adelta.sql.run import run_statement
+from adelta.sql.session import Session
+from adelta.sql.statements import Query, TableName, TableReference
+from adelta.sync._portal import call
+from adelta.table import open_table
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from adelta.spark.dataframes import WriteMode
+    from adelta.sql.statements import CreateTable, Insert, Merge
+
+__all__ = ["query_frame", "run_create", "run_insert", "run_merge", "run_query"]
+
+
+def run_query(spark: SparkSession, query: Query, zone: str) -> DataFrame | None:
+    """The rows of a query; None where no table of it is a Delta table."""
+    frames: dict[str, DataFrame] = {}
+    parts: list[str] = []
+    at = 0
+    for reference in query.references:
+        found = _rows_of(spark, reference, zone)
+        if found is None:
+            continue
+        name = f"adelta_{len(frames)}"
+        frames[name] = found
+        parts += [_escaped(query.text[at : reference.start]), f"{{{name}}}"]
+        if reference.name.parts and not reference.has_alias:
+            parts.append(f" AS {_escaped(quoted(reference.name.parts[-1:]))}")
+        at = reference.end
+    if not frames:
+        return None
+    return plain_sql(spark, "".join((*parts, _escaped(query.text[at:]))), **frames)
+
+
+def query_frame(spark: SparkSession, query: Query, zone: str) -> DataFrame:
+    """The rows of a query over tables of any kind; a classic session knows Delta tables itself."""
+    found = run_query(spark, query, zone) if is_remote() else None
+    return plain_sql(spark, query.text) if found is None else found
+
+
+def _rows_of(spark: SparkSession, reference: TableReference, zone: str) -> DataFrame | None:
+    try:
+        uri = str(named_table(spark, reference.name).path)
+    except TableNotFoundError:
+        return None  # another table or view, which Spark knows
+    options, as_of = storage_options(spark, uri), reference.as_of
+    if as_of is None:
+        return read(spark, uri, storage_options=options)
+    if as_of.timestamp is None:
+        return read(spark, uri, version=as_of.version, storage_options=options)
+    moment = Session(zone=zone).moment(as_of.timestamp)
+    return read(spark, uri, timestamp=moment, storage_options=options)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def run_insert(spark: SparkSession, statement: Insert, session: Session) -> DataFrame:
+    """Write the rows of a query, by Spark's tasks."""
+    uri, options = str(statement.table.path), session.storage_options
+    source: Any = statement.source
+
+    async def columns() -> StructType:
+        async with open_table(uri, options) as table:
+            return (await table.snapshot()).delta_schema
+
+    schema = call(columns)
+    rows = query_frame(spark, source, session.zone)
+    rows = rows.toDF(*target_columns(statement, schema, rows.columns))
+    for name, node in statement.partition:
+        if node is not None:
+            rows = rows.withColumn(name, f.expr(to_sql(node)))
+    said: dict[str, Any] = {}
+    if statement.replace_where is not None:
+        last = statement.table.parts[-1] if statement.table.parts else None
+        where = session.condition(statement.replace_where.node, schema, last)
+        said["replaceWhere"] = to_sql(where)
+    elif statement.overwrite:
+        said["partitionOverwriteMode"] = "dynamic" if statement.partition else "static"
+    mode: WriteMode = "overwrite" if statement.overwrite else "append"
+    write(rows, uri, mode=mode, storage_options=options, **said)
+    return frame(spark, table_of(NOTHING))
+
+
+def run_merge(spark: SparkSession, statement: Merge, session: Session) -> DataFrame:
+    """Merge rows that Spark gives, by way of this process."""
+    source, as_of = statement.source, statement.source_as_of
+    alias = statement.source_alias
+    if isinstance(source, Query):
+        rows = query_frame(spark, source, session.zone)
+    else:
+        alias = alias or (source.parts[-1] if source.parts else None)
+        reference = TableReference(source, as_of, 0, 0)
+        found = _rows_of(spark, reference, session.zone)
+        rows = spark.table(quoted(source.parts)) if found is None else found
+    named = TableName(("source",))
+    return frame(
+        spark,
+        call(
+            run_statement,
+            replace(statement, source=named, source_as_of=None, source_alias=alias),
+            replace(session, tables={"source": rows.toArrow()}),
+        ),
+    )
+
+
+def run_create(spark: SparkSession, statement: CreateTable, zone: str) -> DataFrame | None:
+    """Create or replace a table; None where the statement is about one of another format."""
+    name = statement.table
+    if name.path is None and statement.provider is None:
+        return None  # of Spark's own default format
+    ensure_registered(spark)
+    if name.path is not None:
+        table = named_table(spark, name)
+        options = storage_options(spark, str(table.path))
+        if statement.query is None:
+            session = Session(storage_options=options, zone=zone)
+            call(run_statement, replace(statement, table=table), session)
+        else:
+            _define(spark, statement, str(table.path), options, zone)
+    elif statement.query is None:
+        create_as_wished(spark, _wish(statement), statement.mode)
+    else:
+        _define_named(spark, statement, zone)
+    return frame(spark, table_of(NOTHING))
+
+
+def _wish(statement: CreateTable) -> TableWish:
+    schema: Any = type_to_json(StructType(tuple(map(field_of, statement.columns))))
+    checks = {CONSTRAINT_PREFIX + name: text for name, text in statement.checks.items()}
+    return TableWish(
+        quoted(statement.table.parts),
+        statement.location,
+        statement.comment,
+        tuple(s.StructType.fromJson(schema)),
+        statement.partition_by,
+        tuple(map(shown, statement.cluster_by)),
+        {**statement.properties, **checks},
+    )
+
+
+def _define_named(spark: SparkSession, statement: CreateTable, zone: str) -> None:
+    name = quoted(statement.table.parts)
+    found = find_table(spark, name)
+    if found is not None:
+        if statement.mode == "create":
+            raise TableAlreadyExistsError(f"table {name} already exists; choose another name")
+        if statement.mode == "create if not exists":
+            return
+        table = named_table(spark, statement.table)
+        _define(spark, statement, str(table.path), storage_options(spark, str(table.path)), zone)
+        return
+    if statement.mode == "replace":
+        raise TableNotFoundError(f"table {name} cannot be replaced as it does not exist")
+    assert statement.query is not None
+    rows = query_frame(spark, statement.query, zone)
+    made = add_name(
+        spark, name, rows.schema, location=statement.location, comment=statement.comment
+    )
+    try:
+        place = str(named_table(spark, TableName(statement.table.parts)).path)
+        _define(spark, statement, place, storage_options(spark, place), zone)
+    except BaseException:
+        drop_name(spark, made.name)
+        raise
+
+
+def _define(
+    spark: SparkSession,
+    statement: CreateTable,
+    uri: str,
+    options: dict[str, str] | None,
+    zone: str,
+) -> None:
+    """Make the table of a query's rows, in one commit of this process's."""
+    if statement.columns:
+        raise InvalidOptionError(
+            "the rows of the query say which columns the table has: leave the columns out"
+        )
+    assert statement.query is not None
+    rows = query_frame(spark, statement.query, zone).toArrow()
+
+    async def define() -> None:
+        async with open_table(uri, options) as table:
+            await define_with_rows(
+                table, rows, rows.schema, mode=statement.mode, **layout_of(statement)
+            )
+
+    call(define)

@@ -1,0 +1,70 @@
+"""What a session's settings say: of times, of what writes do, of properties of new tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "checks_retention",
+    "merges_schemas",
+    "session_zone",
+    "with_default_properties",
+    "write_settings",
+]
+
+_DELTA = "spark.databricks.delta."
+_PROPERTY_DEFAULTS = f"{_DELTA}properties.defaults."
+_AUTO_MERGE = f"{_DELTA}schema.autoMerge.enabled"
+_RETENTION_CHECK = f"{_DELTA}retentionDurationCheck.enabled"
+_ZONE = "spark.sql.session.timeZone"
+_FOR_ALL_WRITES = {
+    "maxRecordsPerFile": "spark.sql.files.maxRecordsPerFile",
+    "mergeSchema": _AUTO_MERGE,
+    "optimizeWrite": f"{_DELTA}optimizeWrite.enabled",
+    "timeZone": _ZONE,
+    "userMetadata": f"{_DELTA}commitInfo.userMetadata",
+}
+
+
+def session_zone(spark: SparkSession) -> str:
+    """The zone of times that name none."""
+    return spark.conf.get(_ZONE) or "UTC"
+
+
+def merges_schemas(spark: SparkSession) -> bool:
+    """Whether a merge takes in new columns without being told to."""
+    return (spark.conf.get(_AUTO_MERGE, None) or "").lower() == "true"
+
+
+def checks_retention(spark: SparkSession) -> bool:
+    """Whether a VACUUM has to keep files for as long as the table says."""
+    return (spark.conf.get(_RETENTION_CHECK, None) or "true").lower() != "false"
+
+
+def write_settings(spark: SparkSession, named: Collection[str]) -> dict[str, str]:
+    """The options of a writer that a session sets, but for those `named`, in lower case."""
+    settings = {**spark.conf.getAll, _ZONE: session_zone(spark)}
+    return {
+        option: settings[setting]
+        for option, setting in _FOR_ALL_WRITES.items()
+        if option.lower() not in named and setting in settings
+    }
+
+
+def with_default_properties(given: Mapping[str, str], spark: SparkSession) -> dict[str, str]:
+    """Properties of a new table: those that it is `given`, and the session's for all others.
+
+    Names of properties are the same in capitals and small letters.
+    """
+    said = {key.lower() for key in given}
+    defaults = {
+        f"delta.{key.removeprefix(_PROPERTY_DEFAULTS)}": value
+        for key, value in spark.conf.getAll.items()
+        if key.startswith(_PROPERTY_DEFAULTS)
+    }
+    return {**{k: v for k, v in defaults.items() if k.lower() not in said}, **given}

@@ -1,0 +1,49 @@
+"""What statements of a session's are run with: its tables, its settings, its DataFrames."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import types as s
+
+from adelta.spark.hadoop_conf import SETTINGS, storage_options_of
+from adelta.spark.identifiers import identifier_parts, quoted
+from adelta.spark.options import absolute_uri
+from adelta.spark.table_names import location_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+    from adelta.sql.statements import TableName
+
+__all__ = ["frame", "named_table", "storage_options"]
+
+
+def named_table(spark: SparkSession, name: TableName) -> TableName:
+    """The table under its full name, with the path where it is.
+
+    Raises:
+        TableNotFoundError: the session knows no Delta table of that name.
+    """
+    if name.path is not None:
+        return replace(name, path=absolute_uri(name.path))
+    location, full = location_of(spark, quoted(name.parts))
+    return replace(name, parts=identifier_parts(full or ""), path=absolute_uri(location))
+
+
+def storage_options(spark: SparkSession, uri: str) -> dict[str, str] | None:
+    """How the session's settings of Hadoop's say that stores of S3 are opened."""
+    if not uri.startswith(("s3://", "s3a://")):
+        return None
+    settings: dict[str, str] = dict(spark.conf.getAll)
+    said = {key.removeprefix("spark.hadoop."): value for key, value in settings.items()}
+    return storage_options_of({k: said[k] for k in said.keys() & SETTINGS}) or None
+
+
+def frame(spark: SparkSession, answer: pa.Table) -> DataFrame:
+    """An answer as a DataFrame."""
+    if not answer.num_columns:
+        return spark.createDataFrame([], s.StructType())
+    return spark.createDataFrame(answer)

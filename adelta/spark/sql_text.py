@@ -1,0 +1,122 @@
+"""Statements in SQL text: those that Spark does not know, or not in this session, are adelta's.
+
+A classic session knows most statements over Delta tables itself (`adelta.spark.names`); adelta runs
+those that are not in Spark's grammar. Through Spark Connect it runs all of its own that are about
+Delta tables: in the client, with names resolved by the session; queries inside of them are Spark's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pyspark.sql.utils import is_remote
+
+from adelta.errors import InvalidExpressionError, InvalidStatementError, TableNotFoundError
+from adelta.spark.arguments_in_text import with_arguments
+from adelta.spark.exceptions import raises_as_spark
+from adelta.spark.remote_statements import run_create, run_insert, run_merge, run_query
+from adelta.spark.session import ensure_registered
+from adelta.spark.session_settings import session_zone
+from adelta.spark.sql_hook import plain_sql
+from adelta.spark.sql_names import frame, named_table, storage_options
+from adelta.sql.parse import begins_as, parse_statement
+from adelta.sql.run import run_statement
+from adelta.sql.session import Session
+from adelta.sql.statements import (
+    AlterTable,
+    CreateTable,
+    DescribeTable,
+    DropFeature,
+    Insert,
+    Merge,
+    Query,
+)
+from adelta.sync._portal import call
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from adelta.sql.statements import Statement
+
+__all__ = ["sql"]
+
+_Args: TypeAlias = "dict[str, Any] | list[Any] | None"
+
+_DELTAS_OWN = (
+    ("CONVERT", "TO", "DELTA"),
+    ("DESC", "DETAIL"),
+    ("DESC", "HISTORY"),
+    ("DESCRIBE", "DETAIL"),
+    ("DESCRIBE", "HISTORY"),
+    ("GENERATE",),
+    ("RESTORE",),
+    ("VACUUM",),
+    ("OPTIMIZE",),
+    ("REORG", "TABLE"),
+)
+"""How statements begin that are in no grammar of Spark's, or mean another thing there."""
+
+_IN_PART = (("ALTER", "TABLE"), ("MERGE", "INTO"), ("MERGE", "WITH"))
+"""How statements begin of which some are, or some tables are Delta's."""
+
+
+@raises_as_spark
+def sql(spark: SparkSession, text: str, args: _Args = None) -> DataFrame:
+    """What `spark.sql` answers; and statements over Delta tables that it does not know.
+
+    In every session these are the ones that no grammar of Spark's has, such as ``DESCRIBE HISTORY``
+    and ``ALTER TABLE ... DROP FEATURE``. Through Spark Connect they are all that `adelta.sql` has,
+    where they are about Delta tables: by path (``delta.`/lake/sales` ``), or by a name that the
+    session knows. Times that name no zone are of the session's. `args` are values for parameters,
+    as `spark.sql` takes them. What adelta does not know goes to Spark as it is.
+
+    Raises:
+        InvalidStatementError: a statement that only adelta knows is not written as it is to be.
+        TableNotFoundError: such a statement is about no Delta table.
+        As `adelta.sql` does, each of them as Spark's error, too.
+    """
+    own = begins_as(text, _DELTAS_OWN)
+    if not own and not is_remote() and not begins_as(text, _IN_PART):
+        return plain_sql(spark, text, args)
+    zone = session_zone(spark)
+    try:
+        statement = parse_statement(with_arguments(text, args), zone=zone)
+    except (InvalidStatementError, InvalidExpressionError):
+        if own:
+            raise
+        return plain_sql(spark, text, args)
+    if not is_remote() and not _is_deltas_own(statement, begins_so=own):
+        return plain_sql(spark, text, args)
+    ensure_registered(spark)
+    found = _run(spark, statement, zone, strict=own)
+    return plain_sql(spark, text, args) if found is None else found
+
+
+def _is_deltas_own(statement: Statement, *, begins_so: bool) -> bool:
+    if isinstance(statement, AlterTable):
+        return isinstance(statement.change, DropFeature)
+    if isinstance(statement, Merge):
+        return True
+    return begins_so and not isinstance(statement, DescribeTable)
+
+
+def _run(spark: SparkSession, statement: Statement, zone: str, *, strict: bool) -> DataFrame | None:
+    """What the statement answers; None where it is not about Delta tables, unless `strict`."""
+    if isinstance(statement, Query):
+        return run_query(spark, statement, zone)
+    if isinstance(statement, CreateTable):
+        return run_create(spark, statement, zone)
+    try:
+        table = named_table(spark, statement.table)
+    except TableNotFoundError:
+        if strict or statement.table.path is not None:
+            raise
+        return None
+    session = Session(storage_options=storage_options(spark, str(table.path)), zone=zone)
+    statement = replace(statement, table=table)
+    if isinstance(statement, Insert) and isinstance(statement.source, Query):
+        return run_insert(spark, statement, session)
+    if isinstance(statement, Merge):
+        return run_merge(spark, statement, session)
+    return frame(spark, call(run_statement, statement, session))

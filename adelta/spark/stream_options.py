@@ -1,0 +1,180 @@
+"""The options of a streaming read."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from adelta.changes.source_rules import SourceRules
+from adelta.errors import InvalidOptionError
+from adelta.kernel.history import parse_timestamp
+from adelta.kernel.timestamps import from_ms
+from adelta.spark.change_options import is_true, reads_changes
+from adelta.spark.options import READ_OPTIONS, column_names, options_among, table_address
+from adelta.spark.zones import moment_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+
+__all__ = ["STREAM_OPTIONS", "StreamOptions", "without_stream_options"]
+
+STREAM_OPTIONS = (
+    "maxFilesPerTrigger",
+    "maxBytesPerTrigger",
+    "ignoreDeletes",
+    "ignoreChanges",
+    "ignoreFileDeletion",
+    "skipChangeCommits",
+    "excludeRegex",
+    "failOnDataLoss",
+    "withEventTimeOrder",
+    "schemaTrackingLocation",
+    "schemaLocation",
+    "streamingSourceTrackingId",
+    "allowSourceColumnDrop",
+    "allowSourceColumnRename",
+    "allowSourceColumnTypeChange",
+)
+"""Options that streams alone have, beside those from where they start."""
+
+_STARTS = ("startingVersion", "startingTimestamp")
+_OF_BATCHES = (
+    "versionAsOf", "timestampAsOf", "endingVersion", "endingTimestamp", "where",
+    "onlyDeletionVectors",
+)  # fmt: skip
+_TRACKING = {name.lower(): name for name in STREAM_OPTIONS[-6:]}
+_UNITS = {"": 1, "b": 1} | {
+    unit: 1 << (10 * power)
+    for power, letter in enumerate("kmgtp", 1)
+    for unit in (letter, f"{letter}b")
+}
+_SIZE = re.compile(r"\s*(\d+)\s*([a-z]*)\s*", re.ASCII | re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """What a streaming read was asked for: `rules`, and how each micro-batch becomes tasks.
+
+    `columns` are those that it has, all by default.
+    """
+
+    uri: str
+    storage_options: Mapping[str, str] = field(repr=False)  # may hold secrets
+    rules: SourceRules
+    columns: tuple[str, ...] | None
+    max_partition_bytes: int
+    min_partitions: int
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str]) -> StreamOptions:
+        """The options of a streaming read.
+
+        Raises:
+            InvalidOptionError: an option is unknown, missing, has a wrong value, or is not for
+                streams.
+        """
+        given, storage = options_among(options, (*READ_OPTIONS, *STREAM_OPTIONS))
+        for name in _OF_BATCHES:
+            if name.lower() in given:
+                raise InvalidOptionError(
+                    f"{name} is not for streams: say from where to read by startingVersion or "
+                    "startingTimestamp, and filter the DataFrame"
+                )
+        _check_not_asked_for(given)
+        return cls(
+            uri=table_address(given),
+            storage_options=storage,
+            rules=SourceRules(
+                start=_start(given),
+                read_changes=reads_changes(given),
+                ignore_deletes=is_true("ignoreDeletes", given),
+                ignore_changes=is_true("ignoreChanges", given)
+                or is_true("ignoreFileDeletion", given),
+                skip_change_commits=is_true("skipChangeCommits", given),
+                exclude=_expression(given.get("excluderegex")),
+                fail_on_data_loss=is_true("failOnDataLoss", given, default="true"),
+                max_files=_number("maxFilesPerTrigger", given),
+                max_bytes=_size("maxBytesPerTrigger", given),
+            ),
+            columns=column_names(given),
+            max_partition_bytes=_number("maxPartitionBytes", given) or 128 << 20,
+            min_partitions=_number("minPartitions", given) or os.cpu_count() or 1,
+        )
+
+
+def without_stream_options(options: Mapping[str, str]) -> dict[str, str]:
+    """The options that say which columns a read has, be it a stream or not."""
+    own = {name.lower() for name in STREAM_OPTIONS}
+    given = {key.lower(): value for key, value in options.items()}
+    if not reads_changes(given):
+        own |= {name.lower() for name in _STARTS}
+    elif given.get("startingversion") == "latest":
+        return without_stream_options({**given, "startingversion": "0"})
+    elif not any(name.lower() in given for name in _STARTS):
+        given["startingversion"] = "0"  # streams need not say
+    return {key: value for key, value in given.items() if key not in own}
+
+
+def _check_not_asked_for(given: Mapping[str, str]) -> None:
+    if is_true("withEventTimeOrder", given):
+        raise InvalidOptionError(
+            "withEventTimeOrder is not supported: the first files are read in the order of their "
+            "modification times; leave it out, and let watermarks allow for that"
+        )
+    for folded, name in _TRACKING.items():
+        if folded in given and given[folded].lower() != "false":
+            raise InvalidOptionError(
+                f"{name} is not supported: a stream has the columns of the moment when it was "
+                "started; leave it out, and start the stream again when columns were added, or "
+                "with a new checkpoint when they were renamed or dropped"
+            )
+
+
+def _start(given: Mapping[str, str]) -> int | Literal["latest"] | datetime | None:
+    version, time = (given.get(name.lower()) for name in _STARTS)
+    if version is not None and time is not None:
+        raise InvalidOptionError("give startingVersion or startingTimestamp, not both")
+    if time is not None:
+        return from_ms(parse_timestamp(moment_in(time, given.get("timezone", "UTC"))))
+    if version is None or version == "latest":
+        return version  # type: ignore[return-value]  # mypy takes it for any text
+    if not version.strip().isdecimal():
+        raise InvalidOptionError(
+            f"the option startingVersion is {version!r}; it can be an integer of 0 or more, or "
+            "'latest'"
+        )
+    return int(version)
+
+
+def _expression(text: str | None) -> re.Pattern[str] | None:
+    if text is None:
+        return None
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise InvalidOptionError(
+            f"the option excludeRegex is no regular expression: {text!r:.100} ({error})"
+        ) from error
+
+
+def _number(name: str, given: Mapping[str, str]) -> int | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise InvalidOptionError(f"the option {name} is {text!r}; it must be an integer above 0")
+    return int(text)
+
+
+def _size(name: str, given: Mapping[str, str]) -> int | None:
+    text = given.get(name.lower())
+    if text is None:
+        return None
+    match = _SIZE.fullmatch(text)
+    unit = None if match is None else _UNITS.get(match[2].lower())
+    if match is None or unit is None or int(match[1]) < 1:
+        raise InvalidOptionError(f"the option {name} is {text!r}; it must be a size such as '10g'")
+    return int(match[1]) * unit

@@ -1,0 +1,230 @@
+"""Creating and replacing tables as `DeltaTableBuilder` was told: in the log, and by name."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from pyspark.sql import types as s
+
+from adelta.errors import (
+    InvalidOptionError,
+    SchemaMismatchError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from adelta.kernel.schema.names import without_field_metadata
+from adelta.operations.create import create_table, exists, new_table
+from adelta.operations.replace import replace_table
+from adelta.spark.identifiers import path_named
+from adelta.spark.options import absolute_uri
+from adelta.spark.session_settings import with_default_properties
+from adelta.spark.table_names import add_name, drop_name, find_table
+from adelta.spark.types import to_declared_schema, to_spark_schema
+from adelta.sync._portal import call
+from adelta.table import open_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from adelta.kernel.schema.types import StructType
+    from adelta.snapshot import Snapshot
+    from adelta.spark.table_names import NamedTable
+
+__all__ = ["CreationMode", "TableWish", "create_as_wished"]
+
+CreationMode = Literal["create", "create if not exists", "replace", "create or replace"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableWish:
+    """What a table is to be like."""
+
+    name: str | None = None
+    location: str | None = None
+    comment: str | None = None
+    columns: tuple[s.StructField, ...] = ()
+    partitions: tuple[str, ...] = ()
+    clusters: tuple[str, ...] = ()
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> StructType:
+        """The columns as a table has them.
+
+        Raises:
+            SchemaMismatchError: a column has a type that Delta does not have.
+        """
+        return to_declared_schema(s.StructType(list(self.columns)))
+
+    @property
+    def layout(self) -> dict[str, Any]:
+        """Partitions, clusters and properties, as arguments of adelta's own verbs."""
+        return {
+            "partition_by": self.partitions,
+            "cluster_by": self.clusters,
+            "properties": self.properties,
+        }
+
+
+def create_as_wished(
+    spark: SparkSession, wish: TableWish, mode: CreationMode
+) -> tuple[str, str | None]:
+    """Create or replace the table; where it is, and its full name where it has one.
+
+    Raises:
+        As `DeltaTableBuilder.execute` does.
+    """
+    if mode in ("replace", "create or replace") and not wish.columns:
+        raise InvalidOptionError(
+            "a table that may replace another one needs columns: say addColumn or addColumns"
+        )
+    name, location = wish.name, wish.location
+    path = None if name is None else path_named(name)
+    if path is not None:
+        if location is not None and location != path:
+            raise InvalidOptionError(
+                f"the table is named by the path {path!r}, and its location is {location!r}; "
+                "leave one of them out"
+            )
+        name, location = None, path
+    if name is not None:
+        return _by_name(spark, wish, name, mode)
+    if location is None:
+        raise InvalidOptionError("a table needs a name or a location: say tableName or location")
+    location = absolute_uri(location)
+    _in_log(spark, wish, location, mode)
+    return location, None
+
+
+def _by_name(
+    spark: SparkSession, wish: TableWish, name: str, mode: CreationMode
+) -> tuple[str, str | None]:
+    found = find_table(spark, name)
+    if found is None:
+        if mode == "replace":
+            raise TableNotFoundError(
+                f"table {name} cannot be replaced as it did not exist: use createOrReplace to "
+                "create it"
+            )
+        made = _named(spark, wish, name)
+        return _place_of(made), made.name
+    if mode == "create":
+        raise TableAlreadyExistsError(
+            f"table {name} already exists; use createIfNotExists or createOrReplace, or choose "
+            "another name"
+        )
+    if not found.is_delta:
+        raise TableNotFoundError(f"{name} is not a Delta table, so it cannot become one")
+    location = _place_of(found)
+    if wish.location is not None and absolute_uri(wish.location) != location:
+        raise InvalidOptionError(
+            f"the location of the existing table {name} is {location!r}, not {wish.location!r}; "
+            "leave the location out"
+        )
+    if mode != "create if not exists":
+        _in_log(spark, wish, location, "create or replace" if "create" in mode else "replace")
+    return location, found.name
+
+
+def _named(spark: SparkSession, wish: TableWish, name: str) -> NamedTable:
+    """A new table that the session knows by a name."""
+    columns = s.StructType(list(wish.columns))
+    if wish.location is not None:
+        location = absolute_uri(wish.location)
+        snapshot = call(_snapshot_if_any, location)
+        if snapshot is None:
+            _in_log(spark, wish, location, "create")
+        else:
+            call(_check_same, snapshot, wish)
+            columns = to_spark_schema(snapshot.delta_schema)
+        return add_name(spark, name, columns, location=location, comment=wish.comment)
+    new_table(wish.schema, **wish.layout)  # refused before a name is given away
+    made = add_name(spark, name, columns, comment=wish.comment, properties=wish.properties)
+    try:
+        there = call(_snapshot_if_any, _place_of(made)) is not None
+        _in_log(spark, wish, _place_of(made), "create or replace" if there else "create")
+    except BaseException:
+        drop_name(spark, name)
+        raise
+    return made
+
+
+def _in_log(spark: SparkSession, wish: TableWish, location: str, mode: CreationMode) -> None:
+    """Create or replace the table at a location, with the session's properties for new tables."""
+    wish = replace(wish, properties=with_default_properties(wish.properties, spark))
+
+    async def do() -> None:
+        if mode != "replace":
+            async with open_table(location) as table:
+                if not await exists(table):
+                    await _check_empty(location)
+        if mode in ("create", "create if not exists"):
+            table = await create_table(
+                location,
+                wish.schema,
+                **wish.layout,
+                description=wish.comment,
+                mode="error" if mode == "create" else "ignore",
+            )
+            await table.aclose()
+            return
+        await replace_table(
+            location,
+            wish.schema,
+            **wish.layout,
+            description=wish.comment,
+            or_create=mode == "create or replace",
+        )
+
+    call(do)
+
+
+async def _check_empty(location: str) -> None:
+    """Refuse a new table where other files are: they might be taken for its own.
+
+    Raises:
+        InvalidOptionError: there are some.
+    """
+    async with open_table(location) as table, aclosing(table.store.list()) as pages:
+        async for page in pages:
+            for found in page:
+                raise InvalidOptionError(
+                    f"the location {location} is not empty and not a Delta table: it holds "
+                    f"{found.path!r}; choose another one, or empty it"
+                )
+
+
+async def _snapshot_if_any(location: str) -> Snapshot | None:
+    async with open_table(location) as table:
+        return await table.snapshot() if await exists(table) else None
+
+
+async def _check_same(snapshot: Snapshot, wish: TableWish) -> None:
+    """Refuse a name for a table that is there, and is like something else.
+
+    Raises:
+        SchemaMismatchError: it has other columns, or another layout.
+    """
+    mapping = ("delta.columnMapping.id", "delta.columnMapping.physicalName")
+    have = without_field_metadata(snapshot.delta_schema, *mapping)
+    if wish.columns and (have, snapshot.partition_columns) != (wish.schema, wish.partitions):
+        raise SchemaMismatchError(
+            f"the table at the location has the columns {have}, partitioned by "
+            f"({', '.join(snapshot.partition_columns)}), which differs from what is specified; "
+            "leave the columns out to take them from the table"
+        )
+    for key, value in wish.properties.items():
+        if snapshot.properties.get(key) != value:
+            raise SchemaMismatchError(
+                f"the property {key} of the table at the location is "
+                f"{snapshot.properties.get(key)!r}, not {value!r}; leave it out"
+            )
+
+
+def _place_of(table: NamedTable) -> str:
+    assert table.location is not None
+    return absolute_uri(table.location)

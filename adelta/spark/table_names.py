@@ -1,0 +1,191 @@
+"""Tables by the names that a session knows: where they are, and how they come to be known.
+
+In a classic session its catalog is asked; through Spark Connect, what Spark's own statements say.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import types as s
+from pyspark.sql.utils import is_remote
+
+from adelta.errors import InvalidOptionError, TableNotFoundError
+from adelta.spark.datasource import FORMAT
+from adelta.spark.identifiers import (
+    FORMATS,
+    identifier_parts,
+    path_named,
+    quoted,
+    string_literal,
+)
+from adelta.spark.native import jvm
+from adelta.spark.session import ensure_registered
+from adelta.spark.sql_hook import plain_sql
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["NamedTable", "add_name", "drop_name", "find_table", "location_of"]
+
+_SESSION_CATALOG: Final = "spark_catalog"
+_NO_SUCH_TABLE: Final = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND")
+
+
+@dataclass(frozen=True, slots=True)
+class NamedTable:
+    """What a session knows of a table, or of a view, by its name."""
+
+    name: str
+    provider: str | None
+    location: str | None
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether it is a Delta table, as far as the session knows."""
+        return (self.provider or "").lower() in FORMATS and self.location is not None
+
+
+def location_of(spark: SparkSession, name: str) -> tuple[str, str | None]:
+    """Where the Delta table of a name is, and its full name; a path in backticks has none.
+
+    Raises:
+        TableNotFoundError: there is no such table, or it is no Delta table.
+        InvalidOptionError: it is no name.
+    """
+    if (path := path_named(name)) is not None:
+        return path, None
+    found = find_table(spark, name)
+    if found is None:
+        raise TableNotFoundError(
+            f"{name} is not a Delta table: the session knows no table of that name"
+        )
+    if not found.is_delta or found.location is None:
+        what = f"a table of {found.provider}" if found.provider else "a view"
+        raise TableNotFoundError(f"{name} is not a Delta table: it is {what}")
+    return found.location, found.name
+
+
+def find_table(spark: SparkSession, name: str) -> NamedTable | None:
+    """What the session knows by a name; None where that is nothing.
+
+    Raises:
+        InvalidOptionError: it is no name.
+    """
+    parts = identifier_parts(name)
+    catalog = parts[0] if len(parts) > 2 else spark.catalog.currentCatalog()
+    of_session = catalog.lower() == _SESSION_CATALOG and len(parts) < 4
+    try:
+        if of_session and jvm.unusable(spark) is None:
+            entry = jvm.catalog_entry(spark, quoted(parts[-2:]))
+            return None if entry is None else NamedTable(*entry)
+        found = _described(spark, parts)
+        if of_session and found.location is None and spark.catalog.tableExists(quoted(parts)):
+            return _listed(spark, parts) or found
+        return found
+    except AnalysisException as error:
+        if error.getCondition() in _NO_SUCH_TABLE:
+            return None
+        raise
+
+
+def add_name(
+    spark: SparkSession,
+    name: str,
+    columns: s.StructType,
+    *,
+    location: str | None = None,
+    comment: str | None = None,
+    properties: Mapping[str, str] | None = None,
+) -> NamedTable:
+    """Let the session's catalog know a table; without a location it chooses one, and keeps it.
+
+    Raises:
+        AnalysisException: it cannot be known by that name.
+    """
+    ensure_registered(spark)
+    listed = ", ".join(f"{quoted([field.name])} {_ddl(field.dataType)}" for field in columns.fields)
+    text = f"CREATE TABLE {quoted(identifier_parts(name))} ({listed}) USING {FORMAT}"
+    if location is not None:
+        text += f" LOCATION {string_literal(location)}"
+    if comment is not None:
+        text += f" COMMENT {string_literal(comment)}"
+    if properties and not is_remote():  # a classic session makes the table at once
+        pairs = (f"{string_literal(k)} = {string_literal(v)}" for k, v in properties.items())
+        text += f" TBLPROPERTIES ({', '.join(pairs)})"
+    plain_sql(spark, text)
+    found = find_table(spark, name)
+    if found is None or found.location is None:
+        raise TableNotFoundError(
+            f"the session's catalog does not say where it keeps {name}; give a location"
+        )
+    return found
+
+
+def drop_name(spark: SparkSession, name: str) -> None:
+    """Let the session's catalog know a table no longer."""
+    plain_sql(spark, f"DROP TABLE IF EXISTS {quoted(identifier_parts(name))}")
+
+
+def _described(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable:
+    rows = plain_sql(spark, f"DESCRIBE TABLE EXTENDED {quoted(parts)}").collect()
+    said: dict[str, str] = {}
+    begun = False
+    for row in rows:
+        begun = begun or row.col_name == "# Detailed Table Information"
+        if begun and row.data_type and row.col_name not in said:
+            said[row.col_name] = row.data_type
+    name = ".".join(
+        said[key] for key in ("Catalog", "Database", "Table") if key in said
+    ) or ".".join(parts)
+    return NamedTable(name, said.get("Provider"), _plain(said.get("Location")))
+
+
+def _listed(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable | None:
+    """What is known of a table whose description leaves out where it is.
+
+    Raises:
+        InvalidOptionError: what Spark lists of it can be read in two ways.
+    """
+    namespace = parts[-2] if len(parts) > 1 else spark.catalog.currentDatabase()
+    pattern = re.sub(r"[*|.]", ".", parts[-1])
+    listing = f"SHOW TABLE EXTENDED IN {quoted([namespace])} LIKE {string_literal(pattern)}"
+    for row in plain_sql(spark, listing).collect():
+        if row.tableName.lower() != parts[-1].lower():
+            continue
+        found = {}
+        for key in ("Provider", "Location"):
+            values = re.findall(rf"^{key}: (.*)$", row.information, re.MULTILINE)
+            if len(values) > 1:
+                raise InvalidOptionError(
+                    f"Spark says more than once what the {key.lower()} of {'.'.join(parts)} is; "
+                    "open the table by its path"
+                )
+            found[key] = values[0] if values else None
+        name = f"{_SESSION_CATALOG}.{namespace}.{row.tableName}"
+        return NamedTable(name, found["Provider"], _plain(found["Location"]))
+    return None
+
+
+def _plain(location: str | None) -> str | None:
+    """The location, a local one as a path."""
+    local = location is not None and location.startswith("file:/")
+    return re.sub("^file:/+", "/", location) if local and location is not None else location
+
+
+def _ddl(data_type: s.DataType) -> str:
+    """The type as Spark SQL writes it."""
+    match data_type:
+        case s.StructType(fields=fields):
+            inside = ", ".join(f"{quoted([f.name])}: {_ddl(f.dataType)}" for f in fields)
+            return f"STRUCT<{inside}>"
+        case s.ArrayType(elementType=element):
+            return f"ARRAY<{_ddl(element)}>"
+        case s.MapType(keyType=key, valueType=value):
+            return f"MAP<{_ddl(key)}, {_ddl(value)}>"
+    return data_type.simpleString()

@@ -1,0 +1,249 @@
+"""What `test_connect` asks of a client of Spark Connect; each step is a function of its own."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import subprocess
+import sys
+import traceback
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql import types as s
+
+import adelta.spark
+import adelta.sync
+from adelta.errors import InvalidExpressionError
+from adelta.spark import DeltaTable, IdentityGenerator
+
+
+def raises(kind: type[Exception], text: str, call) -> None:
+    with pytest.raises(kind, match=text):
+        call()
+
+
+def ids(table: DeltaTable) -> list[int]:
+    return sorted(row.id for row in table.toDF().collect())
+
+
+def written(spark, path: str) -> DeltaTable:
+    df = spark.range(6).selectExpr("id", "CAST(id % 2 AS INT) part", "date'2024-01-01' day")
+    adelta.spark.write(df, path, partition_by=["part"])
+    return DeltaTable.forPath(spark, path)
+
+
+def step_tables_are_written_and_read_by_format(spark, path):
+    spark.range(3).write.format("adelta").mode("append").save(path)
+    spark.range(3, 5).write.format("adelta").mode("append").save(path)
+    assert spark.read.format("adelta").load(path).count() == 5
+    assert spark.read.format("adelta").option("versionAsOf", "0").load(path).count() == 3
+
+
+def step_tables_are_opened(spark, path):
+    table = written(spark, path)
+    assert DeltaTable.isDeltaTable(spark, path)
+    assert not DeltaTable.isDeltaTable(spark, path + "_")
+    raises(AnalysisException, "is not a Delta table", lambda: DeltaTable.forPath(spark, path + "_"))
+    assert table.alias("t").toDF().where("t.id = 1").select("t.part").collect() == [(1,)]
+
+
+def step_history_and_detail_are_dataframes(spark, path):
+    table = written(spark, path)
+    assert [row.operation for row in table.history(1).collect()] == ["WRITE"]
+    [row] = table.detail().collect()
+    assert (row.format, row.partitionColumns) == ("delta", ["part"])
+
+
+def step_large_tables_are_checkpointed_and_planned_by_executors(spark, path):
+    table = written(spark, path)
+    with adelta.sync.open_table(path) as opened:
+        files = opened.snapshot().files().num_rows
+    found = adelta.spark.checkpoint(spark, path, parts=2)
+    assert (found.version, found.num_files) == (0, files)
+    table.delete("part = 0")
+    adelta.sync.set_properties(path, {"delta.checkpointPolicy": "v2"})
+    assert 0 < adelta.spark.checkpoint(spark, path).num_files < files
+    spark.conf.set("spark.adelta.snapshot.distributedPlanningFiles", "1")
+    try:
+        df = adelta.spark.read(spark, path, where="part = 1")
+        assert sorted(row.id for row in df.collect()) == [1, 3, 5]
+    finally:
+        spark.conf.unset("spark.adelta.snapshot.distributedPlanningFiles")
+
+
+def step_rows_are_deleted_and_updated(spark, path):
+    table = written(spark, path)
+    assert table.delete("id = 5").collect() == [(1,)]
+    assert table.delete((f.col("id") == 4) | f.col("part").isin(7, 8)).collect() == [(1,)]
+    condition = ~(f.col("id") < 3) & (f.col("day") == dt.date(2024, 1, 1)) & f.expr("part = 1")
+    done = table.update(condition, {"id": f.col("id") * 10 + f.lit(Decimal(1)).cast("long")})
+    assert done.collect() == [(1,)]
+    assert ids(table) == [0, 1, 2, 31]
+    case = f.when(f.col("id") > 30, f.lit(30)).otherwise(-f.col("id"))
+    table.alias("t").update(f.col("t.id") > 1, {"t.id": case})
+    assert ids(table) == [-2, 0, 1, 30]
+    table.delete(f.col("part").isNull() | f.col("id").between(-2, 0))
+    assert ids(table) == [1, 30]
+    raises(
+        InvalidExpressionError, "UTF8", lambda: table.delete(f.encode(f.lit("a"), "UTF8") == "a")
+    )
+    raises(TypeError, "must be a Spark SQL Column", lambda: table.delete(5))
+
+
+def step_times_are_of_the_sessions_zone(spark, path):
+    df = spark.sql("SELECT 1 id, timestamp'2024-01-01 00:30:00' AS at")
+    adelta.spark.write(df, path)
+    table = DeltaTable.forPath(spark, path)
+    assert table.delete(f.col("at") < "2024-01-01 00:00:00").collect() == [(0,)]
+    moment = f.lit(dt.datetime(2024, 1, 1, 5, 30, tzinfo=dt.UTC))
+    assert table.update(f.col("at") == moment, {"id": "2"}).collect() == [(1,)]
+
+
+def step_protocols_and_features_change(spark, path):
+    table = written(spark, path)
+    table.upgradeTableProtocol(1, 3)
+    table.addFeatureSupport("vacuumProtocolCheck")
+    table.dropFeatureSupport("vacuumProtocolCheck", True)
+    [row] = table.detail().collect()
+    assert (row.minReaderVersion, row.minWriterVersion) == (1, 3)
+
+
+def step_tables_are_built(spark, path):
+    builder = DeltaTable.create(spark).location(path).addColumn("id", "BIGINT", False)
+    builder.addColumn("n", s.LongType(), generatedAlwaysAs=IdentityGenerator(5, 5))
+    table = builder.addColumns([s.StructField("c", s.StringType())]).execute()
+    adelta.sync.write_table(path, spark.sql("SELECT 1L id, 'x' c").toArrow())
+    assert table.toDF().collect() == [(1, 5, "x")]
+    raises(AnalysisException, "already", builder.execute)
+    replaced = DeltaTable.createOrReplace(spark).location(path).addColumn("z", "DATE").execute()
+    assert replaced.toDF().columns == ["z"]
+
+
+def step_tables_have_names(spark, path):
+    made = DeltaTable.create(spark).tableName("named").addColumn("id", "BIGINT").execute()
+    adelta.spark.write(spark.range(2), made.detail().collect()[0].location, mode="append")
+    assert ids(DeltaTable.forName(spark, "default.named")) == [0, 1]
+    assert DeltaTable.forName(spark, "named").delete("named.id = 0").collect() == [(1,)]
+    there = DeltaTable.create(spark).tableName("there").location(path).addColumn("id", "BIGINT")
+    there.execute()
+    assert DeltaTable.isDeltaTable(spark, "there")
+    raises(AnalysisException, "not a Delta table", lambda: DeltaTable.forName(spark, "nothing"))
+    spark.range(1).createOrReplaceTempView("a_view")
+    raises(AnalysisException, "is a view", lambda: DeltaTable.forName(spark, "a_view"))
+
+
+def step_statements_are_run_on_tables_by_path(spark, path):
+    def sql(text, args=None):
+        return [tuple(row) for row in adelta.spark.sql(spark, text, args).collect()]
+
+    table = f"delta.`{path}`"
+    sql(f"CREATE TABLE {table} (id BIGINT, at TIMESTAMP, p INT) PARTITIONED BY (p)")
+    sql(
+        f"INSERT INTO {table} VALUES (1, TIMESTAMP '2024-01-01 00:30:00', 1), (2, NULL, :p)",
+        {"p": 2},
+    )
+    spark.range(3, 5).createOrReplaceTempView("numbers")
+    assert sql(f"INSERT INTO {table} (id, p) SELECT id, 3 FROM numbers") == []
+    sql(f"INSERT OVERWRITE {table} PARTITION (p = 3) (id) SELECT max(id) FROM {table}")
+    assert sql(f"SELECT id, p FROM {table} AS t WHERE t.id <> ? ORDER BY id", [1]) == [
+        (2, 2),
+        (4, 3),
+    ]
+    assert sql(f"UPDATE {table} SET id = id * 10 WHERE at < '2024-01-01 01:00:00'") == [(1,)]
+    assert sql(f"DELETE FROM {table} WHERE at = TIMESTAMP '2024-01-01T05:30:00Z'") == [(1,)]
+    assert sql(f"SELECT count(*) FROM {table} VERSION AS OF 1 JOIN numbers") == [(4,)]
+    sql(f"ALTER TABLE {table} ADD COLUMN note STRING COMMENT 'c'")
+    assert sql(f"DESCRIBE {table}")[-1] == ("p", "int", None)
+    [entry, *_] = sql(f"DESCRIBE HISTORY {table} LIMIT 1")
+    assert (entry[0], entry[4]) == (6, "ADD COLUMNS")
+    query = f"SELECT '{{' AS x, t.id FROM {table} t, numbers"
+    sql(f"CREATE OR REPLACE TABLE {table} USING adelta AS {query}")
+    assert adelta.spark.sql(spark, f"TABLE {table}").columns == ["x", "id"]
+    source = f"(SELECT x, id FROM {table} UNION ALL SELECT 'new', 9) s"
+    text = f"MERGE INTO {table} t USING {source} ON t.id = s.id WHEN NOT MATCHED THEN INSERT *"
+    assert sql(text) == [(1, 0, 0, 1)]
+    raises(AnalysisException, "Syntax error", lambda: sql(f"UPDATE  {table} SET x 1"))
+    raises(AnalysisException, "end of the", lambda: sql(f"DESCRIBE HISTORY {table} LIMITED 1"))
+
+
+def step_statements_are_run_on_tables_by_name(spark, path):
+    adelta.spark.register(spark, sql=True)
+    spark.sql("CREATE TABLE by_name (id BIGINT, v STRING) USING delta COMMENT 'mine'")
+    spark.sql("INSERT INTO by_name VALUES (1, 'a'), (2, 'b')")
+    assert spark.sql("UPDATE by_name SET v = 'c' WHERE by_name.id = 2").collect() == [(1,)]
+    assert spark.sql("SELECT by_name.v FROM by_name ORDER BY id").collect() == [("a",), ("c",)]
+    spark.sql("CREATE TABLE made USING delta AS SELECT id + 1 AS id FROM by_name")
+    assert spark.sql("SELECT * FROM default.made, {n} WHERE id > n", n=spark.range(2, 3).toDF("n"))
+    [row] = spark.sql("DESCRIBE DETAIL default.made").collect()
+    assert (row.name, row.numFiles) == ("spark_catalog.default.made", 1)
+    assert spark.sql("SELECT 1 AS one").collect() == [(1,)]
+    adelta.spark.register(spark)
+    raises(AnalysisException, "", lambda: spark.sql("DESCRIBE DETAIL default.made").collect())
+    spark.sql("CREATE OR REPLACE TEMP VIEW a_view AS SELECT 1 AS id")
+    raises(AnalysisException, "a view", lambda: adelta.spark.sql(spark, "DESCRIBE HISTORY a_view"))
+
+
+def serve(folder: Path) -> None:
+    """A server, until its standard input ends; it says on which port."""
+    builder = SparkSession.builder.master("local[2]")
+    for key, value in {
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": "0",
+        "spark.driver.memory": "768m",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.log.level": "OFF",
+    }.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    service = getattr(spark._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")
+    print(f"port {getattr(service, 'MODULE$').localPort()}", flush=True)
+    sys.stdin.read()
+    spark.stop()
+
+
+def main(folder: Path) -> None:
+    server = subprocess.Popen(
+        [sys.executable, "-W", "ignore", __file__, str(folder), "serve"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stdout is not None
+    port = next(line for line in server.stdout if line.startswith("port ")).split()[1]
+    try:
+        spark = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").getOrCreate()
+        outcome = steps_through(spark, folder)
+        (folder / "outcome.json").write_text(json.dumps(outcome))
+        spark.stop()
+    finally:
+        server.communicate(timeout=60)
+
+
+def steps_through(spark, folder: Path) -> dict[str, str]:
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    adelta.spark.register(spark)
+    outcome = {}
+    for name, step in globals().copy().items():
+        if not name.startswith("step_"):
+            continue
+        try:
+            step(spark, str(folder / name))
+            outcome[name.removeprefix("step_")] = ""
+        except Exception as error:
+            text = "".join(traceback.format_tb(error.__traceback__, -6))
+            outcome[name.removeprefix("step_")] = f"{text}{type(error).__name__}: {error}"[:4000]
+    return outcome
+
+
+if __name__ == "__main__":
+    (serve if sys.argv[2:] else main)(Path(sys.argv[1]))

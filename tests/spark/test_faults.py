@@ -1,0 +1,68 @@
+"""Jobs that are cancelled, and drivers that die: `tests.spark.faults.run` has all of them."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pyarrow as pa
+import pytest
+
+import adelta.spark
+import adelta.sync
+from adelta.spark import frame_write
+from tests.spark.faults import driver, run
+
+
+@pytest.fixture
+def path(tmp_path) -> str:
+    path = str(tmp_path / "t")
+    adelta.sync.write_table(path, pa.table({"id": run.BEFORE, "part": run.BEFORE}))
+    return path
+
+
+def write_again(spark, path: str) -> None:
+    adelta.spark.write(driver.rows_of(spark, "none"), path, mode="append", txn=driver.TXN)
+
+
+@pytest.mark.timeout(300)
+def test_a_driver_that_dies_once_the_commit_is_put_has_written_and_writes_no_row_twice(spark, path):
+    assert run.drive("local[2]", {path: "after put"}) == ["exit -9"]
+    assert run.ids(path) == run.AFTER
+    write_again(spark, path)
+    assert run.ids(path) == run.AFTER
+    assert run.orphans(path) == 0
+
+
+def test_a_job_that_is_cancelled_has_written_nothing_and_can_be_done_again(spark, path):
+    said: list[Exception] = []
+
+    def write() -> None:
+        spark.sparkContext.setJobGroup("a write", "to be cancelled")
+        try:
+            adelta.spark.write(driver.rows_of(spark, "jobs cancelled"), path, mode="append")
+        except Exception as error:
+            said.append(error)
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    while not spark.sparkContext.statusTracker().getActiveJobsIds():
+        time.sleep(0.05)
+    spark.sparkContext.cancelJobGroup("a write")
+    writing.join()
+    assert "cancelled" in str(said[0])
+    assert run.ids(path) == run.BEFORE
+    write_again(spark, path)
+    assert run.ids(path) == run.AFTER
+
+
+def test_an_interrupt_while_tasks_run_deletes_what_they_have_written(spark, path, monkeypatch):
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(frame_write.pickle, "loads", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_again(spark, path)
+    monkeypatch.undo()
+    assert run.ids(path) == run.BEFORE
+    assert run.orphans(path) == 0
