@@ -327,6 +327,7 @@ def _measure(engine: str, uri: str, work: str, options: dict[str, str]) -> None:
     import pyarrow.dataset  # noqa: TID251  # it is what is compared with
     import uvloop
 
+    import adelta.storage.local
     import adelta.storage.s3
     from adelta import open_table
 

@@ -163,6 +163,25 @@ ROWS: tuple[Row, ...] = (
         "checkpoint of 1 M adds, JSON statistics",
         (faster(2), lighter(2), PAUSE),
     ),
+    *(
+        Row(
+            f"spark partitions {count}",
+            f"one partition of {count:,} in Spark, first query of a session",
+            (Asked("seconds", most=5, unit=" s"),),
+        )
+        for count in (1_000, 100_000, 1_000_000)
+    ),
+    *(
+        Row(
+            f"layout {name}",
+            f"files of 100 that a query for one value of one of four columns skips, {name}",
+            (
+                Asked("least", least=least, unit=" % for each column"),
+                Asked("average", least=average, unit=" % on average"),
+            ),
+        )
+        for name, least, average in (("Z-order", 43, 54), ("Hilbert curve", 43, 54))
+    ),
     Row("commit one", "commits of one writer over S3 at 2 x 10 ms", (faster(1.5),)),
     Row("commit service", "appends of 32 tasks of one service, S3 at 2 x 10 ms", (faster(5),)),
     Row("commit service group", "the same with group commit", (faster(5),)),
@@ -205,8 +224,10 @@ RUNS: tuple[tuple[str, ...], ...] = (
     ("bench_scan.py", "tiny", "--only", "all"),
     ("bench_requests.py",),
     ("bench_checkpoint.py", "--shapes", "1m-json"),
+    ("bench_layout.py",),
     ("bench_commit.py",),
     ("bench_service.py",),
+    ("bench_partitions.py", "--partitions", "1", "1000", "100000", "1000000", "--listed", "0"),
 )
 
 
