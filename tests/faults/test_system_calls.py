@@ -51,11 +51,11 @@ class Faults:
 
 
 KINDS = {
-    "a failing call": Faults(errno.EIO, step=cases(1, 3)),
-    "a failure after the effect": Faults(errno.EIO, step=cases(1, 2), applied=True),
-    "a failing disk": Faults(errno.EIO, lasting=True, step=cases(3, 6)),
-    "a full disk": Faults(errno.ENOSPC, *MAKES, lasting=True, step=cases(1, 2)),
-    "no descriptors": Faults(errno.EMFILE, *OPENS, lasting=True, step=cases(1, 2)),
+    "a failing call": Faults(errno.EIO, step=cases(1, 7)),
+    "a failure after the effect": Faults(errno.EIO, step=cases(1, 5), applied=True),
+    "a failing disk": Faults(errno.EIO, lasting=True, step=cases(3, 11)),
+    "a full disk": Faults(errno.ENOSPC, *MAKES, lasting=True, step=cases(1, 3)),
+    "no descriptors": Faults(errno.EMFILE, *OPENS, lasting=True, step=cases(1, 3)),
     "a disk that becomes read-only": Faults(
         errno.EROFS, *MAKES, "unlinkat", lasting=True, step=cases(2, 4)
     ),

@@ -24,6 +24,7 @@ from adelta.errors import ChecksumMismatchError
 from adelta.kernel.deletion_vector.blob import encode_bitmap, encode_file
 from adelta.kernel.deletion_vector.descriptor import encode_relative
 from adelta.spark.native.file_plan import FILE_COLUMNS, encode_files
+from tests.support.depth import cases
 
 BESIDE = Path(__file__).resolve().parents[3] / "shared" / "conformance"
 PACK = Path(os.environ.get("ADELTA_CONFORMANCE", BESIDE))
@@ -465,7 +466,7 @@ def test_every_table_of_the_pack_is_read_alike(spark, tmp_path_factory):
         pack.extractall(folder, filter="data")
     root = folder / "conformance"
     native, differ = 0, []
-    for case in json.loads((root / "oracle.json").read_text())["cases"]:
+    for case in json.loads((root / "oracle.json").read_text())["cases"][:: cases(1, 6)]:
         path = str(root / "cases" / case["id"] / "delta")
         try:
             found = load(spark, path)
@@ -479,4 +480,4 @@ def test_every_table_of_the_pack_is_read_alike(spark, tmp_path_factory):
             if rows(found) != expected:
                 differ.append(case["id"])
     assert not differ
-    assert native >= 180
+    assert native >= cases(180, 30)
