@@ -41,7 +41,6 @@ pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalar
 
 _MIB = 1024 * 1024
 _READ_AHEAD = 64 * _MIB
-_MEMORY = 128 * _MIB
 _LEAST_SHARE = 8 * _MIB
 
 
@@ -100,8 +99,7 @@ class RewriteTask:
             StorageError: the store refused or failed.
         """
         configuration = self.configuration
-        spec = WriteSpec.of(configuration, files=self.options, content="copies")
-        spec = replace(spec, memory_budget=min(spec.memory_budget, _MEMORY), optimize_write=False)
+        spec = WriteSpec.of_copies(configuration, self.options)
         copied = 0
         async with AsyncExitStack() as stack:
             writer = await stack.enter_async_context(DataFileWriter(roots.store, spec))

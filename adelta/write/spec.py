@@ -6,7 +6,7 @@ files by it without reading the table's log.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
@@ -39,6 +39,7 @@ def engine_info() -> str:
 _MIB = 1024 * 1024
 _TARGET_FILE_SIZE = 128 * _MIB
 _MEMORY_BUDGET = 256 * _MIB
+_COPIES_MEMORY = 128 * _MIB
 
 
 def _check_sizes(sizes: DataFileOptions | WriteSpec) -> None:
@@ -182,3 +183,12 @@ class WriteSpec:
             files.max_records_per_file,
             zone=zone,
         )
+
+    @classmethod
+    def of_copies(
+        cls, configuration: TableConfiguration, files: DataFileOptions = AS_THE_TABLE_SAYS
+    ) -> WriteSpec:
+        """How a task writes rows of the table anew: ungathered, beside other tasks in memory."""
+        spec = cls.of(configuration, files=files, content="copies")
+        memory = min(spec.memory_budget, _COPIES_MEMORY)
+        return replace(spec, memory_budget=memory, optimize_write=False)

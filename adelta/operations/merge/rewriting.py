@@ -37,7 +37,6 @@ __all__ = ["ChangeResult", "ChangeTask", "RowsOfFiles", "RowsToChange"]
 
 _MIB: Final = 1024 * 1024
 _READ_AHEAD: Final = 64 * _MIB
-_MEMORY: Final = 128 * _MIB
 _ROWS: Final = 128 * 1024
 
 
@@ -111,8 +110,7 @@ class ChangeTask:
             InvalidTableError: a file is damaged.
             StorageError: the store refused or failed.
         """
-        spec = WriteSpec.of(self.plan.configuration, files=self.options, content="copies")
-        spec = replace(spec, memory_budget=min(spec.memory_budget, _MEMORY), optimize_write=False)
+        spec = WriteSpec.of_copies(self.plan.configuration, self.options)
         copied = 0
         async with AsyncExitStack() as stack:
             writer = await stack.enter_async_context(DataFileWriter(roots.store, spec))

@@ -14,7 +14,7 @@ from adelta.operations.rearrange.metrics import (
     OptimizeMetrics,
 )
 from adelta.progress import Meter
-from adelta.table import begin, clock_of, roots_of
+from adelta.table import begin, clock_of, executor_of, roots_of
 from adelta.write.task_executor import InProcess
 from adelta.write.transaction_request import TransactionRequest
 
@@ -177,7 +177,7 @@ class Rearrangement:
     def _executor(self) -> TaskExecutor:
         if self._concurrency is not None:
             return InProcess(self._concurrency)
-        return begin(self._table, self._request).executor
+        return executor_of(self._table)
 
     def _is_due(self, since: float) -> bool:
         passed = anyio.current_time() - since

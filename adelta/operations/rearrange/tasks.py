@@ -13,7 +13,7 @@ from adelta.operations.copy_plan import copy_plan
 from adelta.operations.rearrange.copying import copied_batches
 from adelta.operations.rearrange.sorting import RowSample, RunSorter
 from adelta.write.data_file_writer import DataFileWriter, discard_data_files
-from adelta.write.spec import AS_THE_TABLE_SAYS, WriteSpec
+from adelta.write.spec import WriteSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,9 +47,7 @@ class Rewritten:
 
 def copy_spec(configuration: TableConfiguration) -> WriteSpec:
     """How rows of the table are written anew: one file for as many as the caller sees fit."""
-    spec = WriteSpec.of(configuration, files=AS_THE_TABLE_SAYS, content="copies")
-    memory = min(spec.memory_budget, _MEMORY)
-    return replace(spec, memory_budget=memory, target_file_size=_UNLIMITED, optimize_write=False)
+    return replace(WriteSpec.of_copies(configuration), target_file_size=_UNLIMITED)
 
 
 @dataclass(frozen=True, slots=True)
