@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from adelta.operations.constraints import drop_constraint as drop_constraint
     from adelta.operations.convert import ConvertMetrics as ConvertMetrics
     from adelta.operations.convert import convert as convert
+    from adelta.operations.convert_iceberg import convert_iceberg as convert_iceberg
     from adelta.operations.create import create_table as create_table
     from adelta.operations.delete import DeleteMetrics as DeleteMetrics
     from adelta.operations.delete import delete as delete
@@ -83,6 +84,7 @@ __all__ = exports(
         "adelta.operations.compact_log": ("LogCompactionMetrics", "compact_log"),
         "adelta.operations.constraints": ("add_constraint", "drop_constraint"),
         "adelta.operations.convert": ("ConvertMetrics", "convert"),
+        "adelta.operations.convert_iceberg": ("convert_iceberg",),
         "adelta.operations.create": ("create_table",),
         "adelta.operations.delete": ("DeleteMetrics", "delete"),
         "adelta.operations.detail": ("TableDetail", "detail"),

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from adelta.storage.roots import StoreRoots
     from adelta.table import Table
 
-__all__ = ["ConvertMetrics", "convert"]
+__all__ = ["ConvertMetrics", "commit_converted", "convert", "refuse_constraints"]
 
 _FILES_A_TASK = 256
 _FOLDER_MARK = "_$folder$"
@@ -127,7 +127,7 @@ async def convert(
     """
     partitions = partition_fields(partition_schema)
     asked = validate_properties(properties or {})
-    _refuse_constraints(asked)
+    refuse_constraints(asked)
     table = open_table(uri, storage_options, unsafe_single_writer=unsafe_single_writer)
     async with table:
         if await exists(table):
@@ -156,21 +156,26 @@ async def convert(
         )
         if dry_run:
             return metrics
-        version = await _commit(table, first, found.files, collect_statistics)
+        version = await commit_converted(table, first, found.files, collect_statistics, "parquet")
         return ConvertMetrics() if version is None else replace(metrics, version=version)
 
 
-async def _commit(
-    table: Table, first: NewTable, files: Sequence[AddFile], statistics: bool
+async def commit_converted(
+    table: Table, first: NewTable, files: Sequence[AddFile], statistics: bool, source_format: str
 ) -> int | None:
-    """The version that names the files; None where another writer has made a table meanwhile."""
+    """The version that names the files; None where another writer has made a table meanwhile.
+
+    Raises:
+        CommitOutcomeUnknownError: it may or may not have been committed.
+        StorageError: the store refused or failed; nothing was committed.
+    """
     request = TransactionRequest(
         operation="CONVERT",
         parameters={
             "numFiles": str(len(files)),
             "partitionedBy": orjson.dumps(list(first.metadata.partition_columns)).decode(),
             "collectStats": str(statistics).lower(),
-            "sourceFormat": "parquet",
+            "sourceFormat": source_format,
         },
     )
     physical = dict(
@@ -304,7 +309,8 @@ class _Found:
 # -------------------------------------------------------------------------------------- the table
 
 
-def _refuse_constraints(asked: Mapping[str, str]) -> None:
+def refuse_constraints(asked: Mapping[str, str]) -> None:
+    """Refuse constraints for files that others have written. Raises: InvalidPropertyError."""
     for key in asked:
         if key.lower().startswith(CONSTRAINT_PREFIX):
             raise InvalidPropertyError(

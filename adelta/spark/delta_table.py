@@ -16,6 +16,7 @@ from adelta.errors import (
 from adelta.operations.add_feature import add_feature
 from adelta.operations.clone import clone
 from adelta.operations.convert import convert
+from adelta.operations.convert_iceberg import convert_iceberg
 from adelta.operations.delete import delete
 from adelta.operations.detail import detail
 from adelta.operations.drop_feature import drop_feature
@@ -386,19 +387,28 @@ class DeltaTable:
         identifier: str,
         partitionSchema: str | StructType | None = None,
     ) -> DeltaTable:
-        """Make a table of a folder of Parquet files: ``parquet.`/lake/events` ``.
+        """Make a table of a folder of Parquet files, ``parquet.`/lake/events` ``, in place.
 
-        `partitionSchema` are the columns that the names of its folders tell of.
+        `partitionSchema` are the columns that the names of its folders tell of. A table of
+        Iceberg's, ``iceberg.`/lake/events` ``, has to say itself which metadata are its current
+        ones; where a catalog knows them, use `adelta.convert_iceberg`.
 
         Raises:
             InvalidOptionError: the identifier names no path.
             As `adelta.convert` does.
         """
         path = path_named(identifier, ("parquet",))
+        iceberg = path_named(identifier, ("iceberg",))
+        if iceberg is not None:
+            uri = absolute_uri(iceberg)
+            options = storage_options(sparkSession, uri)
+            call(lambda: convert_iceberg(uri, storage_options=options))
+            return cls(sparkSession, uri, options)
         if path is None:
             raise InvalidOptionError(
-                f"{identifier!r} is no folder of Parquet files: name it as parquet.`/path`; a "
-                "table that the session's catalog knows is converted by its path"
+                f"{identifier!r} is no folder of Parquet files: name it as parquet.`/path`, or a "
+                "table of Iceberg's as iceberg.`/path`; one that the session's catalog knows is "
+                "converted by its path"
             )
         columns = (
             to_delta_schema(partitionSchema)

@@ -19,7 +19,7 @@ from adelta.sql.grammar.rows import (
 )
 from adelta.sql.grammar.upkeep import (
     read_analyze,
-    read_convert_of_parquet,
+    read_convert,
     read_generate,
     read_optimize,
     read_purge,
@@ -39,7 +39,7 @@ __all__ = ["begins_as", "parse_statement"]
 _STATEMENTS: tuple[tuple[tuple[str, ...], Read], ...] = (
     (("ALTER", "TABLE"), read_alter),
     (("ANALYZE", "TABLE"), read_analyze),
-    (("CONVERT", "TO", "DELTA"), read_convert_of_parquet),
+    (("CONVERT", "TO", "DELTA"), read_convert),
     (("CREATE", "EXTERNAL", "TABLE"), read_create),
     (("CREATE", "OR", "REPLACE", "TABLE"), read_create),
     (("CREATE", "TABLE"), read_create),

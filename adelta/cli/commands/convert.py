@@ -1,10 +1,11 @@
-"""Make a table of a folder of Parquet files, in place: their footers are read, and no data.
+"""Make a table of a folder of Parquet files, or of an Iceberg table, in place; no data is read.
 
 --partitions names the columns that folders such as year=2024/month=1 hold, with their types.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import adelta
@@ -40,15 +41,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="a table property; may be repeated",
     )
+    parser.add_argument(
+        "--iceberg",
+        metavar="METADATA",
+        nargs="?",
+        const="",
+        help="it is an Iceberg table; METADATA is the file of its current metadata below it, which "
+        "its catalog knows (default: what the table says itself)",
+    )
     parser.add_argument("--dry-run", action="store_true", help="look at the files, write nothing")
 
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Convert, and say what there is now."""
     with progress_bar() as bar:
-        done = await adelta.convert(
-            arguments.uri,
-            partition_schema=arguments.partitions,
+        convert = partial(adelta.convert, arguments.uri, partition_schema=arguments.partitions)
+        if arguments.iceberg is not None:
+            metadata = arguments.iceberg or None
+            convert = partial(adelta.convert_iceberg, arguments.uri, metadata=metadata)
+        done = await convert(
             collect_statistics=not arguments.no_statistics,
             name=arguments.name,
             description=arguments.description,

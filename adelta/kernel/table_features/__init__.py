@@ -104,7 +104,7 @@ from adelta.kernel.table_features.row_tracking import (
     high_water_mark,
     row_id_columns,
 )
-from adelta.kernel.table_features.type_widening import TYPE_WIDENING
+from adelta.kernel.table_features.type_widening import TYPE_WIDENING, TYPE_WIDENING_ENABLED
 from adelta.kernel.table_features.v2_checkpoint import V2_CHECKPOINT
 
 __all__ = [
@@ -141,6 +141,7 @@ __all__ = [
     "ROW_TRACKING_DOMAIN",
     "ROW_TRACKING_ENABLED",
     "TYPE_WIDENING",
+    "TYPE_WIDENING_ENABLED",
     "V2_CHECKPOINT",
     "FeatureKind",
     "IdentityColumn",

@@ -20,20 +20,21 @@ if TYPE_CHECKING:
 
     from adelta.kernel.actions.metadata import Metadata
 
-__all__ = ["TYPE_WIDENING"]
+__all__ = ["TYPE_WIDENING", "TYPE_WIDENING_ENABLED"]
 
-_ENABLED = Property("delta.enableTypeWidening", parse_boolean, False)
+TYPE_WIDENING_ENABLED = Property("delta.enableTypeWidening", parse_boolean, False)
+"""Whether columns may come to be of wider types than those in files."""
 
 
 def _active(metadata: Metadata) -> bool:
-    return _ENABLED.read(metadata.configuration)
+    return TYPE_WIDENING_ENABLED.read(metadata.configuration)
 
 
 _used = has_field_metadata(TYPE_CHANGES_KEY)
 
 
 def _cleaned(metadata: Metadata) -> Metadata:
-    rest = unset(metadata, _ENABLED.key)
+    rest = unset(metadata, TYPE_WIDENING_ENABLED.key)
     schema = without_field_metadata(rest.schema, TYPE_CHANGES_KEY)
     if schema == rest.schema:
         return rest
@@ -56,7 +57,7 @@ TYPE_WIDENING = TableFeature(
     name="typeWidening",
     kind=FeatureKind.READER_WRITER,
     aliases=("typeWidening-preview",),
-    properties=(_ENABLED,),
+    properties=(TYPE_WIDENING_ENABLED,),
     can_read=True,
     can_write=True,
     wanted=_active,

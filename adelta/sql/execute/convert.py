@@ -8,6 +8,7 @@ from adelta.kernel.schema.alteration import shown
 from adelta.kernel.schema.types import StructType
 from adelta.operations.analyze import analyze
 from adelta.operations.convert import convert
+from adelta.operations.convert_iceberg import convert_iceberg
 from adelta.operations.generate_manifest import generate_manifest
 from adelta.sql.execute.definition import field_of
 from adelta.sql.records import NOTHING, table_of
@@ -23,14 +24,19 @@ __all__ = ["run_analyze", "run_convert", "run_generate"]
 
 
 async def run_convert(statement: ConvertToDelta, session: Session) -> pa.Table:
-    """Make a table of the Parquet files in a folder."""
+    """Make a table of the Parquet files in a folder, or of an Iceberg table."""
     found = session.table(statement.table)
+    uri = found.uri if isinstance(found, Table) else found
+    options = (found if isinstance(found, Table) else session).storage_options
+    if statement.source == "iceberg":
+        await convert_iceberg(uri, collect_statistics=statement.statistics, storage_options=options)
+        return table_of(NOTHING)
     partitions = StructType(tuple(map(field_of, statement.partition_by)))
     await convert(
-        found.uri if isinstance(found, Table) else found,
+        uri,
         partition_schema=partitions if partitions.fields else None,
         collect_statistics=statement.statistics,
-        storage_options=(found if isinstance(found, Table) else session).storage_options,
+        storage_options=options,
     )
     return table_of(NOTHING)
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 __all__ = [
     "read_analyze",
     "read_convert",
-    "read_convert_of_parquet",
     "read_generate",
     "read_optimize",
     "read_purge",
@@ -102,7 +101,7 @@ def read_restore(reader: Reader) -> Restore:
 
 
 def read_convert(reader: Reader) -> ConvertToDelta:
-    """``CONVERT TO DELTA parquet.`path` [NO STATISTICS] [PARTITIONED BY (…)]``."""
+    """``CONVERT TO DELTA (parquet | iceberg).`path` [NO STATISTICS] [PARTITIONED BY (…)]``."""
     reader.expect("CONVERT", "TO", "DELTA")
     begin = reader.token
     name = reader.table()
@@ -115,14 +114,6 @@ def read_convert(reader: Reader) -> ConvertToDelta:
     if reader.accept("PARTITIONED", "BY"):
         partitions = reader.listed(lambda: read_column(reader, reader.name()))
     return ConvertToDelta(name, source, partitions, statistics)
-
-
-def read_convert_of_parquet(reader: Reader) -> ConvertToDelta:
-    """The same, of a folder of Parquet files."""
-    found = read_convert(reader)
-    if found.source != "parquet":
-        raise reader.error("expected parquet.`path`: adelta converts no tables of other formats")
-    return found
 
 
 def read_generate(reader: Reader) -> Generate:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from adelta.sync.operations.constraints import add_constraint as add_constraint
     from adelta.sync.operations.constraints import drop_constraint as drop_constraint
     from adelta.sync.operations.convert import convert as convert
+    from adelta.sync.operations.convert_iceberg import convert_iceberg as convert_iceberg
     from adelta.sync.operations.create import create_table as create_table
     from adelta.sync.operations.delete import delete as delete
     from adelta.sync.operations.detail import detail as detail
@@ -55,6 +56,7 @@ __all__ = exports(
         "adelta.sync.operations.compact_log": ("compact_log",),
         "adelta.sync.operations.constraints": ("add_constraint", "drop_constraint"),
         "adelta.sync.operations.convert": ("convert",),
+        "adelta.sync.operations.convert_iceberg": ("convert_iceberg",),
         "adelta.sync.operations.create": ("create_table",),
         "adelta.sync.operations.delete": ("delete",),
         "adelta.sync.operations.detail": ("detail",),
