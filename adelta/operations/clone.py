@@ -6,9 +6,13 @@ from dataclasses import asdict, dataclass
 from dataclasses import replace as other
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, TableAlreadyExistsError
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.deletion_vector.descriptor import vector_path
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.history import parse_timestamp
 from adelta.kernel.table_features import CLUSTERING_DOMAIN
@@ -16,9 +20,11 @@ from adelta.kernel.transaction.cloning import (
     cloned_definition,
     copied_file,
     copies_of,
+    copy_key,
+    mark_of,
+    placed,
     shallow_file,
 )
-from adelta.kernel.transaction.restoring import difference
 from adelta.log.time_travel import version_at_timestamp
 from adelta.operations.clone_tasks import plan_copies
 from adelta.operations.create import exists
@@ -28,7 +34,7 @@ from adelta.table import begin, clock_of, latest_state, opened, roots_of, state_
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
     from adelta.kernel.actions.file_actions import AddFile
@@ -157,14 +163,17 @@ async def clone(
         async with tx:
             if before is not None and tx.base.version != before.version:
                 plan = await _plan(origin, state, tx.base, properties or {}, shallow=shallow)
-            await _copy(tx, roots_of(handle), plan, on_progress)
-            await _stage(tx, plan, creates=before is None)
+            comes = await _copy(tx, roots_of(handle), plan, on_progress)
+            await _stage(tx, plan, comes, creates=before is None)
     return plan.metrics(tx.version)
 
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What is to be copied, and committed to the target."""
+    """What is to be copied, and committed to the target.
+
+    `comes` are files by their marks, and `paths` tells where those are that the target has.
+    """
 
     origin: Table
     source_version: int
@@ -175,6 +184,7 @@ class _Plan:
     comes: tuple[AddFile, ...]
     copies: tuple[Copy, ...]
     copied: tuple[AddFile, ...]
+    paths: Mapping[str, str]
     goes: FileSet
     shallow: bool
 
@@ -239,13 +249,25 @@ async def _plan(
         name = shallow_file if shallow else copied_file
         named = [name(file, source.root) for file in files]
         root = source.root if target is None else target.root
-        both = difference(live.table, FileSet.of(named).table, root)
-        new = set(map(_identity, FileSet(both.added).rows()))
-        pairs = [pair for pair in zip(files, named, strict=True) if _identity(pair[1]) in new]
-        mine = {file.path: file for file in live.rows()}
-        there = {copy.target for copy in copies_of((f, f) for f in mine.values())}
-        wanted = [] if shallow else list(copies_of(pairs))
-        copies = {copy.target: copy for copy in wanted if copy.target not in there}
+        wanted = {copy_key(file, root) for file in named}
+        mine: dict[tuple[str, str | None], AddFile] = {}
+        goes = []
+        for file in live.rows():
+            key = copy_key(file, root)
+            goes.append(key not in wanted or key in mine)
+            mine.setdefault(key, file)
+        there = {key[0]: file for key, file in mine.items()}
+        paths = {mark: decode_path(file.path) for mark, file in there.items()}
+        paths.update(_vectors_of(mine.values()))
+        pairs = [
+            (file, copy)
+            for file, copy in zip(files, named, strict=True)
+            if copy_key(copy, root) not in mine
+        ]
+        copies: dict[str, Copy] = {}
+        if not shallow:
+            all_copies = (each for file, copy in pairs for each in copies_of(file, copy))
+            copies = {each.mark: each for each in all_copies if each.mark not in paths}
         data = {copy.source for copy in copies.values() if copy.size is not None}
         return _Plan(
             origin=origin,
@@ -254,10 +276,13 @@ async def _plan(
             source_files=found.num_files,
             definition=definition,
             clustering=None if domain is None else domain.configuration,
-            comes=tuple(_with_row_ids(copy, mine.get(copy.path)) for _, copy in pairs),
+            comes=tuple(
+                _with_row_ids(copy, there.get(copy_key(copy, root)[0])) for _, copy in pairs
+            ),
             copies=tuple(copies.values()),
             copied=tuple(file for file, _ in pairs if file.path in data),
-            goes=FileSet(both.removed),
+            paths=paths,
+            goes=live.filter(pa.array(goes, pa.bool_())),
             shallow=shallow,
         )
 
@@ -278,32 +303,44 @@ def _with_row_ids(file: AddFile, live: AddFile | None) -> AddFile:
     )
 
 
-def _identity(file: AddFile) -> tuple[str, str | None]:
-    vector = file.deletion_vector
-    return file.path, None if vector is None else vector.unique_id
+def _vectors_of(files: Iterable[AddFile]) -> Iterator[tuple[str, str]]:
+    """The marks and paths of the deletion vectors that lie in the table."""
+    for file in files:
+        vector = file.deletion_vector
+        if vector is not None and vector.storage_type == "u":
+            path = decode_path(vector_path(vector))
+            yield mark_of(path), path
 
 
 async def _copy(
     tx: TransactionCore, roots: StoreRoots, plan: _Plan, on_progress: OnProgress | None
-) -> None:
+) -> tuple[AddFile, ...]:
+    """The files to add, once what they need has been copied."""
     size = sum(copy.size or 0 for copy in plan.copies)
     meter = Meter(on_progress, "copying", total=size, unit="bytes")
+    paths = dict(plan.paths)
 
     def done(result: CopiedObjects) -> None:
         tx.own_paths(result.paths)
+        paths.update(result.by_mark)
         meter.advance(min(result.num_data_bytes, size))
 
     await tx.executor.run(roots, plan_copies(plan.origin, plan.copies), on_done=done)
+    if plan.shallow:
+        return plan.comes
+    return await in_thread(lambda: tuple(placed(file, paths) for file in plan.comes))
 
 
-async def _stage(tx: TransactionCore, plan: _Plan, *, creates: bool) -> None:
+async def _stage(
+    tx: TransactionCore, plan: _Plan, comes: tuple[AddFile, ...], *, creates: bool
+) -> None:
     if not creates:
         tx.replace_definition(plan.definition)
         if await tx.read_domain(CLUSTERING_DOMAIN) != plan.clustering:
             tx.staging.set_domain(CLUSTERING_DOMAIN, plan.clustering)
         if plan.goes.num_files:
             tx.remove(plan.goes)
-    tx.staging.bring_back(plan.comes)
+    tx.staging.bring_back(comes)
     tx.metrics.clear()
     told = asdict(plan.metrics(None))
     tx.metrics.update({_METRICS[name]: told[name] for name in _METRICS})

@@ -5,6 +5,7 @@ Bytes go from object to object, a piece at a time, whatever the two stores are.
 
 from __future__ import annotations
 
+import secrets
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from adelta._concurrency import map_concurrent
 from adelta.errors import InvalidTableError, MissingDataFileError, ObjectNotFoundError
 from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.transaction.cloning import drawn_path, mark_of
 from adelta.storage.pin import Pin, pinned
 from adelta.table import roots_of
 from adelta.write.data_file_writer import discard_data_files
@@ -40,6 +42,11 @@ class CopiedObjects:
     paths: tuple[str, ...]
     num_data_bytes: int
 
+    @property
+    def by_mark(self) -> dict[str, str]:
+        """The paths by the marks of what was copied."""
+        return {mark_of(path): path for path in self.paths}
+
 
 @dataclass(frozen=True, slots=True)
 class CopyObjects:
@@ -60,8 +67,9 @@ class CopyObjects:
         written: list[str] = []
 
         async def copy(each: Copy) -> None:
-            written.append(each.target)
-            await _copy(roots_of(self.source), each, roots.store)
+            target = drawn_path(each.mark, secrets.randbits(63))
+            written.append(target)
+            await _copy(roots_of(self.source), each, roots.store, target)
 
         small = [c for c in self.copies if c.size is not None and c.size <= _PIECE]
         large = [c for c in self.copies if c.size is None or c.size > _PIECE]
@@ -90,18 +98,18 @@ def plan_copies(source: Table, copies: Sequence[Copy]) -> list[CopyObjects]:
     return tasks
 
 
-async def _copy(source: StoreRoots, copy: Copy, target: ObjectStore) -> None:
+async def _copy(source: StoreRoots, copy: Copy, target: ObjectStore, path_there: str) -> None:
     store, path = source.locate(copy.source, decode_path(copy.source))
     try:
         if copy.size is not None and copy.size <= _PIECE:
             data = await store.get(path)
             _check_size(copy, len(data))
-            await target.put(copy.target, data)
+            await target.put(path_there, data)
             return
         size = (await store.head(path)).size
         _check_size(copy, size)
         async with aclosing(_pieces(store, path, size)) as pieces:
-            await target.put_stream(copy.target, pieces)
+            await target.put_stream(path_there, pieces)
     except ObjectNotFoundError as error:
         raise MissingDataFileError(
             f"{store.uri}: the file {copy.source!r}, which is to be copied, is not there; a VACUUM "

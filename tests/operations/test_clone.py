@@ -27,6 +27,7 @@ from adelta.errors import (
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table, latest_state
 from tests.support.builders import TableBuilder
+from tests.support.races import OvertakenStore
 from tests.support.stores import CountingStore, FailingStore, Fault, Request, WrappedStore
 
 if TYPE_CHECKING:
@@ -232,6 +233,34 @@ async def test_whatever_is_committed_to_the_target_meanwhile_is_a_conflict() -> 
             assert await (await target.snapshot()).scan().count() == 1
             await adelta.clone(source, target, replace=True)
             assert await (await target.snapshot()).scan().count() == 5
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+async def test_of_two_at_once_the_one_that_fails_takes_nothing_from_the_other(
+    repeated: bool,
+) -> None:
+    store = MemoryStore()
+    async with await source_at(f"memory://clones/at once {repeated}", **VECTORS) as source:
+        if repeated:
+            await adelta.clone(source, Table(store.uri, store=store))
+        await adelta.delete(source, "id = 1")
+        await adelta.write_table(source, rows(6))
+
+        async def other() -> None:
+            await adelta.clone(source, Table(store.uri, store=store), replace=repeated)
+
+        async with Table(store.uri, store=OvertakenStore(store, other)) as target:
+            with pytest.raises((CommitConflictError, TableAlreadyExistsError)):
+                await adelta.clone(source, target, replace=repeated)
+    async with Table(store.uri, store=store) as target:
+        found = (await (await target.snapshot()).scan().to_arrow()).column("id").to_pylist()
+        assert sorted(found) == [2, 3, 4, 5, 6]
+        assert (await adelta.fsck(target)).problems == ()
+        objects = [meta.path async for page in store.list() for meta in page]
+        data = [path for path in objects if not path.startswith("_delta_log/")]
+        assert len(data) == 5, "what it had copied has gone"
+        again = await adelta.clone(source.uri, target, replace=True)
+        assert again.num_copied_files == 0
 
 
 async def test_a_clone_goes_from_any_store_to_any_other(

@@ -1,10 +1,14 @@
 """What a clone's first commit says: the source's definition and files, as another table's.
 
 Row ids are not the source's, nor are application transactions: a clone is a table of its own.
+
+The name of a copied object has a mark, which follows from what was copied, so that a later clone
+knows what is there; and a lot, which each who copies it draws anew.
 """
 
 from __future__ import annotations
 
+import re
 import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -30,13 +34,23 @@ from adelta.kernel.transaction.creation import NewTable
 from adelta.kernel.transaction.restoring import joined_protocol, merged_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
     from adelta.kernel.actions.domain_metadata import DomainMetadata
     from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor
     from adelta.kernel.table_configuration import TableConfiguration
 
-__all__ = ["Copy", "cloned_definition", "copied_file", "copies_of", "shallow_file"]
+__all__ = [
+    "Copy",
+    "cloned_definition",
+    "copied_file",
+    "copies_of",
+    "copy_key",
+    "drawn_path",
+    "mark_of",
+    "placed",
+    "shallow_file",
+]
 
 _NOT_COPIED = (
     IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION.key,
@@ -45,14 +59,17 @@ _NOT_COPIED = (
     *CATALOG_MANAGED.outlasting,
 )
 _SPACE = uuid.UUID("5a0a7b4e-9f0c-5d0e-8c3b-6f1f3a6a1c57")
+_MARK = r"[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}"
+_COPY = re.compile(rf"((?:.*/)?)part-\d{{5,}}-({_MARK}\.c000\.parquet)", re.DOTALL)
+_VECTOR_COPY = re.compile(rf"(?:[0-9a-f]{{16}}/)?(deletion_vector_{_MARK}\.bin)")
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """An object to copy: its path as the source's log has it, where to, and its size if known."""
+    """An object to copy: its path in the source's log, its copy's mark, and its size if known."""
 
     source: str
-    target: str
+    mark: str
     size: int | None
 
 
@@ -134,7 +151,7 @@ def _top(root: str) -> str:
 def copied_file(file: AddFile, root: str) -> AddFile:
     """A file of the table at `root`, as the log of a table that has a copy of it names it.
 
-    The copy's name follows from the file, so that a second clone knows what the first has copied.
+    It is named by its marks, to which each copy's own name adds what is drawn by lot.
     """
     origin = f"{_absolute(file.path, root)}|{file.size}|{file.modification_time}"
     folders = [part for part in decode_path(file.path).split("/")[:-1] if "=" in part]
@@ -146,17 +163,59 @@ def copied_file(file: AddFile, root: str) -> AddFile:
     return _own(file, encode_path("/".join((*folders, name))), vector)
 
 
-def copies_of(files: Iterable[tuple[AddFile, AddFile]]) -> Iterator[Copy]:
-    """What has to be copied for each file, and what stands for it; several may share a vector."""
-    for file, copy in files:
-        yield Copy(file.path, decode_path(copy.path), file.size)
-        if file.deletion_vector is not None and file.deletion_vector.storage_type != "i":
-            assert copy.deletion_vector is not None
-            yield Copy(
-                vector_path(file.deletion_vector),
-                decode_path(vector_path(copy.deletion_vector)),
-                None,
-            )
+def mark_of(path: str) -> str:
+    """What the path of a copy says of the object that was copied; other paths are as they are.
+
+    Example: ``p=1/part-7025-`` and a name that follows from the object is ``p=1/part-00000-`` and
+    that name.
+    """
+    if (data := _COPY.fullmatch(path)) is not None:
+        return f"{data[1]}part-00000-{data[2]}"
+    vector = _VECTOR_COPY.fullmatch(path)
+    return path if vector is None else vector[1]
+
+
+def drawn_path(mark: str, lot: int) -> str:
+    """The path of a copy of the object with a mark, which nobody else has who draws another lot.
+
+    Two who copy the same at once write to different paths, and what one of them gives up is not
+    what the other has committed. Nor is it a path that the table once had, and VACUUM is deleting.
+    """
+    folder, start, name = mark.rpartition("part-00000-")
+    return f"{folder}part-{lot:020}-{name}" if start else f"{lot:016x}/{mark}"
+
+
+def copy_key(file: AddFile, root: str) -> tuple[str, str | None]:
+    """The marks of a file of the table at `root`, and of its deletion vector.
+
+    It is equal for a file and its copy as `copied_file` has it.
+    """
+    vector = file.deletion_vector
+    if vector is None:
+        return mark_of(canonical_path(file.path, root)), None
+    if vector.storage_type == "i":
+        place = vector.path_or_inline_dv
+    else:
+        place = mark_of(canonical_path(vector_path(vector), root))
+    return mark_of(canonical_path(file.path, root)), f"{place}@{vector.offset}"
+
+
+def copies_of(file: AddFile, copy: AddFile) -> Iterator[Copy]:
+    """What has to be copied for a file, where `copy` stands for it in the other table."""
+    yield Copy(file.path, decode_path(copy.path), file.size)
+    if file.deletion_vector is not None and file.deletion_vector.storage_type != "i":
+        assert copy.deletion_vector is not None
+        vector = decode_path(vector_path(copy.deletion_vector))
+        yield Copy(vector_path(file.deletion_vector), vector, None)
+
+
+def placed(copy: AddFile, paths: Mapping[str, str]) -> AddFile:
+    """A file of `copied_file` where it is: `paths` are those of copies by their marks."""
+    vector = copy.deletion_vector
+    if vector is not None and vector.storage_type == "u":
+        prefix = paths[decode_path(vector_path(vector))].rpartition("/")[0]
+        vector = replace(vector, path_or_inline_dv=prefix + vector.path_or_inline_dv)
+    return replace(copy, path=encode_path(paths[decode_path(copy.path)]), deletion_vector=vector)
 
 
 def _own(file: AddFile, path: str, vector: DeletionVectorDescriptor | None) -> AddFile:
