@@ -91,17 +91,20 @@ async def checkpoint_if_due(state: LogState, clock: Clock = SYSTEM_CLOCK) -> Las
     return await write_checkpoint(state, clock)
 
 
-async def write_checkpoint(state: LogState, clock: Clock = SYSTEM_CLOCK) -> LastCheckpoint:
+async def write_checkpoint(
+    state: LogState, clock: Clock = SYSTEM_CLOCK, *, in_one: bool = False
+) -> LastCheckpoint:
     """Write a checkpoint of `state`, and the hint that points to it.
 
-    A hint of a newer checkpoint stays as it is.
+    A hint of a newer checkpoint stays as it is. With `in_one` it is one object at
+    `checkpoint_path`, whatever kind the table asks for.
 
     Raises:
         InvalidTableError: an earlier checkpoint is damaged, and none before it helps.
         StorageError: the store refused or failed.
     """
     now_ms = await expiry_time_ms(state.store, clock.now_ms())
-    hint = await state.replayed(lambda replay: _write(state, replay, now_ms))
+    hint = await state.replayed(lambda replay: _write(state, replay, now_ms, in_one=in_one))
     await point_to(state.store, hint)
     return hint
 
@@ -153,11 +156,14 @@ class CheckpointContent:
         return TableConfiguration(self.singletons.protocol, self.singletons.metadata)
 
 
-async def _write(state: LogState, replay: VersionReplay, now_ms: int) -> LastCheckpoint:
+async def _write(
+    state: LogState, replay: VersionReplay, now_ms: int, *, in_one: bool
+) -> LastCheckpoint:
     content = await CheckpointContent.of(state, replay, now_ms)
     loaded = await replay.files() if replay.files_loaded else None
     rows = CheckpointRows(replay, state.root, content.configuration, content.empty, now_ms, loaded)
-    hint = await _write_kind(state.store, content, rows)
+    write = _write_one if in_one else _write_kind
+    hint = await write(state.store, content, rows)
     counted = counted_by(rows.counted, state, replay.segment.opened)
     await note_counted(state, counted)
     return hint
@@ -196,6 +202,12 @@ async def _write_kind(
         parts = number_of_parts(await rows.count(), size)
         if parts > 1:
             return await _write_parts(store, content, rows, parts)
+    return await _write_one(store, content, rows)
+
+
+async def _write_one(
+    store: ObjectStore, content: CheckpointContent, rows: CheckpointRows
+) -> LastCheckpoint:
     path = checkpoint_path(content.version)
     file = await write_part(store, path, rows, content.singletons)
     return LastCheckpoint(

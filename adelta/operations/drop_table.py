@@ -3,8 +3,8 @@
 A commit comes first, ``DROP TABLE``: it takes all files out of the table, and gives the protocol a
 writer's feature that nobody has. So whoever reads meanwhile sees a table without rows, and whoever
 writes is refused, or loses the race; no commit is built on what is being deleted. Then the files
-go, then the log but for a checkpoint of that version, and that last. Wherever it is broken off,
-there is a table without rows, which can be dropped again, or none.
+go, then the log but for a checkpoint of that version, which is one object, and that last. Wherever
+it is broken off, there is a table without rows, which can be dropped again, or none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from adelta.commit.choose import check_maintenance
 from adelta.errors import InvalidUseError, OutsideRootError
 from adelta.kernel.actions.protocol import TABLE_FEATURES_WRITER, Protocol
 from adelta.kernel.deletable import parse_dropped_path
-from adelta.kernel.log_path import LOG_DIR, SIDECAR_DIR, LogFileKind, commit_path, parse_log_path
+from adelta.kernel.log_path import LOG_DIR, SIDECAR_DIR, checkpoint_path, commit_path
 from adelta.kernel.table_features import supported_names
 from adelta.kernel.vacuum import VacuumRules
 from adelta.log.checkpoint_writer import write_checkpoint
@@ -44,11 +44,6 @@ __all__ = ["DropMetrics", "drop_table"]
 _DROPPED = "adelta.dropped"
 _AT_ONCE = 4_000
 _FOREVER = 1 << 62
-_CHECKPOINTS = (
-    LogFileKind.CLASSIC_CHECKPOINT,
-    LogFileKind.MULTI_PART_CHECKPOINT,
-    LogFileKind.UUID_CHECKPOINT,
-)
 
 pc: Any = pyarrow.compute
 arrow: Any = pa
@@ -180,31 +175,25 @@ async def _delete(
     table: Table, state: LogState, found: _Found, on_progress: OnProgress | None
 ) -> None:
     store = table.store
-    await write_checkpoint(state, clock_of(table))
+    await write_checkpoint(state, clock_of(table), in_one=True)
     meter = Meter(on_progress, "deleting", total=len(found.files) + len(found.log))
     for start in range(0, len(found.files), _AT_ONCE):
         await _delete_paths(store, found.files.slice(start, _AT_ONCE).to_pylist(), meter)
+    last = (commit_path(state.version), checkpoint_path(state.version))
     now = [meta.path async for page in store.list(LOG_DIR) for meta in page]
-    last = [path for path in now if _is_of(path, state.version)]
-    await _delete_paths(store, [path for path in now if path not in last], meter)
-    commits = [path for path in last if path == commit_path(state.version)]
-    await _delete_paths(store, commits, meter)
-    await _delete_paths(store, [path for path in last if path not in commits], meter)
+    sidecars = [path for path in now if path.startswith(SIDECAR_DIR)]
+    others = {*now}.difference(sidecars, last)
+    await _delete_paths(store, sorted(others), meter)
+    await _delete_paths(store, sidecars, meter)  # which no checkpoint names any more
     if store.local is not None:
         left = await store.local.list_unfinished(LOG_DIR)
         await _delete_paths(store, [each.path for each in left], meter)
+    for path in last:  # each of which is whole, or gone
+        await _delete_paths(store, [path], meter)
+    if store.local is not None:
         await store.local.remove_empty_directories(
             _Everything().hides, older_than_ms=_FOREVER, emptied=()
         )
-
-
-def _is_of(path: str, version: int) -> bool:
-    """Whether an object of the log makes the version readable: its commit and its checkpoint."""
-    if path.startswith(SIDECAR_DIR):
-        return True
-    parsed = parse_log_path(path)
-    kinds = (LogFileKind.COMMIT, *_CHECKPOINTS)
-    return parsed is not None and parsed.version == version and parsed.kind in kinds
 
 
 async def _delete_paths(store: ObjectStore, paths: Iterable[Any], meter: Meter) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -19,10 +20,11 @@ from adelta.errors import (
 )
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
+from tests.support.depth import cases
 from tests.support.stores import FailingStore, Fault, Request, WrappedStore, copy_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
     from pathlib import Path
 
 R = TypeVar("R")
@@ -115,3 +117,40 @@ async def test_one_that_breaks_off_leaves_no_rows_or_all_and_can_be_repeated() -
         if failing.made <= number:
             return
     raise StorageError("it has no end")
+
+
+class OneByOne(WrappedStore):
+    """A store that deletes so many objects, the last ones of a batch first, and fails then."""
+
+    def __init__(self, inner: MemoryStore, lives: int) -> None:
+        super().__init__(inner)
+        self.lives = lives
+
+    async def delete(self, paths: Iterable[str]) -> None:
+        for path in reversed([*paths]):
+            self.lives -= 1
+            if self.lives < 0:
+                raise StorageError("an injected fault")
+            await self.inner.delete([path])
+
+
+@pytest.mark.parametrize("policy", [{"delta.checkpointPolicy": "v2"}, {}])
+async def test_one_that_breaks_off_between_any_two_objects_can_be_repeated(
+    policy: dict[str, str],
+) -> None:
+    base = MemoryStore()
+    several = {"adelta.checkpoint.partSize": "1", "delta.checkpointInterval": "1", **policy}
+    async with Table(base.uri, store=base) as table:
+        await adelta.write_table(table, ROWS, partition_by=["p"], properties=several)
+        await adelta.write_table(table, ROWS)
+    for lives in range(8, 100, cases(1, 2)):
+        store = copy_of(base)
+        async with Table(store.uri, store=OneByOne(store, lives)) as table:
+            with suppress(StorageError):
+                await adelta.drop_table(table)
+                assert lives > 10
+                return
+        async with Table(store.uri, store=store) as table:
+            assert await (await table.snapshot()).scan().count() == 0, lives
+            await adelta.drop_table(table)
+        assert not [meta async for page in store.list() for meta in page], lives
