@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,14 +21,22 @@ from adelta.errors import TableNotFoundError
 from adelta.operations import (
     add_columns,
     add_constraint,
+    analyze,
     checkpoint,
+    clone,
     create_table,
     delete,
+    drop_table,
     merge,
+    optimize,
+    replace_table,
+    restore,
     set_properties,
     update,
+    vacuum,
     write_table,
 )
+from adelta.operations.define_with_rows import define_with_rows
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table, open_table
 from tests.support.cancellation import (
@@ -38,6 +47,7 @@ from tests.support.cancellation import (
     all_but,
     run_to_its_end,
 )
+from tests.support.depth import cases
 from tests.support.races import (
     OvertakenStore,
     is_commit,
@@ -60,6 +70,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
+MANY = cases(1, 7)  # steps
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
 TRACKING = {"delta.enableRowTracking": "true"}
@@ -81,6 +92,8 @@ class Case:
     after: Ids
     properties: dict[str, str] = field(default_factory=dict)
     creates: bool = False
+    beside: Objects = field(default_factory=dict)
+    stride: int = 1
 
     @property
     def before(self) -> Ids | None:
@@ -94,7 +107,7 @@ class Case:
             table = Table(store.uri, store=store)
             await write_table(table, rows(1, 2), partition_by=["p"], properties=self.properties)
             await write_table(table, rows(3, 4, p="b"))
-        return await objects_of(store)
+        return {**await objects_of(store), **self.beside}
 
 
 async def sum_by_hand(table: Table) -> None:
@@ -119,6 +132,18 @@ async def merge_rows(table: Table, source_memory: int = 1 << 20) -> None:
 
 def write(data: pa.Table, **options: Any) -> Act:
     return partial(write_table, data=data, **options)
+
+
+async def clone_here(table: Table, **options: Any) -> None:
+    async with open_table(f"memory://{uuid.uuid4()}/source") as source:
+        await write_table(source, BOTH, partition_by=["p"], properties=VECTORS)
+        await write_table(source, rows(7, 8))
+        await delete(source, "id = 7")
+        await clone(source, table, **options)
+
+
+async def define(table: Table, mode: Any) -> None:
+    await define_with_rows(table, BOTH, SCHEMA, mode=mode, cluster_by=("id",))
 
 
 CASES = {
@@ -156,6 +181,26 @@ CASES = {
     ),
     "checkpoint": Case(checkpoint, [1, 2, 3, 4]),
     "by hand": Case(sum_by_hand, [3, 4, 5, 6]),
+    "optimize": Case(partial(optimize, zorder_by=["id"]), [1, 2, 3, 4], stride=MANY),
+    "restore": Case(partial(restore, version=0), [1, 2], FEED, stride=MANY),
+    "vacuum": Case(
+        partial(vacuum, retention=timedelta(0), enforce_retention=False),
+        [1, 2, 3, 4],
+        VECTORS,
+        beside={"p=a/orphan": b"x", "p=c/orphan": b"x"},
+        stride=MANY,
+    ),
+    "clone": Case(clone_here, [5, 6, 8], creates=True, stride=MANY),
+    "clone in place of it": Case(partial(clone_here, replace=True), [5, 6, 8], stride=MANY),
+    "analyze": Case(
+        partial(analyze, columns=["id"]),
+        [1, 2, 3, 4],
+        {"delta.dataSkippingNumIndexedCols": "0"},
+        stride=MANY,
+    ),
+    "create as select": Case(partial(define, mode="create"), [5, 6], creates=True, stride=MANY),
+    "replace as select": Case(partial(define, mode="create or replace"), [5, 6], stride=MANY),
+    "replace": Case(partial(replace_table, schema=SCHEMA, cluster_by=["id"]), [], stride=MANY),
     "upkeep": Case(write(BOTH), [1, 2, 3, 4, 5, 6], {"delta.checkpointInterval": "2"}),
 }
 
@@ -228,7 +273,7 @@ async def test_cancelled_at_any_step_the_table_is_as_before_or_as_after(
     base = await case.objects()
     wrong, seen, at = [], set(), 0
     while True:
-        at += 1
+        at += case.stride
         trial = await Trial.begin(case, base)
         with Steps(factory, at) as steps:
             await trial.run(steps)
@@ -264,6 +309,35 @@ async def test_given_up_at_any_request_that_takes_effect_later_the_table_is_whol
             break
     assert not wrong, "\n".join(wrong)
     assert at > 2
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
+async def test_cancelled_at_any_step_a_drop_leaves_all_rows_or_none_and_can_be_repeated(
+    factory: str,
+) -> None:
+    properties = {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "1"}
+    base = await Case(drop_table, [], properties).objects()
+    assert any("_sidecars" in path for path in base)
+    at, seen = 0, []
+    while True:
+        at += MANY
+        store = await store_with(base)
+        async with Table(store.uri, store=PausingStore(store)) as table:
+            with Steps(factory, at) as steps:
+                steps.victim = asyncio.ensure_future(drop_table(table))
+                error = await run_to_its_end(steps.victim)
+        assert error is None or isinstance(error, asyncio.CancelledError)
+        seen.append(await ids_of(store))
+        assert seen[-1] in ([1, 2, 3, 4], [], None), at
+        if seen[-1] is not None:
+            await drop_table(Table(store.uri, store=store))
+        left = await objects_of(store)
+        assert not left, (at, seen[-1], left.keys())
+        if steps.count < at:
+            break
+    assert error is None
+    assert [1, 2, 3, 4] in seen
+    assert [] in seen
 
 
 @pytest.mark.parametrize("factory", FACTORIES)
