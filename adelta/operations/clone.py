@@ -7,12 +7,14 @@ from dataclasses import replace as other
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from adelta._arguments import checked
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, TableAlreadyExistsError
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.descriptor import vector_path
+from adelta.kernel.file_id import canonical_paths, suspect_paths
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.history import parse_timestamp
 from adelta.kernel.table_features import CLUSTERING_DOMAIN
@@ -28,6 +30,7 @@ from adelta.kernel.transaction.cloning import (
 from adelta.log.time_travel import version_at_timestamp
 from adelta.operations.clone_tasks import plan_copies
 from adelta.operations.create import exists
+from adelta.operations.restore_check import check_no_vacuum
 from adelta.progress import Meter, OnProgress
 from adelta.storage.addresses import Place
 from adelta.table import begin, clock_of, latest_state, opened, roots_of, state_at
@@ -163,6 +166,8 @@ async def clone(
         async with tx:
             if before is not None and tx.base.version != before.version:
                 plan = await _plan(origin, state, tx.base, properties or {}, shallow=shallow)
+            if before is not None:
+                await _check_no_vacuum(tx.base, plan)
             comes = await _copy(tx, roots_of(handle), plan, on_progress)
             await _stage(tx, plan, comes, creates=before is None)
     return plan.metrics(tx.version)
@@ -310,6 +315,14 @@ def _vectors_of(files: Iterable[AddFile]) -> Iterator[tuple[str, str]]:
         if vector is not None and vector.storage_type == "u":
             path = decode_path(vector_path(vector))
             yield mark_of(path), path
+
+
+async def _check_no_vacuum(target: LogState, plan: _Plan) -> None:
+    """Refuse files that lie in the target, as a shallow clone of it names them, and may go."""
+    if plan.shallow:
+        files = FileSet.of(plan.comes).table
+        elsewhere = suspect_paths(canonical_paths(files.column("path"), target.root))
+        await check_no_vacuum(target, files.filter(pc.invert(elsewhere)))
 
 
 async def _copy(

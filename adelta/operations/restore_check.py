@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -13,7 +14,14 @@ from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.descriptor import vector_path
 from adelta.kernel.file_id import file_ids
 from adelta.log.commit_provenance import read_commit_info
-from adelta.operations.vacuum import VACUUM_END, VACUUM_START
+from adelta.operations.vacuum import (
+    BEGAN_TAG,
+    COMPLETED,
+    MODE_TAG,
+    VACUUM_END,
+    VACUUM_START,
+)
+from adelta.operations.vacuum_lite import version_before
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,7 +39,6 @@ pc: Any = pyarrow.compute
 
 _LISTED_FROM = 2_000  # files of the table's own; a request tells of a thousand in a listing
 _NAMED = 10
-_LOOKED_BACK = 1_000  # commits
 _DAY_MS = 86_400_000
 
 
@@ -102,12 +109,12 @@ async def check_no_vacuum(state: LogState, files: pa.Table) -> None:
     """
     if not files.num_rows:
         return
-    found = await _unfinished_vacuum(state)
-    if found is None:
+    under_way = await _vacuums_under_way(state)
+    if not under_way:
         return
-    version, info = found
+    version, cutoff_ms = max(under_way, key=itemgetter(1))
     tombstones = await state.tombstones()
-    at_risk = await in_thread(_older, files, tombstones, _cutoff_ms(info), state.root)
+    at_risk = await in_thread(_older, files, tombstones, cutoff_ms, state.root)
     if at_risk.num_rows:
         path = str(at_risk.column("path")[0])
         raise ConcurrentDeleteReadError(
@@ -120,10 +127,11 @@ async def check_no_vacuum(state: LogState, files: pa.Table) -> None:
         )
 
 
-async def _unfinished_vacuum(state: LogState) -> tuple[int, CommitInfo] | None:
-    """The newest ``VACUUM START`` that no ``VACUUM END`` follows, of the last day."""
+async def _vacuums_under_way(state: LogState) -> list[tuple[int, int]]:
+    """Where the VACUUMs of the last day began that have not ended, and what they may delete."""
     step = min(64, state.store.concurrency)
-    oldest = max(0, state.version - _LOOKED_BACK)
+    oldest = await version_before(state, state.timestamp_ms - _DAY_MS) or 0
+    found = _VacuumsUnderWay()
 
     async def read(version: int) -> CommitInfo | None:
         try:
@@ -135,13 +143,54 @@ async def _unfinished_vacuum(state: LogState) -> tuple[int, CommitInfo] | None:
         versions = range(last, max(oldest, last - step + 1) - 1, -1)
         infos = await map_concurrent(read, versions, limit=step)
         for version, info in zip(versions, infos, strict=True):
-            if info is None or info.operation == VACUUM_END:
-                return None
-            if info.operation == VACUUM_START:
-                return version, info
-            if (info.timestamp or 0) < state.timestamp_ms - _DAY_MS:
-                return None
-    return None
+            if info is None:
+                return found.begun
+            found.look_at(version, info)
+    return found.begun
+
+
+class _VacuumsUnderWay:
+    """The VACUUMs without an end, of commits that are looked at from the newest to the oldest.
+
+    adelta's say at the end where they began. An end of another writer is taken for that of the
+    last beginning before it. One that was broken off has nothing left to delete where a later one
+    has listed the table, and deleted to the end what had left it by the same time.
+    """
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[int, int]] = []
+        self._completed: dict[str, bool] = {}
+        self._ends_of_others = 0
+        self._done_ms = -1
+        self._latest_ms = -1
+
+    def look_at(self, version: int, info: CommitInfo) -> None:
+        """Take a commit into account."""
+        if info.operation == VACUUM_END:
+            began = info.tags.get(BEGAN_TAG)
+            if began is None:
+                self._ends_of_others += 1
+            else:
+                completed = info.operation_parameters.get("status") == COMPLETED
+                self._completed[str(began)] = completed
+        elif info.operation == VACUUM_START:
+            self._begins(version, info)
+
+    def _begins(self, version: int, info: CommitInfo) -> None:
+        cutoff_ms = _cutoff_ms(info)
+        mode = info.tags.get(MODE_TAG)
+        if mode is None:
+            # of those that overlap nobody can say which has ended
+            self._latest_ms = cutoff_ms = max(cutoff_ms, self._latest_ms)
+            if self._ends_of_others:
+                self._ends_of_others -= 1
+                return
+        elif (completed := self._completed.get(str(version))) is not None:
+            if completed and mode == "full":
+                self._done_ms = max(self._done_ms, cutoff_ms)
+            return
+        if cutoff_ms > self._done_ms:
+            self.begun.append((version, cutoff_ms))
 
 
 def _cutoff_ms(info: CommitInfo) -> int:

@@ -14,7 +14,7 @@ Why no file is deleted that somebody needs:
    ``VACUUM START`` stands between the two: it follows the listing, and what has been committed
    before it is looked at once more, so what was restored by then stays. RESTORE follows nothing
    that it has not seen, so it fails where it meets that commit; and one that begins after it, and
-   before ``VACUUM END``, refuses to bring back what that VACUUM may delete.
+   before the ``VACUUM END`` that names it, refuses to bring back what that VACUUM may delete.
 4. *What lies elsewhere* is never listed: nothing outside the table's root, nothing that a link
    leads to, nothing in the log, and no file or folder whose name begins with ``_`` or ``.``, but
    for change data, indexes and partitions. Of a log that names others' files nothing follows: it
@@ -67,13 +67,27 @@ if TYPE_CHECKING:
     from adelta.write.batches import Data
     from adelta.write.task_executor import TaskExecutor
 
-__all__ = ["VACUUM_END", "VACUUM_START", "VacuumMetrics", "VacuumMode", "vacuum"]
+__all__ = [
+    "BEGAN_TAG",
+    "COMPLETED",
+    "MODE_TAG",
+    "VACUUM_END",
+    "VACUUM_START",
+    "VacuumMetrics",
+    "VacuumMode",
+    "vacuum",
+]
 
 VacuumMode = Literal["full", "lite"]
 """Whether the table's folder is listed, or the log alone says what can go."""
 
 VACUUM_START = "VACUUM START"
 VACUUM_END = "VACUUM END"
+COMPLETED = "COMPLETED"
+MODE_TAG = "adelta.vacuum.mode"
+"""Of ``VACUUM START``: ``full``, ``lite`` or ``inventory``."""
+BEGAN_TAG = "adelta.vacuum.start"
+"""Of ``VACUUM END``: the version of the ``VACUUM START`` that it is the end of."""
 
 _log = logging.getLogger("adelta.operations")
 
@@ -160,7 +174,7 @@ async def vacuum(
         unneeded = await run.find(inventory)
         if dry_run:
             return run.metrics(unneeded, dry_run=True)
-        done = await run.delete(unneeded)
+        done = await run.delete(unneeded, mode if inventory is None else "inventory")
         if inventory is None:
             await run.note_version()
         return done
@@ -229,12 +243,13 @@ class _Vacuum:
         listed = found_objects(store, self.rules)
         return await unneeded_in_order(listed, kept, self.cutoff_ms, meter)
 
-    async def delete(self, unneeded: Unneeded) -> VacuumMetrics:
+    async def delete(self, unneeded: Unneeded, mode: str) -> VacuumMetrics:
         """Tell the history, look once more, delete, and tell the history."""
         request = TransactionRequest(
             operation=VACUUM_START, parameters=self.parameters, commits_empty=True
         )
         async with begin(self.table, request) as start:
+            start.staging.tags[MODE_TAG] = mode
             start.metrics["numFilesToDelete"] = unneeded.num_files
             start.metrics["sizeOfDataToDelete"] = unneeded.size
         assert start.version is not None
@@ -245,10 +260,11 @@ class _Vacuum:
             directories = await self._remove_directories(unneeded)
         except Exception:
             with suppress(AdeltaError):
-                await self._end("FAILED")
+                await self._end(start.version, "FAILED")
             raise
         end = await self._end(
-            "COMPLETED",
+            start.version,
+            COMPLETED,
             numDeletedFiles=deleted,
             numVacuumedDirectories=len(unneeded.directories),
         )
@@ -293,11 +309,12 @@ class _Vacuum:
             self.rules.hides, older_than_ms=self.cutoff_ms, emptied=unneeded.emptied
         )
 
-    async def _end(self, status: str, **metrics: int) -> int | None:
+    async def _end(self, start: int, status: str, **metrics: int) -> int | None:
         request = TransactionRequest(
             operation=VACUUM_END, parameters={"status": status}, commits_empty=True
         )
         async with begin(self.table, request) as end:
+            end.staging.tags[BEGAN_TAG] = str(start)
             end.metrics.update(metrics)
         return end.version
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import time
+import uuid
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -23,12 +26,15 @@ from adelta.errors import (
 from adelta.kernel.actions.commit_info import CommitInfo
 from adelta.operations.vacuum import VACUUM_END, VACUUM_START
 from adelta.storage.memory import MemoryStore
+from adelta.storage.resolve import open_store
 from adelta.table import Table
 from tests.support.builders import TableBuilder
 from tests.support.clock import ManualClock
-from tests.support.stores import CountingStore
+from tests.support.races import objects_of
+from tests.support.stores import CountingStore, LaterStore, WrappedStore
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable
     from pathlib import Path
 
 DAY = 86_400_000
@@ -242,6 +248,95 @@ async def test_files_that_a_vacuum_under_way_may_delete_do_not_come_back() -> No
         await builder_end(builder)
         await adelta.restore(table, version=1)
         assert await ids_of(table) == [1]
+
+
+class Interrupted(WrappedStore):
+    """A store in which something else happens when an object is to be deleted."""
+
+    def __init__(self, inner: MemoryStore, act: Callable[[], Awaitable[object]]) -> None:
+        super().__init__(inner)
+        self.act = act
+
+    async def delete(self, paths: Iterable[str]) -> None:
+        await self.act()
+        await super().delete(paths)
+
+
+async def removed_long_ago() -> tuple[MemoryStore, ManualClock]:
+    """A table whose version 1 has a file that left it eight days ago."""
+    clock = ManualClock(19_000 * DAY)
+    store = MemoryStore(clock=clock)
+    builder = await TableBuilder.create(SCHEMA, store=store)
+    await builder.append(rows(1))
+    await builder.commit(*[builder.remove(path, at=clock.ms) for path in await _paths(store)])
+    clock.advance(days=8)
+    return store, clock
+
+
+async def test_a_vacuum_is_under_way_though_another_one_has_ended_since() -> None:
+    store, clock = await removed_long_ago()
+    refused = []
+
+    async def meanwhile() -> None:
+        clock.advance(ms=1)
+        other = Table(store.uri, store=store, clock=clock)
+        await adelta.vacuum(other, retention=timedelta(days=30))
+        clock.advance(ms=1)
+        try:
+            await adelta.restore(other, version=1)
+        except ConcurrentDeleteReadError as error:
+            refused.append(error.winning_version)
+
+    async with Table(store.uri, store=Interrupted(store, meanwhile), clock=clock) as table:
+        done = await adelta.vacuum(table)
+    assert refused == [done.start_version]
+    async with Table(store.uri, store=store, clock=clock) as table:
+        assert await ids_of(table) == []
+        with pytest.raises(MissingDataFileError):  # what has ended is no hindrance any more
+            await adelta.restore(table, version=1)
+
+
+async def test_nor_do_they_come_back_by_a_shallow_clone_of_the_table_itself() -> None:
+    store, clock = await removed_long_ago()
+    space = f"memory://{uuid.uuid4()}"
+    origin = open_store(f"{space}/table", {})
+    for path, data in (await objects_of(store)).items():
+        await origin.put(path, data)
+    allowed = {"allowed_roots": f"{space}/table"}
+    await adelta.clone(f"{space}/table", f"{space}/clone", shallow=True, version=1)
+    clock.advance(ms=round(time.time() * 1000) - clock.ms + 8 * DAY)
+    refused = []
+
+    async def meanwhile() -> None:
+        table = Table(f"{space}/table", store=origin)
+        with pytest.raises(ConcurrentDeleteReadError):
+            await adelta.clone(
+                f"{space}/clone", table, shallow=True, replace=True, storage_options=allowed
+            )
+        refused.append(True)
+
+    later = LaterStore(Interrupted(origin, meanwhile), 8 * DAY)
+    async with Table(origin.uri, store=later, clock=clock) as table:
+        await adelta.vacuum(table)
+    assert refused
+
+
+async def test_a_vacuum_that_was_broken_off_has_nothing_left_when_another_one_has_ended() -> None:
+    store, clock = await removed_long_ago()
+
+    async def dies() -> None:
+        raise asyncio.CancelledError
+
+    async with Table(store.uri, store=Interrupted(store, dies), clock=clock) as table:
+        with pytest.raises(asyncio.CancelledError):
+            await adelta.vacuum(table)
+    async with Table(store.uri, store=store, clock=clock) as table:
+        await adelta.vacuum(table, retention=timedelta(days=30))
+        with pytest.raises(ConcurrentDeleteReadError, match="run VACUUM again"):
+            await adelta.restore(table, version=1, ignore_missing=True)
+        clock.advance(ms=1)
+        await adelta.vacuum(table)
+        assert (await adelta.restore(table, version=1, ignore_missing=True)).missing_files
 
 
 async def builder_end(builder: TableBuilder) -> None:
