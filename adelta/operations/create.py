@@ -35,6 +35,7 @@ from adelta.kernel.table_features import (
     clustering_configuration,
     completed_metadata,
     outlasting_properties,
+    outlasting_protocol,
     protocol_for_new_table,
     protocol_with,
     stored_properties,
@@ -228,7 +229,8 @@ def new_table(
     )
     protocol = protocol_for_new_table(schema, asked)
     if instead_of is not None:
-        protocol = protocol_with(instead_of.protocol, *supported_features(protocol))
+        kept = outlasting_protocol(instead_of.protocol, metadata)
+        protocol = protocol_with(kept, *supported_features(protocol))
         metadata = _succeeding(metadata, instead_of)
     metadata = completed_metadata(None, metadata, protocol, lambda: str(uuid.uuid4()))
     table = NewTable(protocol, metadata)

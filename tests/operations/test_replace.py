@@ -22,6 +22,7 @@ from adelta.operations import (
     history,
     identity_column,
     replace_table,
+    restore,
     set_properties,
     upgrade_protocol,
     write_table,
@@ -81,8 +82,17 @@ async def test_a_table_becomes_partitioned_clustered_or_numbered() -> None:
     assert (await detail(table)).clustering_columns == ("id",)
     await replace_table(table, OTHER, cluster_by=["city"])
     assert (await detail(table)).clustering_columns == ("city",)
+    await replace_table(table, OTHER, partition_by=["city"])
+    snapshot = await table.snapshot()
+    assert (snapshot.partition_columns, (await detail(table)).clustering_columns) == (("city",), ())
+    assert "clustering" not in (snapshot.protocol.writer_features or ())
+    await set_properties(table, {"mine": "1"})
     with pytest.raises(InvalidPropertyError, match="partitioned"):
-        await replace_table(table, OTHER, partition_by=["city"])
+        await replace_table(table, OTHER, partition_by=["city"], cluster_by=["id"])
+    for version, clustered in ((snapshot.version - 1, ("city",)), (snapshot.version, ())):
+        await restore(table, version=version)
+        assert (await detail(table)).clustering_columns == clustered
+        await set_properties(table, {"mine": str(version)})
 
 
 async def test_columns_of_the_same_name_and_type_keep_their_ids() -> None:

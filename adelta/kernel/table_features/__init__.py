@@ -10,6 +10,7 @@ from adelta.kernel.table_features._change import (
     check_replacement,
     completed_metadata,
     outlasting_properties,
+    outlasting_protocol,
 )
 from adelta.kernel.table_features._commit import (
     MAINTAINED_DOMAINS,
@@ -167,6 +168,7 @@ __all__ = [
     "maintained_domains",
     "named_feature",
     "outlasting_properties",
+    "outlasting_protocol",
     "physical_clustering_columns",
     "prepared",
     "protocol_for_new_table",

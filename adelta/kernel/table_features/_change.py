@@ -6,6 +6,7 @@ knows its own; here they are asked in turn.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta.kernel.table_features._registry import FEATURES, supported_features
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.table_features._feature import ProtocolAndMetadata, TableFeature
 
-__all__ = ["check_change", "check_replacement", "completed_metadata", "outlasting_properties"]
+__all__ = [
+    "check_change",
+    "check_replacement",
+    "completed_metadata",
+    "outlasting_properties",
+    "outlasting_protocol",
+]
 
 
 def _dependants_first(features: Iterable[TableFeature]) -> tuple[TableFeature, ...]:
@@ -86,3 +93,21 @@ def outlasting_properties(before: ProtocolAndMetadata, after: Metadata) -> Mappi
         for key in feature.outlasting
         if key in stored
     }
+
+
+def outlasting_protocol(before: Protocol, after: Metadata) -> Protocol:
+    """What a table's protocol demands as well under the definition `after`, which is another one.
+
+    Example: that of a clustered table, where `after` is partitioned, without ``clustering``.
+    """
+    gone = {
+        name
+        for feature in supported_features(before)
+        if feature.gives_way(after)
+        for name in feature.names
+    }
+    if not gone or before.writer_features is None:
+        return before
+    return replace(
+        before, writer_features=tuple(n for n in before.writer_features if n not in gone)
+    )

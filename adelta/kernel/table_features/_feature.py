@@ -144,6 +144,8 @@ class TableFeature:
         field_metadata: the keys of fields' metadata that such a change may touch.
         outlasting: the keys of properties that a table keeps when another definition replaces its
             own, where the feature is active before and after.
+        gives_way: whether the feature, which only writers know, goes from the protocol of a table
+            when a definition with this metadata replaces its own, that cannot be with it.
         followed: whether clients that know the table by other means than its log follow it, so that
             a new definition is to them a change of the one before.
     """
@@ -178,6 +180,7 @@ class TableFeature:
     tolerates: Callable[[Metadata, Metadata], bool] = field(default=not_between, hash=False)
     field_metadata: tuple[str, ...] = ()
     outlasting: tuple[str, ...] = ()
+    gives_way: Callable[[Metadata], bool] = field(default=never, hash=False)
     followed: bool = False
 
     @property

@@ -41,12 +41,17 @@ def _check(_before: ProtocolAndMetadata | None, after: ProtocolAndMetadata) -> N
         )
 
 
+def _is_partitioned(metadata: Metadata) -> bool:
+    return bool(metadata.partition_columns)
+
+
 CLUSTERING = TableFeature(
     name="clustering",
     kind=FeatureKind.WRITER,
     requires=(DOMAIN_METADATA,),
     can_write=True,
     check=_check,
+    gives_way=_is_partitioned,
 )
 
 

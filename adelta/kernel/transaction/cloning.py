@@ -25,6 +25,7 @@ from adelta.kernel.table_features import (
     check_change,
     completed_metadata,
     outlasting_properties,
+    outlasting_protocol,
     protocol_without,
     stored_properties,
     upgraded_protocol,
@@ -101,7 +102,7 @@ def cloned_definition(
     protocol = upgraded_protocol(protocol, before, after, asked) or protocol
     after = replace(after, id=str(uuid.uuid4()), name=None, description=None, created_time=now_ms)
     if target is not None:
-        protocol = joined_protocol(target.protocol, protocol)
+        protocol = joined_protocol(outlasting_protocol(target.protocol, after), protocol)
         kept = {**after.configuration, **outlasting_properties(target, after)}
         after = replace(
             after.with_configuration(kept),

@@ -22,6 +22,7 @@ from adelta.kernel.table_features import (
     IN_COMMIT_TIMESTAMPS_ENABLED,
     find_feature,
     identities_of,
+    outlasting_protocol,
     protocol_with,
     supported_names,
     with_high_water_marks,
@@ -88,7 +89,9 @@ def restored_definition(
     if COLUMN_MAPPING_MAX_ID.text(stored) is not None:
         stored[COLUMN_MAPPING_MAX_ID.key] = str(highest)
     metadata = merged_marks(latest, metadata)
-    protocol = wanted.protocol if downgrade else joined_protocol(latest.protocol, wanted.protocol)
+    protocol = wanted.protocol
+    if not downgrade:
+        protocol = joined_protocol(outlasting_protocol(latest.protocol, metadata), protocol)
     return NewTable(protocol, metadata.with_configuration(stored))
 
 
