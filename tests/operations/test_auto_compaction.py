@@ -16,6 +16,7 @@ from adelta.operations import (
     delete,
     drop_columns,
     history,
+    merge,
     optimize,
     reorg_purge,
     update,
@@ -96,6 +97,11 @@ async def test_every_way_to_write_compacts_and_a_failure_is_none_of_the_commit(
         await tx.append(rows(50, 51))
     assert len(await live(table)) == 4
     await delete(table, "id = 50")
+    assert len(await live(table)) == 1
+    for number in range(2):
+        async with table.transaction() as tx:
+            await tx.append(rows(60 + number))
+    await merge(table, rows(70), "target.id = source.id").when_not_matched_insert_all().execute()
     assert len(await live(table)) == 1
 
     async def fails(*_: Any) -> None:

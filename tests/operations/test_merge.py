@@ -239,6 +239,21 @@ async def test_parts_of_a_large_source_are_told_apart(on: str) -> None:
     ]
 
 
+async def test_clocks_tell_when_the_merge_was_asked_for() -> None:
+    table = await table_of(numbers(id=[1], at=[datetime(2024, 1, 1, tzinfo=UTC)]))
+    before = datetime.now(UTC).replace(microsecond=0)
+    builder = (
+        merge(table, numbers(id=[1, 2]), f"{SAME} AND target.at < current_timestamp()")
+        .when_matched_update({"at": "current_timestamp"}, condition="at < now()")
+        .when_not_matched_insert({"id": "source.id", "at": "current_timestamp()"})
+    )
+    after = datetime.now(UTC)
+    await builder.execute()
+    (first, second) = await contents(table)
+    assert first["at"] == second["at"]
+    assert before <= first["at"] <= after
+
+
 async def test_a_merge_that_is_done_is_not_done_again() -> None:
     table = await table_of(numbers(id=[1]))
     for _ in range(2):

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import check_choice, checked
+from adelta._clock import moment
 from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.operations.merge.clauses import Clause, check_clauses, values_of
@@ -68,7 +69,7 @@ def merge(
     not done again. `data_files` says how files are written. `on_progress` is called as the work
     goes on, with phases ``"matching"`` and ``"rewriting"`` that count files. Times that name no
     zone are of `zone`, and so are dates and clocks: in conditions and values, and in what the table
-    says of its rows.
+    says of its rows. Clocks in them, such as ``current_timestamp()``, tell when this is called.
 
     Raises:
         InvalidExpressionError: the condition cannot be parsed.
@@ -79,14 +80,16 @@ def merge(
     for name, alias in (("source_alias", source_alias), ("target_alias", target_alias)):
         if not alias:
             raise InvalidOptionError(f"{name} is empty; name a side, or leave it out")
-    condition = to_predicate(on, zone=zone)
+    now = moment()
+    condition = to_predicate(on, zone=zone, now=now)
     if condition is None:
         raise InvalidOptionError("a merge needs a condition; pass on='target.id = source.id'")
     if data_files is not None and not isinstance(data_files, DataFileOptions):
         raise InvalidOptionError(
             f"data_files is {data_files!r:.100}; pass adelta.DataFileOptions(...)"
         )
-    request = MergeRequest(condition, (), source_alias, target_alias, schema_mode == "merge", zone)
+    evolves = schema_mode == "merge"
+    request = MergeRequest(condition, (), source_alias, target_alias, evolves, zone, now)
     options = MergeOptions(
         txn, isolation, user_metadata, data_files or AS_THE_TABLE_SAYS, on_progress
     )
@@ -214,7 +217,7 @@ class Merge:
         return f"<adelta.Merge into {self._table!r}: {clauses or 'no clause'}>"
 
     def _values(self, argument: str, values: object) -> Values:
-        return values_of(argument, values, self._request.zone)
+        return values_of(argument, values, self._request.zone, self._request.now)
 
     def _with(
         self,
@@ -223,6 +226,7 @@ class Merge:
         condition: Where | None,
         values: Values | None = (),
     ) -> Merge:
-        clause = Clause.of(kind, action, condition, values, self._request.zone)
-        request = replace(self._request, clauses=(*self._request.clauses, clause))
+        asked = self._request
+        clause = Clause.of(kind, action, condition, values, asked.zone, asked.now)
+        request = replace(asked, clauses=(*asked.clauses, clause))
         return replace(self, _request=request)

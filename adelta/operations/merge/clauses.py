@@ -15,6 +15,8 @@ from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.sql import to_sql
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from adelta.kernel.expressions.dnf import Where
 
 __all__ = [
@@ -51,15 +53,16 @@ class Clause:
         kind: ClauseKind,
         action: Action,
         condition: Where | None,
-        values: Values | None = (),
-        zone: str = "UTC",
+        values: Values | None,
+        zone: str,
+        now: datetime,
     ) -> Clause:
         """The clause of this condition, in which times that name no zone are of `zone`.
 
         Raises:
             InvalidExpressionError: the condition cannot be parsed.
         """
-        return cls(kind, action, to_predicate(condition, zone=zone), values)
+        return cls(kind, action, to_predicate(condition, zone=zone, now=now), values)
 
     @property
     def shown(self) -> str:
@@ -67,7 +70,7 @@ class Clause:
         return f"WHEN {self.kind.upper().replace('_', ' ')} THEN {self.action.upper()}"
 
 
-def values_of(argument: str, values: object, zone: str) -> Values:
+def values_of(argument: str, values: object, zone: str, now: datetime) -> Values:
     """The values that a clause gives columns, each an expression.
 
     Raises:
@@ -82,13 +85,15 @@ def values_of(argument: str, values: object, zone: str) -> Values:
         check_text(f"a column of {argument}", name)
     if not values:
         raise InvalidOptionError(f"{argument} is empty; name a column and its value")
-    return tuple((name, _expression(value, zone)) for name, value in values.items())
+    return tuple((name, _expression(value, zone, now)) for name, value in values.items())
 
 
-def _expression(value: Any, zone: str) -> Node:
+def _expression(value: Any, zone: str, now: datetime) -> Node:
     if isinstance(value, Node):
         return value
-    return parse_expression(value, zone=zone) if isinstance(value, str) else literal_of(value)
+    if isinstance(value, str):
+        return parse_expression(value, zone=zone, now=now)
+    return literal_of(value)
 
 
 def check_clauses(clauses: Sequence[Clause]) -> None:

@@ -31,6 +31,7 @@ from adelta.operations.merge.targets import column_path, covers, field_at, neste
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.operations.merge.assignments import Assigned
@@ -45,14 +46,15 @@ _GENERATION = "delta.generationExpression"
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """What is asked of a merge, whatever the target is like."""
+    """What is asked of a merge, whatever the target is like; its clocks tell the time `now`."""
 
     on: Node
     clauses: tuple[Clause, ...]
     source_alias: str
     target_alias: str
     evolves: bool
-    zone: str = "UTC"
+    zone: str
+    now: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from adelta.operations.merge.metrics import MergeMetrics, measured, report, row_
 from adelta.operations.merge.plan import plan_merge, to_take_in
 from adelta.operations.merge.rewriting import ChangeTask, RowsToChange
 from adelta.operations.merge.source import LargeSource, open_source, read_source
+from adelta.operations.rearrange.auto_compaction import auto_compact
 from adelta.operations.rewrite import RewriteResult, shared
 from adelta.operations.row_metrics import Stopwatch
 from adelta.operations.write_transactions import note_application
@@ -144,6 +145,7 @@ async def _committed(
         merge = _Merge(roots_of(table), tx, plan, kept, options)
         counted |= await merge.stage(watch)
         done = report(tx, counted | {"executionTimeMs": watch.total_ms()})
+    await auto_compact(table, tx)
     return measured(tx.version, done)
 
 

@@ -184,7 +184,7 @@ def merge(
     not done again. `data_files` says how files are written. `on_progress` is called as the work
     goes on, with phases ``"matching"`` and ``"rewriting"`` that count files. Times that name no
     zone are of `zone`, and so are dates and clocks: in conditions and values, and in what the table
-    says of its rows.
+    says of its rows. Clocks in them, such as ``current_timestamp()``, tell when this is called.
 
     Raises:
         InvalidExpressionError: the condition cannot be parsed.
