@@ -105,14 +105,13 @@ class MatchTask:
                     rows = found.setdefault(piece.file.path, BitMap64())
                     rows |= await in_thread(_places, table)
                     found[piece.file.path] = rows
-        by_path = {file.path: file for file in self.files}
-
-        async def matched(path: str) -> MatchedFile:
-            file = by_path[path]
-            num_rows = await physical_rows(roots, file)
-            return MatchedFile(file, found[path], num_rows, num_rows - _deleted(file))
-
-        return MatchResult(tuple(await map_concurrent(matched, list(found), limit=_AT_ONCE)))
+        files = [file for file in self.files if file.path in found]
+        counts = await physical_rows(roots, files)
+        matched = (
+            MatchedFile(file, found[file.path], num_rows, num_rows - _deleted(file))
+            for file, num_rows in zip(files, counts, strict=True)
+        )
+        return MatchResult(await in_thread(tuple, matched))
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +152,14 @@ async def match_all(roots: StoreRoots, files: Sequence[AddFile]) -> list[Matched
         InvalidTableError: a file is damaged.
     """
 
-    async def matched(file: AddFile) -> MatchedFile:
-        num_rows = await physical_rows(roots, file)
+    async def matched(counted: tuple[AddFile, int]) -> MatchedFile:
+        file, num_rows = counted
         return MatchedFile(
             file, await live_rows(roots, file, num_rows), num_rows, num_rows - _deleted(file)
         )
 
-    return await map_concurrent(matched, files, limit=_AT_ONCE)
+    counts = await physical_rows(roots, files)
+    return await map_concurrent(matched, list(zip(files, counts, strict=True)), limit=_AT_ONCE)
 
 
 async def live_rows(roots: StoreRoots, file: AddFile, num_rows: int) -> BitMap64:
@@ -188,15 +188,21 @@ def decided_by_partition(where: Node, configuration: TableConfiguration) -> bool
     return not can_fail(bound) and all(path[0] in columns for path in columns_of(bound))
 
 
-async def physical_rows(roots: StoreRoots, file: AddFile) -> int:
-    """How many rows a file has, those under its deletion vector too.
+async def physical_rows(roots: StoreRoots, files: Sequence[AddFile]) -> list[int]:
+    """How many rows each of the files has, those under its deletion vector too.
 
     Raises:
-        MissingDataFileError: it does not say so, and is not there.
+        MissingDataFileError: one does not say so, and is not there.
         InvalidTableError: likewise, and is damaged.
     """
-    stated = num_records(file.stats)
-    return stated if stated is not None else (await open_data_file(roots, file)).layout.num_rows
+
+    async def counted(place: int) -> None:
+        stated[place] = (await open_data_file(roots, files[place])).layout.num_rows
+
+    stated = await in_thread(lambda: [num_records(file.stats) for file in files])
+    unsaid = [place for place, count in enumerate(stated) if count is None]
+    await map_concurrent(counted, unsaid, limit=_AT_ONCE)
+    return [count for count in stated if count is not None]
 
 
 def _deleted(file: AddFile) -> int:

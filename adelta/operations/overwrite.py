@@ -68,7 +68,7 @@ async def overwrite_where(tx: TransactionCore, roots: StoreRoots, data: Data, wh
     configuration.check_removable(roots.store.uri)
     if await in_thread(decided_by_partition, where, configuration):
         await tx.write(data, where)
-        tx.remove(files)
+        await tx.stage_rewrite(removed=files)
         return
     matched = await find_matches(tx.executor, roots, configuration, files, where)
     if _tells_of_inserts(configuration, matched):
@@ -97,7 +97,7 @@ async def replace_where(
     configuration.check_removable(roots.store.uri)
     tx.stage_written(adds=added)
     if await in_thread(decided_by_partition, where, configuration):
-        tx.remove(files)
+        await tx.stage_rewrite(removed=files)
         return
     matched = await find_matches(tx.executor, roots, configuration, files, where)
     if _tells_of_inserts(configuration, matched):

@@ -13,14 +13,14 @@ from adelta.operations.rewrite import RewriteTask, rewrite
 from adelta.write.deletion_vectors import RowRemoval, write_deletion_vectors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.operations.matching import MatchedFile
     from adelta.storage.roots import StoreRoots
     from adelta.write.transaction_core import TransactionCore
 
-__all__ = ["remove_rows"]
+__all__ = ["removals_of", "remove_rows"]
 
 
 async def remove_rows(
@@ -40,13 +40,16 @@ async def remove_rows(
         StorageError: the store refused or failed.
     """
     if configuration.uses(DELETION_VECTORS):
-        removals = (RowRemoval(each.file, each.rows, each.num_rows) for each in matched)
-        tx.stage_written(vectors=await write_deletion_vectors(roots, removals))
+        await tx.stage_rewrite(vectors=await write_deletion_vectors(roots, removals_of(matched)))
         return 0
     anew = any(not each.is_whole for each in matched)
     tells = configuration.change_data_feed_enabled and anew
     task = RewriteTask(configuration, tuple(matched), tells=tells)
     done = await rewrite(tx.executor, roots, task)
-    tx.stage_written(adds=done.adds, cdc=done.cdc)
-    tx.remove([each.file for each in matched])
+    await tx.stage_rewrite(adds=done.adds, cdc=done.cdc, removed=[each.file for each in matched])
     return done.num_copied_rows
+
+
+def removals_of(matched: Sequence[MatchedFile]) -> Iterator[RowRemoval]:
+    """What takes the matched rows out of their files."""
+    return (RowRemoval(each.file, each.rows, each.num_rows) for each in matched)

@@ -21,10 +21,11 @@ from adelta.kernel.table_features import DELETION_VECTORS, identities_of
 from adelta.operations.assigned_rows import AssignedRows
 from adelta.operations.matching import find_matches, match_all
 from adelta.operations.rearrange.auto_compaction import auto_compact
+from adelta.operations.removal import removals_of
 from adelta.operations.rewrite import RewriteTask, rewrite
 from adelta.operations.row_metrics import RowMetrics, Stopwatch, measured, report
 from adelta.table import begin, opened, roots_of
-from adelta.write.deletion_vectors import RowRemoval, write_deletion_vectors
+from adelta.write.deletion_vectors import write_deletion_vectors
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
@@ -177,12 +178,10 @@ async def _rewrite(
         tells=configuration.change_data_feed_enabled,
     )
     done = await rewrite(tx.executor, roots, task)
-    tx.stage_written(adds=done.adds, cdc=done.cdc)
+    removed = [] if vectors else [each.file for each in matched]
+    await tx.stage_rewrite(adds=done.adds, cdc=done.cdc, removed=removed)
     if vectors:
-        removals = (RowRemoval(each.file, each.rows, each.num_rows) for each in matched)
-        tx.stage_written(vectors=await write_deletion_vectors(roots, removals))
-    else:
-        tx.remove([each.file for each in matched])
+        await tx.stage_rewrite(vectors=await write_deletion_vectors(roots, removals_of(matched)))
     return done.num_copied_rows
 
 

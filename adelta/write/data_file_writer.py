@@ -102,6 +102,7 @@ class DataFileWriter(Abortable):
         self._layout: DataFileLayout
         self._numbers: IdentityValues
         self._open: dict[tuple[str | None, ...], OpenFile] = {}
+        self._held = 0  # bytes of all of them, of which there may be thousands
         self._files = 0
         self._done: list[AddFile] = []
         self._paths: list[str] = []
@@ -142,7 +143,11 @@ class DataFileWriter(Abortable):
             InvariantViolationError: a column that must not be null holds a null.
             StorageError: the store refused or failed.
         """
-        await map_concurrent(self._close, tuple(self._open.values()), limit=CLOSING)
+
+        async def close(values: tuple[str | None, ...]) -> None:
+            await self._close(self._open[values])
+
+        await map_concurrent(close, tuple(self._open), limit=CLOSING)
         return self._done
 
     async def abort(self) -> None:
@@ -161,7 +166,9 @@ class DataFileWriter(Abortable):
             if file is None:
                 file = self._open[values] = self._begin(values)
             room = rows.num_rows if most is None else most - file.writer.num_rows
+            before = file.held_bytes
             await file.writer.write(rows.slice(0, room))
+            self._held += file.held_bytes - before
             rows = rows.slice(room)
             if file.writer.num_rows == most or self._is_large(file):
                 await self._close(file)
@@ -208,7 +215,9 @@ class DataFileWriter(Abortable):
 
     async def _close(self, file: OpenFile) -> None:
         self._paths.append(file.writer.path)  # before it is there: a put may outlive its failure
+        held = file.held_bytes
         written = await file.writer.close()
+        self._held -= held
         self._open.pop(file.values, None)
         names = [name for name, _ in self._layout.partition_columns]
         self._done.append(
@@ -229,13 +238,11 @@ class DataFileWriter(Abortable):
         A file that mostly holds rows has them encoded, and goes on; one that mostly holds encoded
         bytes is closed.
         """
-        held = sum(file.held_bytes for file in self._open.values())
-        while held > self._spec.memory_budget:
+        while self._held > self._spec.memory_budget:
             file = max(self._open.values(), key=lambda each: each.held_bytes)
             before = file.held_bytes
             if file.writer.buffered_bytes > before // 2:
                 await file.writer.flush()
-                held -= before - file.held_bytes
+                self._held -= before - file.held_bytes
             else:
                 await self._close(file)
-                held -= before

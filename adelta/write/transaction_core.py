@@ -25,7 +25,7 @@ from adelta.write.transaction_life import Stage, TransactionLife
 from adelta.write.write_data_files import write_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
     from adelta.kernel.actions.metadata import Metadata
@@ -79,12 +79,13 @@ class TransactionCore(TransactionLife):
         return found
 
     async def read(self, where: Where | None = None) -> list[AddFile]:
-        """`read_set` as rows, for small numbers of files.
+        """`read_set` as rows.
 
         Raises:
             As `read_set` does.
         """
-        return list((await self.read_set(where)).rows())
+        found = await self.read_set(where)
+        return await in_thread(lambda: list(found.rows()))
 
     async def live_files(self) -> FileSet:
         """The live files of the version that the transaction is based on; none counts as read.
@@ -207,9 +208,8 @@ class TransactionCore(TransactionLife):
         *,
         adds: Iterable[AddFile] = (),
         cdc: Iterable[AddCDCFile] = (),
-        vectors: VectorsWritten | None = None,
     ) -> None:
-        """Stage files that an operation has written, change data and deletion vectors; own them.
+        """Stage files that an operation has written, and change data; own them.
 
         Raises:
             InvalidUseError: the transaction is not open.
@@ -217,14 +217,46 @@ class TransactionCore(TransactionLife):
         added, changed = tuple(adds), tuple(cdc)
         self.own(added)
         self.own(changed)
-        self.own_paths(vectors.paths if vectors is not None else ())
         staging = self.staging
         if added:
             staging.add(added)
         if changed:
             staging.add_changes(changed)
-        if vectors is not None:
-            staging.take_rows_out(vectors, self.now_ms)
+
+    async def stage_rewrite(
+        self,
+        *,
+        adds: Sequence[AddFile] = (),
+        cdc: Sequence[AddCDCFile] = (),
+        vectors: VectorsWritten | None = None,
+        removed: Sequence[AddFile] = (),
+    ) -> None:
+        """Stage what an operation has written, and the removal of live files all of whose rows go.
+
+        There may be very many. What is written is owned before anything is waited for.
+
+        Raises:
+            InvalidUseError: the transaction is not open.
+            InvariantViolationError: the table only takes appends.
+        """
+        self.own(adds)
+        self.own(cdc)
+        self.own_paths(vectors.paths if vectors is not None else ())
+        staging, now_ms = self.staging, self.now_ms
+        if removed or vectors is not None:
+            self.configuration.check_removable(self.root)
+
+        def stage() -> None:
+            if adds:
+                staging.add(adds)
+            if cdc:
+                staging.add_changes(cdc)
+            if vectors is not None:
+                staging.take_rows_out(vectors, now_ms)
+            if removed:
+                staging.remove(removed, now_ms)
+
+        await in_thread(stage)
 
     def remove(self, files: FileSet | Iterable[AddFile]) -> None:
         """Stage the removal of live files all of whose rows go, whatever is added beside them.

@@ -452,7 +452,8 @@ class TransactionLife:
             InvalidOptionError: a file that is added is live under another deletion vector.
         """
         staging = self._staging
-        unproven, existing = staging.must_be_live.without(staging.read_live), staging.existing_new
+        unproven = await in_thread(staging.must_be_live.without, staging.read_live)
+        existing = staging.existing_new
         if self._base is None or not (len(unproven) or len(existing)):
             return
         live, ids = await self._live(self._base)

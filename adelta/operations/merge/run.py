@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from adelta._concurrency import in_thread, map_concurrent
+from adelta._concurrency import in_thread
 from adelta.errors import MetadataChangedError
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.table_configuration import TableConfiguration
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MergeOptions", "run_merge"]
 
-_FILES_AT_ONCE = 16
 _SOURCE_MEMORY = 256 * 1024 * 1024
 
 
@@ -252,7 +251,7 @@ class _Merge:
         self, files: Sequence[AddFile], where: Node | None, source: SourceRows, meter: Meter
     ) -> Match:
         plan, executor = self._plan, self._tx.executor
-        tasks = plan_matching(plan, files, where, source, executor)
+        tasks = await in_thread(plan_matching, plan, files, where, source, executor)
 
         def on_done(result: MatchResult) -> None:
             meter.advance(result.num_files)
@@ -275,10 +274,8 @@ class _Merge:
         """Write what changes and what is new, and stage it."""
         plan, tx, roots = self._plan, self._tx, self._roots
 
-        async def counted(each: ChangedFile) -> RowsToChange:
-            return RowsToChange(each, await physical_rows(roots, each.file))
-
-        files = await map_concurrent(counted, found.changed, limit=_FILES_AT_ONCE)
+        counts = await physical_rows(roots, [each.file for each in found.changed])
+        files = [RowsToChange(*pair) for pair in zip(found.changed, counts, strict=True)]
         anew = not plan.vectors and any(not each.is_whole for each in files)
         tells = plan.tells and (updates or anew)
         at_once = executor.tasks_at_once
@@ -294,14 +291,13 @@ class _Merge:
 
         results = await executor.run(roots, tasks, on_done=on_done)
         done = sum(results, RewriteResult())
-        tx.stage_written(adds=done.adds, cdc=done.cdc)
+        removed = [] if plan.vectors else [each.file for each in files]
+        await tx.stage_rewrite(adds=done.adds, cdc=done.cdc, removed=removed)
         for result in results:
             tx.staging.advance_identities(tx.metadata, result.high_water_marks)
         if files and plan.vectors:
             removals = await in_thread(lambda: [each.removal for each in files])
-            tx.stage_written(vectors=await write_deletion_vectors(roots, removals))
-        elif files:
-            tx.remove([each.file for each in files])
+            await tx.stage_rewrite(vectors=await write_deletion_vectors(roots, removals))
         return done
 
     def _changes(
