@@ -78,9 +78,9 @@ async def add_columns(
     ) as (tx, _):
         wider = await in_thread(_widened, tx, new, parent, first=first, after=after)
         if wider is not None:
-            if parent is not None or first or after is not None:
-                await check_still_clustered(tx, wider)  # others may have moved out of statistics
             await in_thread(stage_metadata, tx, wider)
+            if parent is not None or first or after is not None:
+                await check_still_clustered(tx)  # others may have moved out of statistics
     return AlterMetrics(tx.version)
 
 

@@ -103,9 +103,9 @@ async def change_column(
         if nullable is not None:
             schema = await _with_nullability(tx, opened, path, nullable)
         changed = await in_thread(_changed, tx, schema, path, change)
-        if change.moves:
-            await check_still_clustered(tx, changed)
         await in_thread(stage_metadata, tx, changed)
+        if change.moves:
+            await check_still_clustered(tx)
     return AlterMetrics(tx.version)
 
 

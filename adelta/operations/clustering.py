@@ -20,7 +20,6 @@ from adelta.operations.dependents import column_path
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from adelta.kernel.actions.metadata import Metadata
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = [
@@ -88,8 +87,8 @@ async def check_clustered_as(tx: TransactionCore, names: Sequence[str]) -> None:
         )
 
 
-async def check_still_clustered(tx: TransactionCore, after: Metadata) -> None:
-    """Refuse metadata that no longer fit the columns by which the table is clustered.
+async def check_still_clustered(tx: TransactionCore) -> None:
+    """Refuse staged metadata that no longer fit the columns by which the table is clustered.
 
     Raises:
         InvalidUseError: such a column is gone, or another one now, or files would lack its
@@ -99,7 +98,7 @@ async def check_still_clustered(tx: TransactionCore, after: Metadata) -> None:
     if not paths:
         return
     try:
-        still = clustering_columns(await tx.read_domain(CLUSTERING_DOMAIN), after)
+        still = clustering_columns(await tx.read_domain(CLUSTERING_DOMAIN), tx.metadata)
     except InvalidTableError:
         still = ()
     if still != paths:
@@ -107,7 +106,7 @@ async def check_still_clustered(tx: TransactionCore, after: Metadata) -> None:
             f"the table is clustered by {', '.join(map(shown, paths))}, which would no longer be "
             "the columns that they are; cluster it by other ones first (cluster_by)"
         )
-    check_statistics(TableConfiguration(tx.protocol, after), paths)
+    check_statistics(TableConfiguration(tx.protocol, tx.metadata), paths)
 
 
 def check_statistics(configuration: TableConfiguration, paths: Sequence[tuple[str, ...]]) -> None:

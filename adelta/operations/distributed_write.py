@@ -376,8 +376,8 @@ async def _extend(
         if job.replacement is not None:
             await stage_definition(tx, table.uri, job.replacement)
         if job.evolved is not None:
-            await check_still_clustered(tx, job.evolved[0])
             tx.update_metadata(*job.evolved)
+            await check_still_clustered(tx)
         if kind.mode != "overwrite" or job.replacement is not None or await tx.is_applied():
             tx.stage_written(adds=files)
         elif kind.replace_where is not None:

@@ -183,5 +183,5 @@ async def _stage(
     after = tx.metadata.with_configuration(configuration)
     properties = TableConfiguration(tx.protocol, after).properties
     await in_thread(check_stats_columns, after.schema, properties, after.partition_columns)
-    await check_still_clustered(tx, after)
     await in_thread(stage_metadata, tx, after, asked)
+    await check_still_clustered(tx)

@@ -144,7 +144,7 @@ async def change_rows(table: Table, data: Data, request: WriteRequest) -> Transa
             if schema is not None and not await tx.is_applied():
                 await in_thread(_evolve, tx, schema, request)
                 if request.kind.schema_mode == "overwrite":
-                    await check_still_clustered(tx, tx.metadata)
+                    await check_still_clustered(tx)
             await _stage_rows(table, tx, batches, request)
     return tx
 

@@ -265,3 +265,14 @@ async def test_whoever_looked_for_clustering_in_vain_conflicts_with_who_sets_it(
     with pytest.raises(ConcurrentTransactionError, match=r"delta\.clustering"):
         await drop_columns(table, ["p"])
     assert (await detail(table)).clustering_columns == ("p",)
+
+
+async def test_columns_come_between_those_of_a_clustered_table_that_maps_its_columns() -> None:
+    """What is new has no physical name before it is staged; clustering is none the less."""
+    table = await new_table(mode="none")
+    await cluster_by(table, ["id", "s.a"])
+    await set_properties(table, {MODE: "name"})
+    await add_columns(table, pa.schema([("x", pa.int64())]), first=True)
+    await add_columns(table, pa.schema([("y", pa.int64())]), parent="s")
+    await change_column(table, "x", after="id")
+    assert (await detail(table)).clustering_columns == ("id", "s.a")
