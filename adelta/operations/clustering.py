@@ -13,13 +13,19 @@ from adelta.errors import (
 from adelta.kernel.schema.alteration import shown, type_at
 from adelta.kernel.statistics import has_bounds, stats_leaves
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.kernel.table_features import CLUSTERING, CLUSTERING_DOMAIN, clustering_columns
+from adelta.kernel.table_features import (
+    CLUSTERING,
+    CLUSTERING_DOMAIN,
+    clustering_columns,
+    clustering_configuration,
+)
 from adelta.kernel.table_properties import FEATURE_PREFIX
 from adelta.operations.dependents import column_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from adelta.kernel.actions.metadata import Metadata
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = [
@@ -29,6 +35,7 @@ __all__ = [
     "check_still_clustered",
     "clustered_by",
     "clustering_paths",
+    "keep_clustering",
 ]
 
 CLUSTERED: Final = {FEATURE_PREFIX + CLUSTERING.name: "supported"}
@@ -107,6 +114,14 @@ async def check_still_clustered(tx: TransactionCore) -> None:
             "the columns that they are; cluster it by other ones first (cluster_by)"
         )
     check_statistics(TableConfiguration(tx.protocol, tx.metadata), paths)
+
+
+async def keep_clustering(tx: TransactionCore, after: Metadata) -> None:
+    """Stage what the clustering columns are called in files of `after`, if not as before."""
+    paths = await clustered_by(tx)
+    called = clustering_configuration(paths, after)
+    if paths and called != clustering_configuration(paths, tx.base.metadata):
+        tx.staging.set_domain(CLUSTERING_DOMAIN, called)
 
 
 def check_statistics(configuration: TableConfiguration, paths: Sequence[tuple[str, ...]]) -> None:

@@ -35,6 +35,7 @@ from adelta.kernel.table_features import (
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.cleanup import clean_log
 from adelta.operations.alter import AlterMetrics, altering
+from adelta.operations.clustering import keep_clustering
 from adelta.operations.copies import move_rows
 from adelta.operations.feature_history import oldest_commit, used_in_history
 from adelta.read.opener import open_data_file
@@ -184,6 +185,7 @@ class _Dropping:
             moved = await self._to_be_moved(files, before.metadata)
             cleaned = await in_thread(removal.cleaned, before.metadata)
             if cleaned != before.metadata:
+                await keep_clustering(tx, cleaned)
                 tx.staging.metadata = cleaned
             if removal.domains is None:
                 for domain in await tx.read_domains():

@@ -26,7 +26,9 @@ from adelta.operations import (
     create_table,
     detail,
     drop_columns,
+    drop_feature,
     history,
+    optimize,
     rename_column,
     set_properties,
     write_table,
@@ -208,6 +210,18 @@ async def test_a_column_that_clusters_a_table_is_renamed_and_not_dropped() -> No
         with pytest.raises(InvalidUseError, match="clustered by it"):
             await drop_columns(table, [name])
     await drop_columns(table, ["t.b"])
+
+
+async def test_a_table_that_no_longer_maps_its_columns_is_clustered_by_the_same_ones() -> None:
+    table = await new_table()
+    await cluster_by(table, ["s.a", "id"])
+    await rename_column(table, "id", "number")
+    assert await columns(table) != [["s", "a"], ["number"]]
+    await drop_feature(table, "columnMapping")
+    assert await columns(table) == [["s", "a"], ["number"]]
+    assert (await detail(table)).clustering_columns == ("s.a", "number")
+    await write_table(table, (await (await table.snapshot()).scan().to_arrow()))
+    assert (await optimize(table)).versions
 
 
 async def test_two_who_cluster_a_table_at_once_conflict() -> None:
