@@ -36,7 +36,7 @@ class WrittenCompaction:
 
 
 async def compact_if_due(state: LogState) -> WrittenCompaction | None:
-    """Compact the last commits, where the table says how many and no checkpoint covers them.
+    """Compact the last commits, where the table says how many; not those that a checkpoint covers.
 
     Raises:
         MissingCommitError: a commit of them is gone.
@@ -47,9 +47,9 @@ async def compact_if_due(state: LogState) -> WrittenCompaction | None:
     interval, version = properties.log_compaction_interval, state.version
     if interval is None or version < interval or version % interval:
         return None
-    if version % properties.checkpoint_interval == 0:
-        return None
-    return await write_compaction(state.store, version - interval + 1, version)
+    checkpointed = version - version % properties.checkpoint_interval  # others may be gone by now
+    start = max(version - interval, checkpointed) + 1
+    return await write_compaction(state.store, start, version) if start < version else None
 
 
 async def write_compaction(store: ObjectStore, start: int, end: int) -> WrittenCompaction | None:

@@ -23,8 +23,10 @@ from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.log_path import commit_path, compaction_path
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.load import load_state
+from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.builders import TableBuilder
+from tests.support.clock import ManualClock
 from tests.support.minimal_reader import MinimalLog, log_objects
 from tests.support.stores import CountingStore
 
@@ -193,6 +195,25 @@ async def test_commits_compact_the_log_where_the_table_asks_for_it() -> None:
     written = [path for path in paths if "compacted" in path]
     assert written == [compaction_path(1, 3), compaction_path(7, 9)], "6 has a checkpoint"
     assert (await (await opened(builder.store).snapshot()).files()).num_rows == 10
+
+
+async def test_commits_that_a_checkpoint_covers_are_not_compacted_and_may_be_gone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+    often = {"adelta.logCompactionInterval": "5", "delta.checkpointInterval": "3"}
+    builder = await TableBuilder.create(SCHEMA, store=store, properties=often)
+    table = Table(store.uri, store=store, clock=clock)
+    for n in range(5):
+        async with table.transaction() as tx:
+            await tx.append(pa.table({"id": [n]}))
+        clock.advance(days=40)
+        await adelta.cleanup_log(table)
+    paths = [meta.path async for page in builder.store.list("_delta_log/") for meta in page]
+    assert commit_path(0) not in paths
+    assert [path for path in paths if "compacted" in path] == [compaction_path(4, 5)]
+    assert not caplog.records
 
 
 async def test_tables_without_the_property_have_no_compactions() -> None:
