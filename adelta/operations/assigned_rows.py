@@ -49,6 +49,7 @@ class AssignedRows:
             generates=configuration.supports(GENERATED_COLUMNS),
             has_defaults=False,
             zone=zone,
+            partition_by=configuration.partition_columns,
         )
         generated = tuple(field.name for field, _ in rules.generated if field.name not in assigned)
         hidden = configuration.row_id_columns

@@ -28,14 +28,14 @@ from adelta.kernel.schema.cast import cast_to_schema
 from adelta.kernel.schema.char_types import declared_type, longest
 from adelta.kernel.schema.geospatial import holds_shapes
 from adelta.kernel.schema.names import walk_fields
-from adelta.kernel.schema.types import STRING, StructType
+from adelta.kernel.schema.types import BINARY, STRING, StructType
 from adelta.kernel.table_features import DEFAULT_KEY
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.parquet.write.geospatial import first_damaged
 from adelta.write.text_lengths import LengthCheck, has_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import StructField
@@ -49,6 +49,7 @@ pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalar
 _GENERATION = "delta.generationExpression"
 _INVARIANT = "delta.invariants"
 _SHOWN = 100
+_MAY_BE_EMPTY = (STRING, BINARY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,8 @@ class RowRules:
 
     `generated` are the columns with a generation expression, and that expression bound. Defaults
     are bound when they are needed: one that adelta cannot evaluate harms no row that has a value.
-    `shapes` are the columns that hold some, at any depth.
+    `shapes` are the columns that hold some, at any depth, and `texts` the partition columns whose
+    values may be empty, which is null to a table: rules are of what will be there.
     """
 
     schema: StructType
@@ -118,6 +120,7 @@ class RowRules:
     generated: tuple[tuple[StructField, Node], ...] = ()
     checks: tuple[Check | LengthCheck, ...] = ()
     shapes: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -129,6 +132,7 @@ class RowRules:
         has_defaults: bool,
         where: Node | None = None,
         zone: str = "UTC",
+        partition_by: Collection[str] = (),
     ) -> RowRules:
         """The rules of a table with this schema and these properties.
 
@@ -160,7 +164,8 @@ class RowRules:
             checks.append(Check(what, bind_predicate(where, schema, zone=zone)))
         generated = tuple((each.field, each.bound(schema)) for each in computed)
         shapes = tuple(f.name for f in schema if holds_shapes(f.type))
-        return cls(schema, tuple(defaults), generated, tuple(checks), shapes)
+        texts = tuple(f.name for f in schema if f.name in partition_by and f.type in _MAY_BE_EMPTY)
+        return cls(schema, tuple(defaults), generated, tuple(checks), shapes, texts)
 
     def apply(self, rows: pa.RecordBatch, target: pa.Schema) -> pa.RecordBatch:
         """`rows` in the table's schema, `target` in Arrow's types, complete and checked.
@@ -182,9 +187,10 @@ class RowRules:
             for field, _ in absent:
                 place = loose.get_field_index(field.name)
                 loose = loose.set(place, loose.field(place).with_nullable(True))
-            rows = _with_computed(cast_to_schema(rows, loose), absent, target)
+            rows = self._without_empty(cast_to_schema(rows, loose))
+            rows = self._without_empty(_with_computed(rows, absent, target))
         else:
-            rows = cast_to_schema(rows, target)
+            rows = self._without_empty(cast_to_schema(rows, target))
         for name in self.shapes:
             _check_shapes(rows.column(name), target.field(name))
         for field, node in self.generated:
@@ -192,6 +198,27 @@ class RowRules:
                 _agreement(field, node).apply(rows)
         for check in self.checks:
             check.apply(rows)
+        return rows
+
+    def _without_empty(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """`rows` with null in place of partition values that are empty.
+
+        Raises:
+            InvariantViolationError: a column that must not be null holds one.
+        """
+        for name in self.texts:
+            values = rows.column(name)
+            empty = pc.equal(pc.binary_length(values), 0)
+            if not pc.any(empty).as_py():
+                continue
+            field = rows.schema.field(name)
+            if not field.nullable:
+                raise InvariantViolationError(
+                    f"column {name!r} may not be null, and an empty value is null in a partition "
+                    f"column; {pc.sum(empty)} rows hold one: correct these rows, or leave them out"
+                )
+            nulls = pc.if_else(empty, pa.scalar(None, values.type), values)
+            rows = rows.set_column(rows.schema.get_field_index(name), field, nulls)
         return rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -9,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import adelta
-from adelta.errors import CommitConflictError
+from adelta.errors import CommitConflictError, InvariantViolationError
 from adelta.kernel.log_path import checkpoint_path
+from adelta.kernel.schema import types as t
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.data_tables import described, put_data
@@ -138,3 +140,44 @@ async def test_a_file_of_an_empty_text_meets_those_who_read_nulls(
     except CommitConflictError:
         raised = True
     assert raised is conflicts
+
+
+@pytest.mark.parametrize("empty", ["", b""])
+async def test_an_empty_value_is_null_to_the_rules_of_the_table_too(empty: str | bytes) -> None:
+    """As Spark has it: no null comes into a column that must have none by way of its partition."""
+    other = type(empty)(b"x", *["ascii"] * isinstance(empty, str))
+    data = pa.table({"id": [1], "p": [empty]})
+    uri = f"memory://{uuid.uuid4()}/t"
+    required = pa.schema([data.schema.field("id"), data.schema.field("p").with_nullable(False)])
+    opened = await adelta.create_table(uri, required, partition_by=["p"])
+    with pytest.raises(InvariantViolationError, match="'p' may not be null"):
+        await adelta.write_table(opened, data)
+    await adelta.write_table(opened, data.set_column(1, "p", pa.array([other])))
+    clauses = adelta.merge(opened, data, "target.id = source.id")
+    for change in (
+        adelta.update(opened, {"p": empty if isinstance(empty, bytes) else "''"}),
+        clauses.when_matched_update_all().execute(),
+        clauses.when_not_matched_by_source_delete().when_matched_update_all().execute(),
+    ):
+        with pytest.raises(InvariantViolationError, match="'p' may not be null"):
+            await change
+    assert await ids(opened, "p IS NULL") == []
+
+
+async def test_an_empty_value_is_held_to_constraints_as_the_null_that_it_becomes() -> None:
+    computed = t.StructField("g", t.STRING, metadata={"delta.generationExpression": "concat(p, p)"})
+    fields = (t.StructField("id", t.LONG), t.StructField("p", t.STRING), computed)
+    uri = f"memory://{uuid.uuid4()}/t"
+    opened = await adelta.create_table(uri, t.StructType(fields), partition_by=["p", "g"])
+    rows = pa.table({"id": [1, 2], "p": ["", "x"]})
+    await adelta.write_table(opened, rows)
+    found = await (await opened.snapshot()).scan().to_arrow()
+    assert sorted(found.to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "p": None, "g": None},
+        {"id": 2, "p": "x", "g": "xx"},
+    ]
+    await adelta.write_table(opened, rows[:1], mode="overwrite", replace_where="p IS NULL")
+    await adelta.delete(opened, "p IS NULL")
+    await adelta.add_constraint(opened, "short", "length(p) < 9")
+    with pytest.raises(InvariantViolationError, match="'short'"):
+        await adelta.write_table(opened, rows)
