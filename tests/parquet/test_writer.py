@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import anyio
@@ -309,6 +310,19 @@ async def test_the_footer_is_plain_parquet_with_micros_and_field_ids():
     assert all("timeUnit=microseconds" in text for text in types)
     assert written.metadata.schema.column(0).physical_type == "INT64"
     assert "field_id=3 t" in str(written.metadata.schema)
+
+
+async def test_decimals_are_whole_numbers_as_long_as_they_fit():
+    values = [Decimal("-1.25"), None, Decimal("9999999.99")]
+    digits = {"int": 9, "long": 18, "bytes": 19}
+    table = pa.table({name: pa.array(values, pa.decimal128(n, 2)) for name, n in digits.items()})
+    store = RecordingStore()
+    await write_parquet(store, "f", batches(table), schema=table.schema)
+    file = await ParquetFile.open(store, "f")
+    stored = file.layout.metadata.schema
+    physical = [stored.column(leaf).physical_type for leaf in range(3)]
+    assert physical == ["INT32", "INT64", "FIXED_LEN_BYTE_ARRAY"]
+    assert (await file.read()).equals(table)
 
 
 async def test_options_reach_the_columns_they_name():

@@ -172,6 +172,7 @@ class WriterOptions:
             "write_statistics": _choice(tree, self.statistics, "statistics"),
             "write_page_index": self.page_index,
             "write_page_checksum": self.page_checksums,
+            "store_decimal_as_integer": True,  # as Spark does, where they fit
             "version": self.version,
             "data_page_version": self.data_page_version,
         }
