@@ -17,12 +17,15 @@ import threading
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from adelta.errors import OutOfMemoryError
 
-__all__ = ["check_memory", "default_memory_limit", "lasting_pool", "memory_limit_of"]
+__all__ = ["check_memory", "default_memory_limit", "filtered", "lasting_pool", "memory_limit_of"]
+
+R = TypeVar("R", "pa.RecordBatch", "pa.Table")
 
 _DEFAULT_SHARE = 2  # of the machine's memory one part in so many
 _LEAST_MACHINE = 1 << 30  # bytes, where the machine does not tell
@@ -89,6 +92,15 @@ def lasting_pool() -> pa.MemoryPool | None:
     found: queue.SimpleQueue[pa.MemoryPool | None] = queue.SimpleQueue()
     threading.Thread(target=_set_up, args=(found,), name="adelta-memory", daemon=True).start()
     return found.get()
+
+
+def filtered(rows: R, mask: pa.BooleanArray) -> R:
+    """The rows for which `mask` is true, in memory of the `lasting_pool`."""
+    import pyarrow.compute  # which nobody pays for who only imports adelta
+
+    pc: Any = pyarrow.compute  # the stubs want arrays
+    found: R = pc.filter(rows, mask, memory_pool=lasting_pool())
+    return found
 
 
 def _set_up(found: queue.SimpleQueue[pa.MemoryPool | None]) -> None:

@@ -14,6 +14,7 @@ import pyarrow.compute
 from pyroaring import BitMap64
 
 from adelta._concurrency import in_thread
+from adelta._memory import filtered
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.mask import named_rows
 from adelta.operations.copy_plan import copy_plan
@@ -40,7 +41,7 @@ __all__ = ["RewriteResult", "RewriteTask", "RowUpdate", "rewrite", "shared"]
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _MIB = 1024 * 1024
-_READ_AHEAD = 64 * _MIB
+_READ_AHEAD = 16 * _MIB
 _LEAST_SHARE = 8 * _MIB
 
 
@@ -234,4 +235,4 @@ class _Sorter:
             return rows, rows.slice(0, 0)
         if matching.true_count == rows.num_rows:
             return rows.slice(0, 0), rows
-        return rows.filter(pc.invert(matching)), rows.filter(matching)
+        return filtered(rows, pc.invert(matching)), filtered(rows, matching)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from adelta._memory import filtered
 from adelta.kernel.deletion_vector.mask import kept_rows, named_rows
 from adelta.kernel.scan_plan import ScanPlan, assemble, attach_row_ids
 from adelta.kernel.schema.calendar import LegacyCalendar, rebase
@@ -182,5 +183,5 @@ def _in_todays_calendar(table: pa.Table, parquet: ParquetFile, legacy: LegacyCal
 
 def _filtered(table: pa.Table, mask: pa.BooleanArray) -> pa.Table:
     if table.num_columns:
-        return table.filter(mask)
+        return filtered(table, mask)
     return pa.table({"": pa.nulls(mask.true_count)}).select([])

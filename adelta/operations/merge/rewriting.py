@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from adelta._concurrency import in_thread
+from adelta._memory import filtered
 from adelta.operations.copy_plan import copy_plan
 from adelta.operations.matching import live_rows
 from adelta.operations.merge.rows import take
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["ChangeResult", "ChangeTask", "RowsOfFiles", "RowsToChange"]
 
 _MIB: Final = 1024 * 1024
-_READ_AHEAD: Final = 64 * _MIB
+_READ_AHEAD: Final = 16 * _MIB
 _ROWS: Final = 128 * 1024
 
 
@@ -252,4 +253,4 @@ class _Sorter:
             return None, parts
         staying = np.ones(rows.num_rows, np.bool_)
         staying[at] = False
-        return rows.filter(pa.array(staying)), parts
+        return filtered(rows, pa.array(staying)), parts
