@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adelta.errors import InvalidOptionError, SchemaMismatchError
+from adelta.parquet.write.encoder import Encoder
+from adelta.parquet.write.options import WriterOptions
 from adelta.parquet.write.statistics import ColumnStatistics, StatisticsCollector
 
 
@@ -182,3 +184,31 @@ def test_float_bounds_are_those_of_python_without_nan(parts: list[list[float | N
         assert bounds(found) == (min(numbers), max(numbers))
     else:
         assert found.min is None
+
+
+@pytest.mark.parametrize("options", [WriterOptions(), WriterOptions(statistics=False)])
+def test_what_footers_tell_is_what_the_rows_have(options: WriterOptions):
+    kinds = {
+        "byte": (pa.int8(), [1, None, -3]),
+        "long": (pa.int64(), [5, 2**62, -(2**63)]),
+        "unsigned": (pa.uint64(), [2**64 - 1, 0, 1]),
+        "hundredths": (pa.decimal128(18, 2), [Decimal("1.25"), None, Decimal("-9.99")]),
+        "digits": (pa.decimal128(38, 2), [Decimal("1.25"), None, Decimal("-9.99")]),
+        "text": (pa.string(), ["é", "z", None]),
+        "empty": (pa.string(), ["", "", None]),
+        "long text": (pa.string(), ["x" * 5000, "y", None]),
+        "nothing": (pa.int32(), [None, None, None]),
+        "number": (pa.float64(), [1.5, math.nan, 0.0]),
+    }
+    rows = pa.table({name: pa.array(values, kind) for name, (kind, values) in kinds.items()})
+    days = pa.array([-800_000, None, 5_000_000], pa.int32())  # years that Python does not count
+    moments = pa.array([-(2**62), None, 2**62]).cast(pa.timestamp("us", "UTC"))
+    rows = rows.append_column("day", days.cast(pa.date32())).append_column("moment", moments)
+    leaves = [(name,) for name in rows.schema.names]
+    written, seen = (StatisticsCollector(rows.schema, leaves) for _ in range(2))
+    encoder = Encoder("f", rows.schema, options)
+    for part in (rows.slice(0, 0), rows, rows.slice(1, 1), rows.slice(2)):
+        encoder.encode([part], written)
+        seen.update(part)
+    encoder.finish(written)
+    assert written.result() == seen.result()

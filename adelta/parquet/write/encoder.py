@@ -41,6 +41,7 @@ class Encoder:
         self._stored = with_shape_types(schema)
         self._key_values = dict(options.key_values)
         self._arguments = options.arrow_arguments(schema)
+        self._tells = options.statistics is True
         self._sink = _Sink()
         self._writer: pq.ParquetWriter | None = None
 
@@ -59,17 +60,20 @@ class Encoder:
         with _writing(self._path):
             self._open(stored).write_table(stored, row_group_size=max(1, table.num_rows))
         if statistics is not None:
-            statistics.update(table)
+            statistics.update(table, footer_follows=self._tells)
         return self._sink.take()
 
-    def finish(self) -> tuple[list[bytes], pq.FileMetaData]:
+    def finish(self, statistics: StatisticsCollector | None) -> tuple[list[bytes], pq.FileMetaData]:
         """The bytes that end the file, and its footer."""
         with _writing(self._path):
             writer = self._open()
             if self._key_values:
                 writer.add_key_value_metadata(self._key_values)
             writer.close()
-        return self._sink.take(), writer.writer.metadata
+        metadata = writer.writer.metadata
+        if statistics is not None:
+            statistics.complete(metadata)
+        return self._sink.take(), metadata
 
     def discard(self) -> None:
         """End Arrow's writer without keeping what it still writes."""

@@ -8,6 +8,9 @@ A Parquet footer leaves NaN out and may cut long texts short; what is collected 
   order of their UTF-8 bytes; `has_nan` says whether there was a NaN. A minimum of zero is -0.0 and
   a maximum of zero +0.0, so that both zeros lie between them in any order.
 * Lists and maps have a null count alone.
+
+Arrow's writer compares most values anyway, for the footer. What the footer says exactly is taken
+from there: bounds of whole numbers, decimals, dates, timestamps and texts that are not too long.
 """
 
 from __future__ import annotations
@@ -22,6 +25,10 @@ from adelta.errors import InvalidOptionError, SchemaMismatchError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    import pyarrow.parquet as pq
+
+_LONGEST_TEXT = 4096  # bytes of which Arrow's footers have bounds
 
 __all__ = ["ColumnStatistics", "FileStatistics", "StatisticsCollector", "StatisticsTree"]
 
@@ -74,6 +81,7 @@ class StatisticsCollector:
     ) -> None:
         self._names = schema.names
         self._num_rows = 0
+        self._left: list[tuple[int, dict[str, _Leaf]]] = []  # to the footer, of so many rows
         self._root = _Struct(-1)
         wanted = None if bounded is None else set(bounded)
         for path in leaves:
@@ -89,8 +97,11 @@ class StatisticsCollector:
         """Rows seen so far."""
         return self._num_rows
 
-    def update(self, data: pa.RecordBatch | pa.Table) -> None:
+    def update(self, data: pa.RecordBatch | pa.Table, *, footer_follows: bool = False) -> None:
         """Take in more rows. CPU-heavy: call it in a worker thread, from one at a time.
+
+        With `footer_follows` bounds that a footer tells exactly are left to `complete`; the rows
+        are a row group of its file.
 
         Raises:
             SchemaMismatchError: the columns are not those of the schema.
@@ -101,11 +112,30 @@ class StatisticsCollector:
                 f"{data.schema.names}"
             )
         self._num_rows += data.num_rows
-        for part in self._root.parts.values():
+        left: dict[str, _Leaf] = {}
+        for name, part in self._root.parts.items():
             column = data.column(part.index)
             chunks = column.chunks if isinstance(column, pa.ChunkedArray) else (column,)
+            if footer_follows and isinstance(part, _Leaf) and part.is_told(chunks):
+                left[name] = part
+                part.null_count += column.null_count
+                continue
             for chunk in chunks:
                 part.update(chunk)
+        if footer_follows:
+            self._left.append((data.num_rows, left))
+
+    def complete(self, metadata: pq.FileMetaData) -> None:
+        """Take in what the footer of the file says of rows whose bounds were left to it."""
+        places = {metadata.schema.column(at).path: at for at in range(metadata.num_columns)}
+        groups = iter(range(metadata.num_row_groups))
+        for rows, left in self._left:
+            while rows > 0:  # one row group, or several where there are more than Arrow puts in one
+                chunks = metadata.row_group(next(groups))
+                rows -= chunks.num_rows
+                for name, part in left.items():
+                    part.take(chunks.column(places[name]))
+        self._left.clear()
 
     def result(self) -> FileStatistics:
         """The statistics of all rows so far."""
@@ -142,7 +172,7 @@ class StatisticsCollector:
                 f"bounds are asked for {_text(path)}, but values of type {data_type} are not "
                 "compared"
             )
-        parent.parts[path[-1]] = _Leaf(index, has_bounds)
+        parent.parts[path[-1]] = _Leaf(index, has_bounds, data_type)
 
 
 def _is_extension(field: pa.Field[Any]) -> bool:
@@ -155,6 +185,8 @@ class _Leaf:
 
     index: int
     bounded: bool
+    type: pa.DataType
+    unknown: bool = False  # what the footer should have told
     null_count: int = 0
     has_nan: bool = False
     low: pa.Scalar[Any] | None = None
@@ -182,13 +214,41 @@ class _Leaf:
                 self.has_nan = True
                 array = array.filter(pc.invert(nan))
         extremes = pc.min_max(array)
-        low, high = extremes["min"], extremes["max"]
+        self._reach(extremes["min"], extremes["max"])
+
+    def _reach(self, low: pa.Scalar[Any], high: pa.Scalar[Any]) -> None:
         if low.is_valid:
             self.low = low if self.low is None else _extremes((self.low, low))["min"]
             self.high = high if self.high is None else _extremes((self.high, high))["max"]
 
+    def is_told(self, chunks: Sequence[pa.Array[Any]]) -> bool:
+        """Whether the footer will tell the bounds of these rows, which are a row group."""
+        if not (self.bounded and _is_told(self.type)):
+            return False
+        if not pa.types.is_string(self.type):
+            return True
+        lengths: Any = pc.binary_length
+        longest = (pc.max(lengths(chunk)).as_py() or 0 for chunk in chunks)
+        return max(longest, default=0) <= _LONGEST_TEXT
+
+    def take(self, chunk: Any) -> None:
+        """Take in what the footer says of a row group's column."""
+        found = chunk.statistics
+        if not chunk.num_values or (found is not None and found.null_count == chunk.num_values):
+            return
+        if found is None or not found.has_min_max:
+            self.unknown = True
+            return
+        whole = pa.types.is_string(self.type) or pa.types.is_decimal(self.type)
+        try:  # numbers say what dates and times cannot: years that Python does not count
+            low, high = (found.min, found.max) if whole else (found.min_raw, found.max_raw)
+        except ValueError:  # text that is none
+            self.unknown = True
+            return
+        self._reach(pa.scalar(low, self.type), pa.scalar(high, self.type))
+
     def result(self) -> ColumnStatistics:
-        low, high = self.low, self.high
+        low, high = (None, None) if self.unknown else (self.low, self.high)
         if low is not None and high is not None and pa.types.is_floating(low.type):
             low = pa.scalar(-0.0, low.type) if low.as_py() == 0 else low
             high = pa.scalar(0.0, high.type) if high.as_py() == 0 else high
@@ -246,6 +306,18 @@ def _has_bounds_by_default(data_type: pa.DataType) -> bool:
         or types.is_string(data_type)
         or types.is_large_string(data_type)
         or types.is_string_view(data_type)
+    )
+
+
+def _is_told(data_type: pa.DataType) -> bool:
+    """Whether footers tell the bounds of columns of a type exactly."""
+    types = pa.types
+    return (
+        types.is_signed_integer(data_type)
+        or types.is_decimal128(data_type)
+        or types.is_date32(data_type)
+        or (isinstance(data_type, pa.TimestampType) and data_type.unit == "us")
+        or types.is_string(data_type)
     )
 
 

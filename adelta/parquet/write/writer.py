@@ -193,7 +193,7 @@ class ParquetObjectWriter(Abortable):
         async with self._aborting():
             if self._rows:
                 await self._encode_buffered()
-            pieces, metadata = await in_thread(self._encoder.finish)
+            pieces, metadata = await in_thread(self._encoder.finish, self._statistics)
             await self._upload.finish(pieces)
             self._state = _State.CLOSED
         return WrittenFile(self.path, self.bytes_written, self._num_rows, metadata)
