@@ -10,6 +10,7 @@ from pyspark.sql import types as s
 
 from adelta.errors import (
     InvalidOptionError,
+    InvalidUseError,
     SchemaMismatchError,
     TableAlreadyExistsError,
     TableNotFoundError,
@@ -18,9 +19,11 @@ from adelta.kernel.schema.names import without_field_metadata
 from adelta.operations.create import create_table, exists, new_table
 from adelta.operations.replace import replace_table
 from adelta.spark.identifiers import path_named
+from adelta.spark.names.entry_points import managed_place
+from adelta.spark.native.jvm import FORMAT
 from adelta.spark.options import absolute_uri
 from adelta.spark.session_settings import with_default_properties
-from adelta.spark.table_names import add_name, drop_name, find_table
+from adelta.spark.table_names import NamedTable, add_name, drop_name, find_table
 from adelta.spark.types import to_declared_schema, to_spark_schema
 from adelta.sync._portal import call
 from adelta.table import open_table
@@ -32,7 +35,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.schema.types import StructType
     from adelta.snapshot import Snapshot
-    from adelta.spark.table_names import NamedTable
+    from adelta.spark.names.in_jvm import ManagedPlace
 
 __all__ = ["CreationMode", "TableWish", "create_as_wished"]
 
@@ -143,14 +146,34 @@ def _named(spark: SparkSession, wish: TableWish, name: str) -> NamedTable:
             columns = to_spark_schema(snapshot.delta_schema)
         return add_name(spark, name, columns, location=location, comment=wish.comment)
     new_table(wish.schema, **wish.layout)  # refused before a name is given away
-    made = add_name(spark, name, columns, comment=wish.comment, properties=wish.properties)
+    place = managed_place(spark, name)
+    if place is not None:
+        return _kept(spark, wish, place)
+    made = add_name(spark, name, columns, comment=wish.comment)
     try:
-        there = call(_snapshot_if_any, _place_of(made)) is not None
-        _in_log(spark, wish, _place_of(made), "create or replace" if there else "create")
+        _in_log(spark, wish, _place_of(made), "create")
     except BaseException:
         drop_name(spark, name)
         raise
     return made
+
+
+def _kept(spark: SparkSession, wish: TableWish, place: ManagedPlace) -> NamedTable:
+    """A new table in the folder of the session's catalog: one commit, and then its entry.
+
+    Raises:
+        InvalidUseError: the table is there, and the catalog did not take its name.
+    """
+    _in_log(spark, wish, absolute_uri(place.location), "create")
+    try:
+        place.enter(FORMAT, wish.comment)
+    except Exception as error:
+        raise InvalidUseError(
+            f"the table is at {place.location}, but the session's catalog did not take the name "
+            f"{place.name}: {error}; give it a name by CREATE TABLE ... USING {FORMAT} LOCATION "
+            f"'{place.location}', or delete the folder"
+        ) from error
+    return NamedTable(place.name, FORMAT, place.location)
 
 
 def _in_log(spark: SparkSession, wish: TableWish, location: str, mode: CreationMode) -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import types as s
-from pyspark.sql.utils import is_remote
 
 from adelta.errors import InvalidOptionError, TableNotFoundError
 from adelta.spark.datasource import FORMAT
@@ -27,8 +26,6 @@ from adelta.spark.session import ensure_registered
 from adelta.spark.sql_hook import plain_sql
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pyspark.sql import SparkSession
 
 __all__ = ["NamedTable", "add_name", "drop_name", "find_table", "location_of"]
@@ -101,7 +98,6 @@ def add_name(
     *,
     location: str | None = None,
     comment: str | None = None,
-    properties: Mapping[str, str] | None = None,
 ) -> NamedTable:
     """Let the session's catalog know a table; without a location it chooses one, and keeps it.
 
@@ -115,9 +111,6 @@ def add_name(
         text += f" LOCATION {string_literal(location)}"
     if comment is not None:
         text += f" COMMENT {string_literal(comment)}"
-    if properties and not is_remote():  # a classic session makes the table at once
-        pairs = (f"{string_literal(k)} = {string_literal(v)}" for k, v in properties.items())
-        text += f" TBLPROPERTIES ({', '.join(pairs)})"
     plain_sql(spark, text)
     found = find_table(spark, name)
     if found is None or found.location is None:

@@ -11,11 +11,13 @@ from pyspark.sql import types as s
 import adelta.sync
 from adelta.errors import (
     InvalidOptionError,
+    InvalidUseError,
     SchemaMismatchError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
 from adelta.spark import DeltaTable, IdentityGenerator
+from adelta.spark.names import in_jvm
 
 
 @pytest.fixture
@@ -146,6 +148,7 @@ def test_the_catalog_keeps_a_table_by_name(spark, database, name):
         builder.execute()
     assert not DeltaTable.isDeltaTable(spark, name)
     table = builder.property("delta.columnMapping.mode", "name").execute()
+    assert [row.operation for row in table.history().collect()] == ["CREATE TABLE"]
     [row] = table.detail().collect()
     assert row.location.endswith("/warehouse/t")
     assert (row.name, row.description) == (f"spark_catalog.{name}", "it's")
@@ -167,6 +170,28 @@ def test_the_catalog_keeps_a_table_by_name(spark, database, name):
         elsewhere.addColumn("a", "INT").execute()
     spark.sql(f"DROP TABLE {name}")
     assert not DeltaTable.isDeltaTable(spark, location)
+
+
+def test_a_name_that_the_catalog_does_not_take_is_said_to_be_missing(
+    spark, database, name, tmp_path, monkeypatch
+):
+    folder = tmp_path / "warehouse"
+    with pytest.raises(AnalysisException, match="INVALID_SCHEMA_OR_RELATION_NAME"):
+        DeltaTable.create(spark).tableName(f"{database}.`a-b`").addColumn("a", "INT").execute()
+    with pytest.raises(AnalysisException, match="INVALID_SCHEMA_OR_RELATION_NAME"):
+        spark.sql(f"CREATE TABLE {database}.`a-b` (a INT) USING adelta")
+    assert not list(folder.glob("*"))
+    enter = in_jvm.ManagedPlace.enter
+
+    def late(*told):
+        spark.sql(f"CREATE TABLE {name} (b INT) USING parquet LOCATION '{tmp_path}/other'")
+        enter(*told)
+
+    monkeypatch.setattr(in_jvm.ManagedPlace, "enter", late)
+    with pytest.raises(InvalidUseError, match=r"(?s)the table is at .*LOCATION"):
+        DeltaTable.create(spark).tableName(name).addColumn("a", "INT").execute()
+    assert DeltaTable.forPath(spark, str(folder / "t")).toDF().columns == ["a"]
+    assert spark.table(name).columns == ["b"]
 
 
 def test_a_table_that_is_there_gets_a_name(spark, name, path):

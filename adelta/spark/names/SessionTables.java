@@ -10,6 +10,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.function.Function;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.TableIdentifier;
 import org.apache.spark.sql.catalyst.catalog.CatalogStorageFormat;
@@ -32,6 +33,7 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 import scala.Option;
 import scala.Some;
+import scala.jdk.javaapi.CollectionConverters;
 
 /**
  * The session's own catalog, in which tables of adelta's formats are adelta's.
@@ -183,6 +185,7 @@ public final class SessionTables extends DelegatingCatalogExtension
 
     /** What is to be, where the `old` entry is, if there is one that is adelta's. */
     private Map said(Identifier table, TableInfo info, String mode, CatalogTable old) {
+        checkName(table);
         Map said = Definition.of(info);
         String given = (String) info.properties().get(TableCatalog.PROP_LOCATION);
         boolean managed = given == null;
@@ -190,7 +193,7 @@ public final class SessionTables extends DelegatingCatalogExtension
         if (given == null && old != null) {
             path = place(old);
         } else if (given == null) {
-            path = new Path(catalog().defaultTablePath(key(table))).toString();
+            path = defaultPlace(table);
         }
         said.put("path", path);
         said.put("managed", Boolean.valueOf(managed));
@@ -200,8 +203,38 @@ public final class SessionTables extends DelegatingCatalogExtension
 
     private void enter(Identifier table, Map said, TableInfo info) {
         String format = (String) info.properties().get(TableCatalog.PROP_PROVIDER);
-        URI place = new Path((String) said.get("path")).toUri();
-        boolean managed = Boolean.TRUE.equals(said.get("managed"));
+        enter(
+            table,
+            (String) said.get("path"),
+            Boolean.TRUE.equals(said.get("managed")),
+            format == null ? session.conf().get("spark.sql.sources.default") : format,
+            (String) info.properties().get(TableCatalog.PROP_COMMENT));
+    }
+
+    /** Where a new table of a name is to be, unless it is told. */
+    public String defaultPlace(Identifier table) {
+        checkName(table);
+        return new Path(catalog().defaultTablePath(key(table))).toString();
+    }
+
+    /** Refuse a name that the catalog would refuse when the table is there already. */
+    private static void checkName(Identifier table) {
+        if (!table.name().matches("\\w+")) {
+            Map said = new HashMap();
+            said.put("name", "`" + table.name().replace("`", "``") + "`");
+            Platform.throwException(
+                new AnalysisException(
+                    "INVALID_SCHEMA_OR_RELATION_NAME",
+                    scala.collection.immutable.Map$.MODULE$.from(
+                        CollectionConverters.asScala(said)),
+                    Option.empty()));
+        }
+    }
+
+    /** Note a table that is there, in the catalog's own folder where it is `managed`. */
+    public void enter(
+            Identifier table, String path, boolean managed, String format, String comment) {
+        URI place = new Path(path).toUri();
         CatalogStorageFormat empty = CatalogStorageFormat.empty();
         CatalogStorageFormat storage = new CatalogStorageFormat(
             new Some(place), empty.inputFormat(), empty.outputFormat(), empty.serde(),
@@ -211,7 +244,7 @@ public final class SessionTables extends DelegatingCatalogExtension
             managed ? CatalogTableType.MANAGED() : CatalogTableType.EXTERNAL(),
             storage,
             new StructType(),
-            new Some(format == null ? session.conf().get("spark.sql.sources.default") : format),
+            new Some(format),
             CatalogTable.apply$default$6(),
             CatalogTable.apply$default$7(),
             CatalogTable.apply$default$8(),
@@ -221,7 +254,7 @@ public final class SessionTables extends DelegatingCatalogExtension
             CatalogTable.apply$default$12(),
             CatalogTable.apply$default$13(),
             CatalogTable.apply$default$14(),
-            Option.apply(info.properties().get(TableCatalog.PROP_COMMENT)),
+            Option.apply(comment),
             CatalogTable.apply$default$16(),
             CatalogTable.apply$default$17(),
             CatalogTable.apply$default$18(),

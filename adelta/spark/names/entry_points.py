@@ -25,9 +25,10 @@ from adelta.spark.native import jvm
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from adelta.spark.names.in_jvm import ManagedPlace
     from adelta.spark.names.opened import Saves
 
-__all__ = ["hook_names", "know_names", "table_uri"]
+__all__ = ["hook_names", "know_names", "managed_place", "table_uri"]
 
 _log = logging.getLogger("adelta.spark")
 _applications: WeakKeyDictionary[Any, _Application] = WeakKeyDictionary()  # by SparkContext
@@ -94,6 +95,16 @@ def table_uri(spark: SparkSession, name: str) -> str | None:
     """Where a Delta table is that a name in SQL means; None where it means none."""
     know_names(spark)
     return None if _application_of(spark) is None else in_jvm.table_uri(spark, name)
+
+
+def managed_place(spark: SparkSession, name: str) -> ManagedPlace | None:
+    """Where the session's catalog would keep a table of a name; None where that is not known.
+
+    Raises:
+        AnalysisException: there is no such database.
+    """
+    know_names(spark)
+    return None if _application_of(spark) is None else in_jvm.managed_place(spark, name)
 
 
 def _session_of(session: Any) -> SparkSession:

@@ -7,6 +7,7 @@ for generated code.
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from adelta.spark.names.answers import Answers
 
-__all__ = ["install", "table_uri"]
+__all__ = ["ManagedPlace", "install", "managed_place", "table_uri"]
 
 _SOURCES = (
     "InPython",
@@ -70,8 +71,62 @@ def install(spark: SparkSession, formats: Iterable[str], answers: Answers) -> No
     _add_rule(gateway, analyzer, _new(gateway, "NamedTables"))
 
 
+@dataclass(frozen=True, slots=True)
+class ManagedPlace:
+    """Where a table that the session's catalog keeps is to be, by a name that is not taken yet.
+
+    `name` has all parts of it.
+    """
+
+    name: str
+    location: str
+    _catalog: Any
+    _identifier: Any
+
+    def enter(self, format: str, comment: str | None) -> None:
+        """Let the catalog know the table that is there now.
+
+        Raises:
+            AnalysisException: it does not take the name.
+        """
+        self._catalog.enter(self._identifier, self.location, True, format, comment)
+
+
 def table_uri(spark: SparkSession, name: str) -> str | None:
     """Where the table is that a name in SQL means, if it is one of `install`; None otherwise."""
+    found = _meant(spark, name)
+    if found is None:
+        return None
+    catalog, identifier = found
+    try:
+        table = catalog.loadTable(identifier)
+    except AnalysisException:
+        return None
+    if not java_class(spark.sparkContext._gateway, "NamedTable").isInstance(table):
+        return None
+    uri: str = table.properties().get("location")
+    return uri
+
+
+def managed_place(spark: SparkSession, name: str) -> ManagedPlace | None:
+    """Where the session's catalog would keep a table of a name; None of names in other catalogs.
+
+    Raises:
+        AnalysisException: there is no such database.
+    """
+    found = _meant(spark, name)
+    if found is None:
+        return None
+    catalog, identifier = found
+    of_session = java_class(spark.sparkContext._gateway, "SessionTables").isInstance(catalog)
+    if not of_session or len(identifier.namespace()) != 1:
+        return None
+    parts = (_SESSION_CATALOG, identifier.namespace()[0], identifier.name())
+    return ManagedPlace(".".join(parts), catalog.defaultPlace(identifier), catalog, identifier)
+
+
+def _meant(spark: SparkSession, name: str) -> tuple[Any, Any] | None:
+    """The catalog in which a name is looked for, and what for; None where it is a view's."""
     gateway: Any = spark.sparkContext._gateway
     state: Any = spark._jsparkSession.sessionState()
     parsed = state.sqlParser().parseMultipartIdentifier(name)
@@ -91,14 +146,7 @@ def table_uri(spark: SparkSession, name: str) -> str | None:
     identifier = gateway.jvm.org.apache.spark.sql.connector.catalog.Identifier.of(
         namespace, parts[-1]
     )
-    try:
-        table = catalog.loadTable(identifier)
-    except AnalysisException:
-        return None
-    if not java_class(gateway, "NamedTable").isInstance(table):
-        return None
-    uri: str = table.properties().get("location")
-    return uri
+    return catalog, identifier
 
 
 def _add_rule(gateway: Any, analyzer: Any, rule: Any) -> None:
