@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
-__all__ = ["hook_writers", "plain_remote_save"]
+__all__ = ["hook_writers", "plain_remote_save", "remote_formats"]
 
 _MODES = {
     "append": "Append",
@@ -43,6 +43,12 @@ def hook_writers(
     if not _plain:
         _plain.append(RemoteWriter.save)
         RemoteWriter.save = wraps(RemoteWriter.save)(_save)  # type: ignore[method-assign]
+
+
+def remote_formats(spark: SparkSession) -> frozenset[str]:
+    """The formats that writers of a session save; none where it was not given to `hook_writers`."""
+    formats, _ = _sessions.get(spark, (frozenset(), None))
+    return formats
 
 
 def plain_remote_save(writer: DataFrameWriter, path: str) -> None:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from adelta.errors import AdeltaError, CommitConflictError
-from adelta.spark.connect import hook_writers, plain_remote_save
+from adelta.spark.connect import hook_writers, plain_remote_save, remote_formats
 from adelta.spark.datasource import FORMAT, AsDeltaDataSource, DeltaDataSource
 from adelta.spark.exceptions import as_spark_has_it
 from adelta.spark.frame_write import write_frame
@@ -86,7 +86,9 @@ def register(spark: SparkSession, *, as_delta: bool = False, sql: bool = False) 
 
 def _stream_formats(spark: SparkSession) -> frozenset[str]:
     """The formats whose streams are adelta's."""
-    return hooked_formats(spark) if jvm.unusable(spark) is None else frozenset({FORMAT})
+    if jvm.unusable(spark) is None:
+        return hooked_formats(spark)
+    return remote_formats(spark) if is_remote() else frozenset({FORMAT})
 
 
 def _prepare_stream(spark: SparkSession) -> None:

@@ -2,7 +2,8 @@
 
 A stream is always adelta's own data source. What a session has and a data source is not told comes
 as options: the session's time zone, what its settings say of writes, and the columns to partition
-or cluster a new table by, which Spark takes and then forgets. Other formats are left to Spark.
+or cluster a new table by, which Spark takes and then forgets. A table's name becomes its place,
+since that is all that a source in Python can be given. Other formats are left to Spark.
 """
 
 from __future__ import annotations
@@ -14,7 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 from pyspark.sql.utils import is_remote
 
+from adelta.errors import InvalidOptionError
+from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.native.jvm import FORMAT
+from adelta.spark.options import absolute_uri
 from adelta.spark.session_settings import session_zone, with_default_properties, write_settings
 
 if TYPE_CHECKING:
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.types import StructType
 
     FormatsOf: TypeAlias = Callable[[SparkSession], frozenset[str]]
     Prepare: TypeAlias = Callable[[SparkSession], None]
@@ -30,6 +35,10 @@ __all__ = ["hook_streams"]
 
 _OPTIONS, _LAYOUT = "_adelta_options", "_adelta_layout"
 _FOLDED_ZONE = "timezone"
+_PROPERTY = "delta."
+_ACCEPTS = "spark.databricks.delta.streaming."
+_ACCEPTED = ("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange")
+_BOTH, _BOTH_OF = "allowSourceColumnRenameAndDrop", _ACCEPTED[:2]
 
 
 def hook_streams(formats_of: FormatsOf, prepare: Prepare) -> None:
@@ -57,15 +66,28 @@ def _session(of: Any) -> SparkSession:
 
 def _tell_zone(of: Any) -> None:
     """Hand over the session's time zone, unless another one was asked for."""
-    asked = vars(of)[_OPTIONS]
+    asked = vars(of).setdefault(_OPTIONS, {})
     if _FOLDED_ZONE not in asked:
         of.option("timeZone", session_zone(_session(of)))
-        asked.discard(_FOLDED_ZONE)
+        del asked[_FOLDED_ZONE]
+
+
+def _tell_accepted(of: Any) -> None:
+    """Hand over which changes of schemas the session's settings accept."""
+    asked, settings = vars(of).setdefault(_OPTIONS, {}), _session(of).conf
+    if {"schematrackinglocation", "schemalocation"}.isdisjoint(asked):
+        return
+    both = settings.get(f"{_ACCEPTS}{_BOTH}", None)
+    for name in _ACCEPTED:
+        said = settings.get(f"{_ACCEPTS}{name}", None) or (both if name in _BOTH_OF else None)
+        if name.lower() not in asked and said is not None and said.lower() == "always":
+            of.option(name, "always")
+            del asked[name.lower()]
 
 
 def _tell_settings(of: Any) -> None:
     """Hand over what the session says of all writes, and its properties for new tables."""
-    asked, spark = vars(of)[_OPTIONS], _session(of)
+    asked, spark = vars(of).setdefault(_OPTIONS, {}), _session(of)
     told = write_settings(spark, asked)
     if "tableproperties" not in asked:
         found = with_default_properties({}, spark)
@@ -73,28 +95,30 @@ def _tell_settings(of: Any) -> None:
         told |= {"tableProperties": json.dumps(said)} if said else {}
     for option, value in told.items():
         of.option(option, value)
-    asked -= {option.lower() for option in told}
+    for option in told:
+        del asked[option.lower()]
 
 
 def _remember_options(of: Any) -> None:
-    """Let readers or writers know which options they were given, in lower case."""
+    """Let readers or writers know the options that they were given, in lower case."""
     plain_option, plain_options = of.option, of.options
 
     @wraps(plain_option)
     def option(self: Any, key: str, value: Any) -> Any:
-        vars(self).setdefault(_OPTIONS, set()).add(key.lower())
+        vars(self).setdefault(_OPTIONS, {})[key.lower()] = value
         return plain_option(self, key, value)
 
     @wraps(plain_options)
     def options(self: Any, **options: Any) -> Any:
-        vars(self).setdefault(_OPTIONS, set()).update(key.lower() for key in options)
+        given = {key.lower(): value for key, value in options.items()}
+        vars(self).setdefault(_OPTIONS, {}).update(given)
         return plain_options(self, **options)
 
     of.option, of.options = option, options
 
 
 def _hook_reader(reader: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
-    plain_format, plain_load = reader.format, reader.load
+    plain_format, plain_load, plain_table = reader.format, reader.load, reader.table
     _remember_options(reader)
 
     @wraps(plain_format)
@@ -112,17 +136,32 @@ def _hook_reader(reader: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
         if getattr(self, "_adelta_reads", False):
             prepare(_session(self))
             _tell_zone(self)
+            _tell_accepted(self)
         return plain_load(self, path, None, schema)
 
-    reader.format, reader.load = format, load
+    @wraps(plain_table)
+    @raises_as_spark
+    def table(self: Any, tableName: Any) -> Any:
+        from adelta.spark.stream_tables import place_of  # which asks sessions
+
+        spark = _session(self)
+        if not isinstance(tableName, str) or not (formats := formats_of(spark)):
+            return plain_table(self, tableName)
+        place = place_of(spark, tableName, formats)
+        if place is None:
+            return plain_table(self, tableName)
+        return self.load(place, FORMAT)
+
+    reader.format, reader.load, reader.table = format, load, table
 
 
 def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
-    plain_format, plain_start = writer.format, writer.start
+    plain_format, plain_start, plain_to_table = writer.format, writer.start, writer.toTable
     _remember_options(writer)
 
     @wraps(plain_format)
     def format(self: Any, source: str) -> Any:
+        self._adelta_format = source.lower()
         self._adelta_writes = source.lower() in formats_of(_session(self))
         return plain_format(self, FORMAT if self._adelta_writes else source)
 
@@ -160,5 +199,81 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
         found: StreamingQuery = plain_start(self, path, None, outputMode, None, queryName)
         return found
 
-    writer.format, writer.start = format, start
+    @wraps(plain_to_table)
+    @raises_as_spark
+    def to_table(
+        self: Any,
+        tableName: str,
+        format: Any = None,
+        outputMode: Any = None,
+        partitionBy: Any = None,
+        queryName: Any = None,
+        **options: Any,
+    ) -> StreamingQuery:
+        if format is not None:
+            self.format(format)
+        if partitionBy is not None:
+            self.partitionBy(partitionBy)
+        self.options(**options)
+        place = _sink_of(self, tableName, formats_of(_session(self)))
+        if place is None:
+            return plain_to_table(  # type: ignore[no-any-return]
+                self, tableName, None, outputMode, None, queryName
+            )
+        given = vars(self).get(_OPTIONS, {}).get("path")
+        if given is None:
+            return start(self, place, FORMAT, outputMode, None, queryName)
+        if absolute_uri(given) != absolute_uri(place):
+            raise InvalidOptionError(
+                f"the table {tableName} is at {place}, not at {given}: leave the path out"
+            )
+        return start(self, None, FORMAT, outputMode, None, queryName)
+
+    writer.format, writer.start, writer.toTable = format, start, to_table
     writer.partitionBy, writer.clusterBy = remembering("partitionBy"), remembering("clusterBy")
+
+
+def _sink_of(writer: Any, name: Any, formats: frozenset[str]) -> str | None:
+    """Where the Delta table of a name is, which is created if there is none; None of others.
+
+    Raises:
+        InvalidOptionError: the writer was told another format than the table's.
+        AdeltaError: there can be no such table; see `DeltaTableBuilder.execute`.
+    """
+    from adelta.spark.stream_tables import create_for, place_of  # which ask sessions
+
+    spark = _session(writer)
+    if not isinstance(name, str) or not formats:
+        return None
+    told = getattr(writer, "_adelta_format", None)
+    place = place_of(spark, name, formats)
+    if place is not None:
+        if told is not None and told not in formats:
+            raise InvalidOptionError(
+                f"{name} is a Delta table, which cannot be written to as {told}: leave the format "
+                "out, or choose another name"
+            )
+        return place
+    default = spark.conf.get("spark.sql.sources.default", None) or ""
+    if (default.lower() if told is None else told) not in formats:
+        return None
+    given, layout = vars(writer).get(_OPTIONS, {}), vars(writer).get(_LAYOUT, {})
+    return create_for(
+        spark,
+        name,
+        _schema(writer),
+        location=given.get("path"),
+        partitions=layout.get("partitionBy", ()),
+        clusters=layout.get("clusterBy", ()),
+        properties={key: str(value) for key, value in given.items() if key.startswith(_PROPERTY)},
+    )
+
+
+def _schema(writer: Any) -> StructType:
+    """The columns of the stream, of classic Spark or of Connect."""
+    if not is_remote():
+        found: StructType = writer._df.schema
+        return found
+    from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame  # which needs more packages
+
+    return RemoteFrame(writer._write_stream._child, writer._session).schema

@@ -188,6 +188,17 @@ def step_statements_are_run_on_tables_by_name(spark, path):
     raises(AnalysisException, "a view", lambda: adelta.spark.sql(spark, "DESCRIBE HISTORY a_view"))
 
 
+def step_streams_go_from_name_to_name(spark, path):
+    made = DeltaTable.create(spark).tableName("stream_from").addColumn("id", "BIGINT").execute()
+    adelta.spark.write(spark.range(2), made.detail().collect()[0].location, mode="append")
+    writer = spark.readStream.table("stream_from").writeStream.format("adelta")
+    writer = writer.option("checkpointLocation", f"{path}-checkpoint").trigger(availableNow=True)
+    assert writer.toTable("stream_to", partitionBy=["id"]).awaitTermination(110)
+    to = DeltaTable.forName(spark, "stream_to")
+    assert ids(to) == [0, 1]
+    assert to.detail().collect()[0].partitionColumns == ["id"]
+
+
 def serve(folder: Path) -> None:
     """A server, until its standard input ends; it says on which port."""
     builder = SparkSession.builder.master("local[2]")
