@@ -39,6 +39,7 @@ class IndexedFiles:
         together: whether a micro-batch takes all of them or none.
         is_initial: whether they are those that a stream begins with.
         table: the added ones as columns, where only these count.
+        stops: whether a stream stops before them, since the metadata change.
     """
 
     version: int
@@ -47,6 +48,13 @@ class IndexedFiles:
     together: bool = False
     is_initial: bool = False
     table: pa.Table | None = None
+    stops: bool = False
+
+    @classmethod
+    def stop(cls, version: int) -> IndexedFiles:
+        """A version before whose files a stream stops."""
+        none = pa.chunked_array([], pa.string()), pa.chunked_array([], pa.int64())
+        return cls(version, *none, stops=True)
 
     def added(self, first: int, end: int) -> Iterator[AddFile]:
         """The files with the indexes from `first` on and below `end`."""

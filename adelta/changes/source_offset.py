@@ -14,13 +14,16 @@ from adelta.errors import ChangesNotAvailableError, InvalidOptionError, Unsuppor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BEFORE_ALL", "SourceOffset"]
+__all__ = ["AT_METADATA", "BEFORE_ALL", "SourceOffset"]
 
 BEFORE_ALL = -100
 """The index before everything of a version."""
 
 _BEFORE_ALL_IN_TEXT = -1
-_AT_METADATA, _AFTER_METADATA = -20, -19
+AT_METADATA = -20
+"""The index of a commit's change of metadata, where a source that tracks schemas stops."""
+
+_AFTER_METADATA = -19
 _PLAIN, _RESERVED, _WITH_METADATA = 1, 2, 3  # versions of the text
 _KEYS = ("sourceVersion", "reservoirId", "reservoirVersion", "index", "isStartingVersion")
 
@@ -46,7 +49,7 @@ class SourceOffset:
     @property
     def at_metadata(self) -> bool:
         """Whether a source that tracks schemas stopped at a commit's change of metadata."""
-        return self.index in (_AT_METADATA, _AFTER_METADATA)
+        return self.index in (AT_METADATA, _AFTER_METADATA)
 
     def to_json(self) -> dict[str, Any]:
         """The text form, as what becomes JSON."""

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     import re
     from datetime import datetime
 
+    from adelta.changes.schema_log import SchemaTracking
+
 __all__ = ["DEFAULT_MAX_FILES", "Admission", "SourceRules"]
 
 DEFAULT_MAX_FILES = 1000
@@ -30,6 +32,7 @@ class SourceRules:
         fail_on_data_loss: whether commits that have been cleaned up are an error.
         max_files: files of a micro-batch.
         max_bytes: bytes of a micro-batch, which its last file may exceed.
+        tracking: how the stream keeps track of the table's schemas; None where it does not.
     """
 
     start: int | Literal["latest"] | datetime | None = None
@@ -41,6 +44,7 @@ class SourceRules:
     fail_on_data_loss: bool = True
     max_files: int | None = None
     max_bytes: int | None = None
+    tracking: SchemaTracking | None = None
 
     @property
     def allows_changes(self) -> bool:

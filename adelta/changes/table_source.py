@@ -22,10 +22,17 @@ from adelta.changes.indexed_changes import (
     initial_files,
     that_change_data,
 )
+from adelta.changes.schema_changes import check_accepted, differs_for_streams
+from adelta.changes.schema_log import SchemaLog
 from adelta.changes.source_log import SourceLog
-from adelta.changes.source_offset import BEFORE_ALL, SourceOffset
+from adelta.changes.source_offset import AT_METADATA, BEFORE_ALL, SourceOffset
 from adelta.changes.source_schema import check_readable_by_stream
-from adelta.errors import ChangesNotAvailableError, InvalidUseError, VersionNotFoundError
+from adelta.errors import (
+    ChangesNotAvailableError,
+    InvalidUseError,
+    SchemaMismatchError,
+    VersionNotFoundError,
+)
 from adelta.kernel.history import parse_timestamp
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.load import load_state
@@ -47,13 +54,27 @@ __all__ = ["TableSource"]
 
 
 class TableSource:
-    """Micro-batches of a table, with the columns that it had when the source was opened."""
+    """Micro-batches of a table, with the columns that it had when the source was opened.
 
-    def __init__(self, table: Table, rules: SourceRules, started: LogState) -> None:
+    Where schemas are tracked they are those of the log of schemas, and micro-batches end where
+    metadata change. What comes after is read by a source that is opened then.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        rules: SourceRules,
+        started: LogState,
+        schemas: SchemaLog | None = None,
+    ) -> None:
         """`started` is the state at that moment; `open` takes the latest one."""
         self._table = table
         self._rules = rules
         self._started = started
+        self._schemas = schemas
+        tracked = None if schemas is None else schemas.current
+        self._read = started.configuration if tracked is None else tracked.configuration
+        self._read_version = started.version if tracked is None else tracked.version
         self._log = SourceLog(
             table.store, started.metadata.id, fail_on_data_loss=rules.fail_on_data_loss
         )
@@ -70,15 +91,49 @@ class TableSource:
         Raises:
             TableNotFoundError: there is no table.
             UnsupportedFeatureError: reading the table needs a feature that adelta lacks.
+            SchemaMismatchError: columns were renamed or dropped, or types widened, and the rules do
+                not accept that.
         """
+        source = await cls._opened(table, rules)
+        schemas, tracking = source._schemas, rules.tracking
+        if schemas is not None and schemas.current is not None and tracking is not None:
+            before = await schemas.previous()
+            if before is not None:
+                check_accepted(table.uri, before, schemas.current, tracking)
+        return source
+
+    @classmethod
+    async def open_for_columns(cls, table: Table, rules: SourceRules) -> TableSource:
+        """The source for a query that is being written, before anybody has to accept changes.
+
+        Changes of metadata that follow each other, without a file between them, become one.
+
+        Raises:
+            As `open` does.
+        """
+        source = await cls._opened(table, rules)
+        schemas = source._schemas
+        if schemas is not None and schemas.current is not None:
+            await source._look_ahead(schemas, schemas.current.version)
+        return source
+
+    @classmethod
+    async def _opened(cls, table: Table, rules: SourceRules) -> TableSource:
         state = await latest_state(table)
         state.configuration.check_readable(table.uri)
-        return cls(table, rules, state)
+        if rules.tracking is None:
+            return cls(table, rules, state)
+        return cls(table, rules, state, await SchemaLog.open(rules.tracking, state.configuration))
 
     @property
-    def started(self) -> LogState:
-        """The state of which the rows have the columns."""
-        return self._started
+    def configuration(self) -> TableConfiguration:
+        """The protocol and metadata of which the rows have the columns."""
+        return self._read
+
+    async def aclose(self) -> None:
+        """Give back what it has besides the table."""
+        if self._schemas is not None:
+            await self._schemas.aclose()
 
     def plan(self, columns: Sequence[str]) -> ScanPlan:
         """What the pieces of a stream of rows are read as.
@@ -86,7 +141,7 @@ class TableSource:
         Raises:
             SchemaMismatchError: there is no such column.
         """
-        found = Snapshot(self._started, roots_of(self._table), self._started.configuration)
+        found = Snapshot(self._started, roots_of(self._table), self._read)
         return found.scan(columns).plan
 
     def change_plan(self, columns: Sequence[str] | None) -> ScanPlan:
@@ -95,7 +150,7 @@ class TableSource:
         Raises:
             SchemaMismatchError: there is no such column.
         """
-        return change_plan(self._started.configuration, columns)
+        return change_plan(self._read, columns)
 
     def offset(self, raw: dict[str, object]) -> SourceOffset:
         """The offset that a checkpoint has.
@@ -143,10 +198,14 @@ class TableSource:
 
         Raises:
             InvalidUseError: a commit deletes or changes rows, and that is not allowed.
-            SchemaMismatchError: a commit changes the columns.
+            SchemaMismatchError: a commit changes the columns; or, where schemas are tracked, it has
+                done so at `start`, and the log of schemas says so now.
             ChangesNotAvailableError: commits are gone, or the change data feed was off.
             InvalidTableError: the log is damaged.
         """
+        await self._begin_tracking(start)
+        if start.at_metadata:
+            await self._pass_change(start.version)
         if not self._is_pinned and start == self._begin:
             # What "latest" was is written down before anything is read from there on.
             self._is_pinned = True
@@ -155,6 +214,9 @@ class TableSource:
         last = start
         async with aclosing(self._versions(start, until)) as versions:
             async for files in versions:
+                if files.stops:
+                    last = SourceOffset(start.table_id, files.version, AT_METADATA)
+                    break
                 first, end = _unread(files, start), _end(files, until)
                 reached = _admitted(files, first, end, admission)
                 if reached < len(files):
@@ -176,16 +238,17 @@ class TableSource:
         begin = _begin_of(start, end)
         if begin.order >= end.order:
             return []
+        await self._begin_tracking(begin)
         await self._check_begin(begin)
         found: list[Piece] = []
         seen = begin.version - 1
-        async with aclosing(self._versions(begin, end)) as versions:
+        async with aclosing(self._versions(begin, end, planned=True)) as versions:
             async for files in versions:
                 first, stop = _unread(files, begin), _end(files, end)
                 if stop > first:
                     found += await self._pieces_of(files, first, stop)
                 seen = files.version
-        last = end.version - (end.index == BEFORE_ALL)
+        last = _last_version(end)
         if seen < last and self._rules.fail_on_data_loss:
             raise ChangesNotAvailableError(
                 f"{self._table.uri}: the commits {seen + 1} to {last}, which the stream has "
@@ -209,7 +272,7 @@ class TableSource:
             ]
         commit, _ = await self._log.read(files.version)
         time_ms = self._time_of(commit)
-        partitioned = bool(self._started.metadata.partition_columns)
+        partitioned = bool(self._read.metadata.partition_columns)
         pieces = await changed_pieces(
             roots_of(self._table), commit, time_ms, partitioned=partitioned
         )
@@ -227,24 +290,31 @@ class TableSource:
         return time_ms
 
     async def _versions(
-        self, start: SourceOffset, end: SourceOffset | None
+        self, start: SourceOffset, end: SourceOffset | None, *, planned: bool = False
     ) -> AsyncGenerator[IndexedFiles, None]:
-        """What the versions from `start` on have, up to `end`, each judged."""
+        """What the versions from `start` on have, up to `end`, each judged.
+
+        A micro-batch that was `planned` does not stop where metadata change.
+        """
         version = start.version
         if start.is_initial:
             if self._initial is None or self._initial.version != version:
                 state = await load_state(self._table.store, version=version)
+                await self._begin_with(state)
                 files = await state.files()
                 self._initial = await in_thread(initial_files, version, files)
             yield self._initial
             version += 1
         else:
             self._initial = None
-        last = None if end is None else end.version - (end.index == BEFORE_ALL)
+        last = None if end is None else _last_version(end)
         if last is not None and last < version:
             return
         async with aclosing(self._log.commits(version, last)) as commits:
             async for commit, data in commits:
+                if not planned and self._stops_before(commit):
+                    yield IndexedFiles.stop(commit.version)
+                    return
                 yield await in_thread(self._judged, commit, data)
 
     def _judged(self, commit: Commit, data: bytes) -> IndexedFiles:
@@ -271,21 +341,109 @@ class TableSource:
             )
         return files.nothing() if rules.skip_change_commits else files
 
-    def _check_metadata(self, commit: Commit) -> None:
-        protocol = commit.protocol or self._started.protocol
+    # ---------------------------------------------------------------- tracked schemas
+
+    @property
+    def _tracks(self) -> bool:
+        return self._schemas is not None and self._schemas.current is not None
+
+    def _stops_before(self, commit: Commit) -> bool:
+        """Whether what a commit says of metadata is read by another source than this one."""
+        return self._tracks and self._changed(commit.version, self._after(commit))
+
+    def _changed(self, version: int, found: TableConfiguration | None) -> bool:
+        later = found is not None and version > self._read_version
+        return later and found is not None and differs_for_streams(found, self._read)
+
+    def _after(self, commit: Commit) -> TableConfiguration | None:
+        """What a commit makes of the metadata; None where it leaves them."""
         if commit.metadata is None and commit.protocol is None:
+            return None
+        return TableConfiguration(
+            commit.protocol or self._read.protocol, commit.metadata or self._read.metadata
+        )
+
+    async def _begin_tracking(self, start: SourceOffset) -> None:
+        """Let a log of schemas begin with the metadata that the first rows are read by."""
+        if self._schemas is None or self._schemas.current is not None:
             return
-        metadata = commit.metadata or self._started.metadata
-        found = TableConfiguration(protocol, metadata)
+        version = min(start.version, self._started.version)
+        found = (await load_state(self._table.store, version=version)).configuration
+        self._check_same_table(found, version)
+        await self._schemas.add(version, found)
+        if differs_for_streams(found, self._read):
+            raise self._evolved(version)
+        self._read, self._read_version = found, version
+
+    async def _begin_with(self, state: LogState) -> None:
+        """Begin the log of schemas anew, if the rows that a stream begins with are later ones'."""
+        if self._tracks and self._changed(state.version, state.configuration):
+            assert self._schemas is not None
+            self._check_same_table(state.configuration, state.version)
+            await self._schemas.add(state.version, state.configuration, replaces=True)
+            raise self._evolved(state.version)
+
+    async def _pass_change(self, version: int) -> None:
+        """Note the metadata that the stream goes on with, now that all before them is done."""
+        if self._schemas is None or not self._tracks or version <= self._read_version:
+            return
+        commit, _ = await self._log.read(version)
+        found = self._after(commit)
+        if found is None or not self._changed(version, found):
+            return
+        found.check_readable(self._table.uri)
+        self._check_same_table(found, version)
+        await self._schemas.add(version, found)
+        raise self._evolved(version)
+
+    async def _look_ahead(self, schemas: SchemaLog, version: int) -> None:
+        """Take changes of metadata that follow the latest entry at once for one with it."""
+        found, at = self._read, version
+        try:
+            async with aclosing(self._log.commits(version)) as commits:
+                async for commit, _ in commits:
+                    after = TableConfiguration(
+                        commit.protocol or found.protocol, commit.metadata or found.metadata
+                    )
+                    files = any(a.num_rows for a in (commit.adds, commit.removes, commit.cdc))
+                    if files or (commit.metadata is None and commit.protocol is None):
+                        break
+                    found, at = after, commit.version
+        except ChangesNotAvailableError:
+            return  # the stream itself says so, if it needs them
+        if at > version:
+            found.check_readable(self._table.uri)
+            self._check_same_table(found, at)
+            await schemas.add(at, found, replaces=True)
+            self._read, self._read_version = found, at
+
+    def _evolved(self, version: int) -> SchemaMismatchError:
+        where = None if self._schemas is None else self._schemas.uri
+        return SchemaMismatchError(
+            f"{self._table.uri}: version {version} changed the table's metadata, which is noted in "
+            f"{where} now; load the table again, and start the stream again with the same "
+            "checkpoint: it goes on with the new columns"
+        )
+
+    def _check_same_table(self, found: TableConfiguration, version: int) -> None:
+        if found.metadata.id != self._started.metadata.id:
+            raise ChangesNotAvailableError(
+                f"{self._table.uri}: version {version} is of another table; start the stream with "
+                "a new checkpoint"
+            )
+
+    # ------------------------------------------------------------------------- checks
+
+    def _check_metadata(self, commit: Commit) -> None:
+        found = self._after(commit)
+        if found is None or (self._tracks and commit.version <= self._read_version):
+            return
         found.check_readable(self._table.uri)
         if commit.metadata is not None:
             self._check_columns(found, commit.version)
 
     def _check_columns(self, found: TableConfiguration, version: int) -> None:
-        started = self._started
-        check_readable_by_stream(
-            self._table.uri, started.configuration, started.version, found, version
-        )
+        check_readable_by_stream(self._table.uri, self._read, self._read_version, found, version)
         if self._rules.read_changes and not found.change_data_feed_enabled:
             raise ChangesNotAvailableError(
                 f"{self._table.uri}: the change data feed was not enabled at version {version}; "
@@ -295,7 +453,7 @@ class TableSource:
 
     async def _check_begin(self, start: SourceOffset) -> None:
         """Hold the metadata that the first rows were written under to those of the stream, once."""
-        if self._is_begin_checked:
+        if self._is_begin_checked or self._tracks:
             return
         version = min(start.version, self._started.version)
         try:
@@ -318,6 +476,11 @@ def _begin_of(start: SourceOffset, end: SourceOffset) -> SourceOffset:
         return start
     version = end.version if end.is_initial else min(start.version, end.version - 1)
     return replace(start, version=version)
+
+
+def _last_version(end: SourceOffset) -> int:
+    """The last version of which a micro-batch up to `end` reads files."""
+    return end.version - (end.index < 0)
 
 
 def _unread(files: IndexedFiles, start: SourceOffset) -> int:

@@ -14,8 +14,8 @@ from adelta.spark.change_reader import ChangeReader, load_change_schema
 from adelta.spark.native.jvm import FORMAT
 from adelta.spark.options import ReadOptions, WriteOptions
 from adelta.spark.reader import DeltaReader, FilteringDeltaReader, load_schema
-from adelta.spark.stream_options import StreamOptions, without_stream_options
-from adelta.spark.stream_reader import DeltaStreamReader
+from adelta.spark.stream_options import StreamOptions, tracks_schemas, without_stream_options
+from adelta.spark.stream_reader import DeltaStreamReader, load_tracked_schema
 from adelta.spark.stream_writer import DeltaStreamWriter, stream_write_options
 from adelta.spark.writer import DeltaWriter
 
@@ -42,6 +42,8 @@ class DeltaDataSource(DataSource):
 
         This also settles the version: a DataFrame is of one version, however often it is used.
         """
+        if tracks_schemas(self.options):
+            return load_tracked_schema(StreamOptions.parse(self.options))
         options = ReadOptions.parse(without_stream_options(self.options))
         load = load_schema if options.changes is None else load_change_schema
         self._version, schema = load(options)

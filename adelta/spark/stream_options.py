@@ -7,19 +7,26 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from adelta.changes.schema_log import SchemaTracking
 from adelta.changes.source_rules import SourceRules
 from adelta.errors import InvalidOptionError
 from adelta.kernel.history import parse_timestamp
 from adelta.kernel.timestamps import from_ms
 from adelta.spark.change_options import is_true, reads_changes
-from adelta.spark.options import READ_OPTIONS, column_names, options_among, table_address
+from adelta.spark.options import (
+    READ_OPTIONS,
+    absolute_uri,
+    column_names,
+    options_among,
+    table_address,
+)
 from adelta.spark.zones import moment_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-__all__ = ["STREAM_OPTIONS", "StreamOptions", "without_stream_options"]
+__all__ = ["STREAM_OPTIONS", "StreamOptions", "tracks_schemas", "without_stream_options"]
 
 STREAM_OPTIONS = (
     "maxFilesPerTrigger",
@@ -34,18 +41,20 @@ STREAM_OPTIONS = (
     "schemaTrackingLocation",
     "schemaLocation",
     "streamingSourceTrackingId",
-    "allowSourceColumnDrop",
     "allowSourceColumnRename",
+    "allowSourceColumnDrop",
     "allowSourceColumnTypeChange",
 )
 """Options that streams alone have, beside those from where they start."""
 
+_LOCAL = re.compile(r"^file:/+(?=[^/])")
 _STARTS = ("startingVersion", "startingTimestamp")
 _OF_BATCHES = (
     "versionAsOf", "timestampAsOf", "endingVersion", "endingTimestamp", "where",
     "onlyDeletionVectors",
 )  # fmt: skip
-_TRACKING = {name.lower(): name for name in STREAM_OPTIONS[-6:]}
+_LOCATIONS = ("schemaTrackingLocation", "schemaLocation")
+_OF_TRACKING = STREAM_OPTIONS[-4:]
 _UNITS = {"": 1, "b": 1} | {
     unit: 1 << (10 * power)
     for power, letter in enumerate("kmgtp", 1)
@@ -84,6 +93,7 @@ class StreamOptions:
                     "startingTimestamp, and filter the DataFrame"
                 )
         _check_not_asked_for(given)
+        fails = is_true("failOnDataLoss", given, default="true")
         return cls(
             uri=table_address(given),
             storage_options=storage,
@@ -95,9 +105,10 @@ class StreamOptions:
                 or is_true("ignoreFileDeletion", given),
                 skip_change_commits=is_true("skipChangeCommits", given),
                 exclude=_expression(given.get("excluderegex")),
-                fail_on_data_loss=is_true("failOnDataLoss", given, default="true"),
+                fail_on_data_loss=fails,
                 max_files=_number("maxFilesPerTrigger", given),
                 max_bytes=_size("maxBytesPerTrigger", given),
+                tracking=_tracking(given, storage, fails=fails),
             ),
             columns=column_names(given),
             max_partition_bytes=_number("maxPartitionBytes", given) or 128 << 20,
@@ -124,13 +135,56 @@ def _check_not_asked_for(given: Mapping[str, str]) -> None:
             "withEventTimeOrder is not supported: the first files are read in the order of their "
             "modification times; leave it out, and let watermarks allow for that"
         )
-    for folded, name in _TRACKING.items():
-        if folded in given and given[folded].lower() != "false":
-            raise InvalidOptionError(
-                f"{name} is not supported: a stream has the columns of the moment when it was "
-                "started; leave it out, and start the stream again when columns were added, or "
-                "with a new checkpoint when they were renamed or dropped"
-            )
+
+
+def tracks_schemas(options: Mapping[str, str]) -> bool:
+    """Whether a stream is asked for that tracks schemas."""
+    return not {name.lower() for name in _LOCATIONS}.isdisjoint(key.lower() for key in options)
+
+
+def _tracking(
+    given: Mapping[str, str], storage: Mapping[str, str], *, fails: bool
+) -> SchemaTracking | None:
+    locations = {given[name.lower()] for name in _LOCATIONS if name.lower() in given}
+    if not locations:
+        for name in _OF_TRACKING:
+            if name.lower() in given:
+                raise InvalidOptionError(
+                    f"{name} is for streams that track schemas: give schemaTrackingLocation, too"
+                )
+        return None
+    if len(locations) > 1:
+        raise InvalidOptionError(
+            "schemaLocation is another name of schemaTrackingLocation: leave one of them out"
+        )
+    if not fails:
+        raise InvalidOptionError(
+            "failOnDataLoss=false and schemaTrackingLocation cannot both be: commits that are gone "
+            "may have changed the schema; leave one of them out"
+        )
+    renames, drops, type_changes = (
+        _accepted(name, given.get(name.lower())) for name in _OF_TRACKING[1:]
+    )
+    return SchemaTracking(
+        absolute_uri(_LOCAL.sub("/", locations.pop())),
+        given.get(_OF_TRACKING[0].lower()),
+        renames=renames,
+        drops=drops,
+        type_changes=type_changes,
+        storage_options=storage,
+    )
+
+
+def _accepted(name: str, text: str | None) -> str | None:
+    if text is None:
+        return None
+    found = text.strip().lower()
+    if found != "always" and not found.isdecimal():
+        raise InvalidOptionError(
+            f"the option {name} is {text!r}; it can be 'always', or the version whose change is "
+            "accepted"
+        )
+    return found
 
 
 def _start(given: Mapping[str, str]) -> int | Literal["latest"] | datetime | None:

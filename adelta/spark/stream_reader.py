@@ -8,7 +8,7 @@ started with.
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -29,7 +29,7 @@ from adelta.spark.partitions import pack_files
 from adelta.spark.reader import FilePartition, check_fits, read_partition
 from adelta.spark.types import to_spark_schema
 from adelta.sync._portal import call
-from adelta.table import Table, give_back_connections
+from adelta.table import Table, give_back_connections, open_table
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -41,10 +41,32 @@ if TYPE_CHECKING:
     from adelta.read.data_files import Piece
     from adelta.spark.stream_options import StreamOptions
 
-__all__ = ["DeltaStreamReader"]
+__all__ = ["DeltaStreamReader", "load_tracked_schema"]
 
 _T = TypeVar("_T")
 _OF_THE_FEED = 3  # columns, which come after the table's own
+
+
+def load_tracked_schema(options: StreamOptions) -> s.StructType:
+    """The columns of a stream that tracks schemas: of the log of schemas, or the table's now.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidTableError: the log of schemas is damaged.
+        ChangesNotAvailableError: the log of schemas is of another table.
+        SchemaMismatchError: a column asked for does not exist.
+    """
+
+    async def load() -> s.StructType:
+        async with open_table(options.uri, options.storage_options) as table:
+            source = await TableSource.open_for_columns(table, options.rules)
+            async with aclosing(source):
+                columns = options.columns or source.configuration.metadata.schema.names
+                if options.rules.read_changes:
+                    return to_spark_schema(change_columns(source.change_plan(list(columns))))
+                return to_spark_schema(source.plan(list(columns)).output)
+
+    return call(load)
 
 
 class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -91,7 +113,8 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises:
             InvalidUseError: a commit deletes or changes rows, and that is not allowed.
-            SchemaMismatchError: a commit changes the columns.
+            SchemaMismatchError: a commit changes the columns; or, where schemas are tracked, has
+                done so at `start`, and that is noted.
             ChangesNotAvailableError: commits are gone, or the change data feed was off.
             InvalidTableError: the log is damaged.
         """
@@ -132,6 +155,9 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         """Close the table."""
+        if self._source is not None:
+            with suppress(AdeltaError, OSError):
+                call(self._source.aclose)
         if self._table is not None:
             with suppress(AdeltaError, OSError):  # nothing is lost with it
                 call(self._table.aclose)
@@ -186,7 +212,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_columns(self, source: TableSource) -> None:
         """Hold the table's columns to those that the DataFrame was made with."""
         uri, names = self._options.uri, self._columns
-        wanted = self._options.columns or source.started.metadata.schema.names
+        wanted = self._options.columns or source.configuration.metadata.schema.names
         if list(wanted) != names:
             raise SchemaMismatchError(
                 f"{uri}: the table has the columns {', '.join(wanted)} now, and the DataFrame has "

@@ -163,6 +163,31 @@ def test_new_columns_end_a_stream_that_goes_on_when_it_is_started_again(spark, p
     assert rows(to) == [(1, None), (2, "x")]
 
 
+def test_a_stream_that_tracks_schemas_goes_on_with_renamed_columns(spark, path, to):
+    schema = pa.schema([("id", pa.int64()), ("old", pa.string())])
+    mapped = {"delta.columnMapping.mode": "name"}
+    adelta.sync.create_table(path, schema, properties=mapped).close()
+    append(path, 1, old="a")
+    tracking = {"schemaTrackingLocation": f"file:{to}-checkpoint"}
+    run(stream(spark, path, **tracking), to)
+    append(path, 2, old="b")
+    adelta.sync.rename_column(path, "old", "new")
+    append(path, 3, new="c")
+    with pytest.raises(StreamingQueryException, match="start the stream again"):
+        run(stream(spark, path, **tracking), to)
+    assert rows(to) == [(1, "a"), (2, "b")]
+    with pytest.raises(StreamingQueryException, match="allowSourceColumnRename"):
+        run(stream(spark, path, **tracking), to)
+    spark.conf.set("spark.databricks.delta.streaming.allowSourceColumnRenameAndDrop", "always")
+    try:
+        df = stream(spark, path, **tracking)
+    finally:
+        spark.conf.unset("spark.databricks.delta.streaming.allowSourceColumnRenameAndDrop")
+    assert df.columns == ["id", "new"]
+    run(df.withColumnRenamed("new", "old"), to)
+    assert rows(to) == [(1, "a"), (2, "b"), (3, "c")]
+
+
 def test_a_query_that_runs_replaces_all_rows_and_ends_with_a_commit_that_deletes(spark, path, to):
     append(path, 1, 2, 2)
     counts = stream(spark, path, startingTimestamp="2000-01-01").groupBy("id").count()
@@ -232,7 +257,10 @@ def test_micro_batches_of_foreach_batch_are_done_once(spark, path, to):
         ({"endingVersion": "1"}, "not for streams"),
         ({"ignoreDeletes": "yes"}, "ignoreDeletes is 'yes'"),
         ({"withEventTimeOrder": "true"}, "not supported"),
-        ({"schemaTrackingLocation": "/c/_schemas"}, "not supported"),
+        ({"schemaTrackingLocation": "/c", "schemaLocation": "/d"}, "another name"),
+        ({"schemaTrackingLocation": "/c", "failOnDataLoss": "false"}, "cannot both be"),
+        ({"schemaTrackingLocation": "/c", "allowSourceColumnDrop": "yes"}, "'always', or"),
+        ({"allowSourceColumnDrop": "always"}, "give schemaTrackingLocation"),
         ({"maxFilePerTrigger": "1"}, "did you mean maxFilesPerTrigger"),
     ],
 )
