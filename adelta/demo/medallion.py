@@ -20,7 +20,7 @@ from adelta.demo import queries
 from adelta.spark.types import to_delta_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
@@ -35,6 +35,7 @@ __all__ = ["Medallion"]
 
 _TRIGGER = "300 milliseconds"
 _CHANGES = {"delta.enableChangeDataFeed": "true"}
+_SMALL_FILES = {"delta.targetFileSize": "128kb"}  # so that little data has files to skip
 
 
 class Medallion:
@@ -58,7 +59,7 @@ class Medallion:
         begins = {
             lake.bronze_orders: self._empty(orders, lake.bronze_orders, "o_orderyear"),
             lake.bronze_lineitem: self._empty(lineitem, lake.bronze_lineitem, "l_shipyear"),
-            lake.silver: self._empty(silver, lake.silver, "order_year"),
+            lake.silver: self._empty(silver, lake.silver, "order_year", _SMALL_FILES),
             lake.gold: self._empty(gold, lake.gold, "order_year"),
         }
         self._ingest("orders", first.orders, lake.bronze_orders, queries.bronze_orders)
@@ -105,10 +106,10 @@ class Medallion:
     def _follow(
         self, source: str, begin: int, table: str, work: Callable[[DataFrame, MicroBatch], None]
     ) -> None:
-        """Do `work` on the rows that a table has got since the version `begin`."""
+        """Do `work` on what became of rows of a table since the version `begin`."""
         reader = self._spark.readStream.format("adelta").options(**self._options())
         reader = reader.option("readChangeFeed", "true").option("startingVersion", str(begin))
-        changes = reader.load(self._lake.address(source)).where("_change_type = 'insert'")
+        changes = reader.load(self._lake.address(source)).where(queries.AFTERWARDS)
         self._start(table, changes.writeStream.foreachBatch(adelta.spark.foreach_batch(work)))
 
     def _add(self, lines: DataFrame, batch: MicroBatch) -> None:
@@ -138,13 +139,19 @@ class Medallion:
         query = self._queries[table] = writer.trigger(processingTime=_TRIGGER).start(*to)
         query.processAllAvailable()  # one starts its Python after the other
 
-    def _empty(self, like: DataFrame, table: str, partition_by: str) -> int:
+    def _empty(
+        self,
+        like: DataFrame,
+        table: str,
+        partition_by: str,
+        properties: Mapping[str, str] | None = None,
+    ) -> int:
         """Make a table without rows; returns its version, which those with rows follow."""
         made = adelta.sync.replace_table(
             self._lake.address(table),
             to_delta_schema(like.schema),
             partition_by=[partition_by],
-            properties=_CHANGES,
+            properties={**_CHANGES, **(properties or {})},
             or_create=True,
             storage_options=self._lake.options,
         )

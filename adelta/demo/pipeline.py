@@ -20,6 +20,7 @@ from pyspark.errors import PySparkException
 import adelta.spark
 from adelta.demo import queries
 from adelta.demo.medallion import Medallion
+from adelta.demo.upkeep import Upkeep
 from adelta.errors import AdeltaError, InvalidUseError
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Pipeline:
     @property
     def steps(self) -> int:
         """How many times `run` tells the report of a step."""
-        return len(self._dataset.deliveries) + 5
+        return len(self._dataset.deliveries) + 9
 
     def run(self) -> pa.Table:
         """Fill the lake; returns the gold query's answer over the raw files.
@@ -84,10 +85,13 @@ class Pipeline:
             # On this machine, whatever store the lake is in: Spark has no file system for that.
             with tempfile.TemporaryDirectory(prefix="adelta-demo-") as folder:
                 medallion = Medallion(spark, self._lake, Path(folder))
+                upkeep = Upkeep(spark, self._lake)
                 try:
                     self._stream(medallion)
+                    self._correct(medallion, upkeep)
                 finally:
                     medallion.stop()
+            self._tidy(upkeep)
             return self._ask_raw(spark)
         finally:
             self._session = None
@@ -104,6 +108,18 @@ class Pipeline:
         medallion.catch_up(self._lake.silver)
         self._step("gold: the changes of silver")
         medallion.catch_up(self._lake.gold)
+
+    def _correct(self, medallion: Medallion, upkeep: Upkeep) -> None:
+        self._step("silver: MERGE of a late report")
+        self._report.say("spark", upkeep.merge())
+        self._step("gold: the changes of silver")
+        medallion.catch_up(self._lake.gold)
+
+    def _tidy(self, upkeep: Upkeep) -> None:
+        self._step("silver: OPTIMIZE ZORDER BY (customer_key, shipped_on)")
+        self._report.say("spark", upkeep.optimize())
+        self._step("silver: VACUUM")
+        self._report.say("spark", upkeep.vacuum())
 
     def stop(self) -> None:
         """Make `run` end soon; called from another thread, and returns when it has let go of Spark.
@@ -126,7 +142,8 @@ class Pipeline:
         orders.createOrReplaceTempView("raw_orders")
         lineitem.createOrReplaceTempView("raw_lineitem")
         enriched = f"({queries.silver('raw_orders', 'raw_lineitem')})"
-        return spark.sql(queries.gold(enriched)).toArrow()
+        late_report = f"({queries.corrections('raw_lineitem')})"
+        return spark.sql(queries.gold(f"({queries.corrected(enriched, late_report)})")).toArrow()
 
     def _step(self, name: str) -> None:
         if self._stopped.is_set():

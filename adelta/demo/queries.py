@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-__all__ = ["bronze_lineitem", "bronze_orders", "gold", "silver"]
+__all__ = [
+    "AFTERWARDS",
+    "bronze_lineitem",
+    "bronze_orders",
+    "corrected",
+    "corrections",
+    "gold",
+    "silver",
+]
+
+AFTERWARDS = "_change_type <> 'update_preimage'"
+"""Of the change data: rows that came, rows as they are now, and rows that went."""
 
 
 def bronze_orders(raw: str) -> str:
@@ -31,6 +42,26 @@ def silver(orders: str, lineitem: str) -> str:
                CAST(l_extendedprice * (1 - l_discount) * (1 + l_tax) AS DECIMAL(20, 6)) AS charge,
                l_receiptdate > l_commitdate AS late
         FROM {lineitem} JOIN {orders} ON l_orderkey = o_orderkey
+    """
+
+
+def corrections(lineitem: str) -> str:
+    """What a late report says of some order lines: refunded, or cancelled."""
+    return f"""
+        SELECT l_orderkey AS order_key, l_linenumber AS line_number, l_quantity < 5 AS cancelled
+        FROM {lineitem}
+        WHERE l_returnflag = 'R' AND l_linenumber = 7
+    """
+
+
+def corrected(silver: str, corrections: str) -> str:
+    """What silver is once it has the corrections."""
+    return f"""
+        SELECT silver.* EXCEPT (revenue, charge),
+               if(cancelled IS NULL, revenue, 0) AS revenue,
+               if(cancelled IS NULL, charge, 0) AS charge
+        FROM {silver} AS silver LEFT JOIN {corrections} AS c USING (order_key, line_number)
+        WHERE NOT coalesce(cancelled, false)
     """
 
 
