@@ -40,10 +40,11 @@ if TYPE_CHECKING:
 
     Create = Callable[[str, bytes], Awaitable[ObjectMeta]]
 
-__all__ = ["FilesystemCoordinator", "is_by"]
+__all__ = ["LOOK_HOLDS", "FilesystemCoordinator", "is_by"]
 
 _PUTS = 3
-_LOOK_HOLDS = 1.0  # seconds: after a put that took longer the base is asked for once more
+LOOK_HOLDS = 1.0
+"""Seconds: after a put that took longer the base is asked for once more."""
 
 
 class FilesystemCoordinator:
@@ -72,7 +73,7 @@ class FilesystemCoordinator:
         )
         if not isinstance(outcome, Committed):
             return outcome
-        late = time.monotonic() - began > _LOOK_HOLDS
+        late = time.monotonic() - began > LOOK_HOLDS
         if isinstance(base, Exception) or (base and late):
             base = await _asked(has_base)
         if isinstance(base, Exception):  # others may stand on it already, with good reason
@@ -89,7 +90,7 @@ class FilesystemCoordinator:
         """Delete our own commit file, of which nobody has been told, and on which none stands.
 
         Who reads it all the same, and goes behind it, looks for it again once that takes longer
-        than `_LOOK_HOLDS`. So it is put back where another stands behind it by then.
+        than `LOOK_HOLDS`. So it is put back where another stands behind it by then.
         """
         path, behind = commit_path(version), commit_path(version + 1)
         stands = StorageError(f"another commit stands behind {self._store.uri}/{path}")
@@ -100,7 +101,7 @@ class FilesystemCoordinator:
                 found = StorageError(f"{self._store.uri}/{path} does not hold what was put there")
                 return Unknown(version, found)
             await self._store.delete([path])
-            await anyio.sleep(_LOOK_HOLDS)
+            await anyio.sleep(LOOK_HOLDS)
             if await is_there(self._store, behind):
                 await self._create(path, data)
                 return Unknown(version, stands)

@@ -2,7 +2,8 @@
 
 A commit comes first, ``DROP TABLE``: it takes all files out of the table, and gives the protocol a
 writer's feature that nobody has. So whoever reads meanwhile sees a table without rows, and whoever
-writes is refused, or loses the race; no commit is built on what is being deleted. Then the files
+writes is refused, or loses the race; no commit is built on what is being deleted. So that commit
+stays in its place for a while when those before it have gone. Then the files
 go, then the log but for a checkpoint of that version, which is one object, and that last. Wherever
 it is broken off, there is a table without rows, which can be dropped again, or none.
 """
@@ -13,11 +14,13 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pyarrow as pa
 import pyarrow.compute
 
 from adelta._arguments import checked
 from adelta.commit.choose import check_maintenance
+from adelta.commit.filesystem import LOOK_HOLDS
 from adelta.errors import InvalidUseError, OutsideRootError
 from adelta.kernel.actions.protocol import TABLE_FEATURES_WRITER, Protocol
 from adelta.kernel.deletable import parse_dropped_path
@@ -44,6 +47,7 @@ __all__ = ["DropMetrics", "drop_table"]
 _DROPPED = "adelta.dropped"
 _AT_ONCE = 4_000
 _FOREVER = 1 << 62
+_STAYS = 1.5 * LOOK_HOLDS  # seconds
 
 pc: Any = pyarrow.compute
 arrow: Any = pa
@@ -188,6 +192,8 @@ async def _delete(
     if store.local is not None:
         left = await store.local.list_unfinished(LOG_DIR)
         await _delete_paths(store, [each.path for each in left], meter)
+    # Who has seen the version before in time puts a commit where this one is, and has to lose.
+    await anyio.sleep(_STAYS)
     for path in last:  # each of which is whole, or gone
         await _delete_paths(store, [path], meter)
     if store.local is not None:

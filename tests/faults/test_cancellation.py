@@ -12,6 +12,7 @@ import uuid
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
@@ -336,8 +337,9 @@ async def test_given_up_at_any_request_that_takes_effect_later_the_table_is_whol
 
 @pytest.mark.parametrize("factory", FACTORIES)
 async def test_cancelled_at_any_step_a_drop_leaves_all_rows_or_none_and_can_be_repeated(
-    factory: str,
+    factory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(import_module("adelta.operations.drop_table"), "_STAYS", 0)
     properties = {"delta.checkpointPolicy": "v2", "delta.checkpointInterval": "1"}
     base = await Case(drop_table, [], properties).objects()
     assert any("_sidecars" in path for path in base)

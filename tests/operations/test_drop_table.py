@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ from adelta.errors import (
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.support.depth import cases
+from tests.support.races import OvertakenStore
 from tests.support.stores import FailingStore, Fault, Request, WrappedStore, copy_of
 
 if TYPE_CHECKING:
@@ -88,6 +90,7 @@ async def test_a_writer_loses_the_race_and_a_reader_finds_no_rows() -> None:
     assert not [meta async for page in store.list() for meta in page]
 
 
+@pytest.mark.usefixtures("at_once")
 async def test_one_that_breaks_off_leaves_no_rows_or_all_and_can_be_repeated() -> None:
     base = MemoryStore()
     async with Table(base.uri, store=base) as table:
@@ -134,6 +137,27 @@ class OneByOne(WrappedStore):
             await self.inner.delete([path])
 
 
+async def test_a_writer_that_saw_the_table_leaves_nothing_where_it_was() -> None:
+    for act in (adelta.delete, lambda table: adelta.write_table(table, ROWS)):
+        store = MemoryStore()
+        await adelta.write_table(Table(store.uri, store=store), ROWS, partition_by=["p"])
+
+        async def drop(store: MemoryStore = store) -> None:
+            await adelta.drop_table(Table(store.uri, store=store))
+
+        async with Table(store.uri, store=OvertakenStore(store, drop)) as table:
+            with pytest.raises(TableNotFoundError):
+                await act(table)
+        assert not [meta async for page in store.list("_delta_log/") for meta in page]
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else writes."""
+    monkeypatch.setattr(import_module("adelta.operations.drop_table"), "_STAYS", 0)
+
+
+@pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("policy", [{"delta.checkpointPolicy": "v2"}, {}])
 async def test_one_that_breaks_off_between_any_two_objects_can_be_repeated(
     policy: dict[str, str],

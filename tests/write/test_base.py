@@ -237,7 +237,7 @@ async def test_the_base_is_asked_for_again_where_the_put_took_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What was there when it was sent off need not be there when it landed."""
-    monkeypatch.setattr("adelta.commit.filesystem._LOOK_HOLDS", 0.1)
+    monkeypatch.setattr("adelta.commit.filesystem.LOOK_HOLDS", 0.1)
     store = space()
 
     class SlowPut(WrappedStore):
