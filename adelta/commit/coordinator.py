@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 __all__ = [
+    "LOOK_HOLDS",
     "CommitCoordinator",
     "CommitOutcome",
     "Committed",
@@ -62,6 +63,9 @@ class WithoutBase:
 
 CommitOutcome = Committed | Lost | Unknown | WithoutBase
 """How an attempt ended."""
+
+LOOK_HOLDS = 1.0
+"""Seconds for which a look for the base holds: after a put that took longer there is another."""
 
 HasBase = Callable[[], Awaitable[bool]]
 """Asks the log whether it has the version that a commit is to follow, of the same table."""

@@ -20,7 +20,14 @@ import orjson
 
 from adelta._concurrency import together
 from adelta.commit.check_then_put import is_there
-from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown, WithoutBase
+from adelta.commit.coordinator import (
+    LOOK_HOLDS,
+    CommitOutcome,
+    Committed,
+    Lost,
+    Unknown,
+    WithoutBase,
+)
 from adelta.errors import (
     CommitNotDurableError,
     CommitOutcomeUnknownError,
@@ -40,11 +47,9 @@ if TYPE_CHECKING:
 
     Create = Callable[[str, bytes], Awaitable[ObjectMeta]]
 
-__all__ = ["LOOK_HOLDS", "FilesystemCoordinator", "is_by"]
+__all__ = ["FilesystemCoordinator", "is_by"]
 
 _PUTS = 3
-LOOK_HOLDS = 1.0
-"""Seconds: after a put that took longer the base is asked for once more."""
 
 
 class FilesystemCoordinator:

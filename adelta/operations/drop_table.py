@@ -20,7 +20,7 @@ import pyarrow.compute
 
 from adelta._arguments import checked
 from adelta.commit.choose import check_maintenance
-from adelta.commit.filesystem import LOOK_HOLDS
+from adelta.commit.coordinator import LOOK_HOLDS
 from adelta.errors import InvalidUseError, OutsideRootError
 from adelta.kernel.actions.protocol import TABLE_FEATURES_WRITER, Protocol
 from adelta.kernel.deletable import parse_dropped_path
