@@ -69,12 +69,14 @@ def prune(
 ) -> tuple[int, bool]:
     """How many directories have gone from a directory, and whether nothing is in it now."""
     gone, empty = 0, True
+    directories: list[str] = []
     with os.scandir(directory) as entries:
-        names = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
-    for name, is_directory in names:
-        if not is_directory or hides(name):
-            empty = False
-            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False) and not hides(entry.name):
+                directories.append(entry.name)
+            else:
+                empty = False
+    for name in directories:
         below = f"{path}{name}/"
         with _child(directory, name) as child:
             if child is None:
