@@ -157,6 +157,43 @@ def test_small_tables_are_broadcast(spark, table, tmp_path):
     assert joined.count() == 2
 
 
+@pytest.mark.parametrize("vectorized", ["true", "false"])
+def test_ids_and_versions_of_rows_are_asked_for_by_metadata(spark, tmp_path, vectorized):
+    path = str(tmp_path / "t")
+    properties = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "true"}
+    columns = pa.schema([("id", pa.int64()), ("part", pa.string())])
+    adelta.sync.create_table(path, columns, partition_by=["part"], properties=properties).close()
+    for first in (0, 5):
+        rows = pa.table({"id": range(first, first + 5), "part": ["a"] * 5})
+        adelta.sync.write_table(path, rows, mode="append")
+    asked = ("id", "_metadata.row_id", "_metadata.row_commit_version")
+
+    def ids(df):
+        return {row[0]: tuple(row[1:]) for row in df.selectExpr(*asked).collect()}
+
+    spark.conf.set("spark.sql.parquet.enableVectorizedReader", vectorized)
+    try:
+        assert ids(load(spark, path)) == {i: (i, 1 + i // 5) for i in range(10)}
+        adelta.sync.delete(path, "id = 1")
+        adelta.sync.update(path, {"id": "30"}, "id = 3")
+        adelta.sync.optimize(path)
+        found = ids(load(spark, path))
+        assert found == {0: (0, 1), 2: (2, 1), 30: (3, 4), 4: (4, 1)} | {
+            i: (i, 2) for i in range(5, 10)
+        }
+        assert ids(spark.table(f"adelta.`{path}`")) == found
+        assert ids(load(spark, path).where("_metadata.row_id = 3")) == {30: (3, 4)}
+        constants = "_metadata.base_row_id", "_metadata.default_row_commit_version"
+        [(first, version)] = load(spark, path).selectExpr(*constants).distinct().collect()
+        assert (first >= 10, version) == (True, 5)
+        assert "InMemoryFileIndex" not in load(spark, path)._jdf.queryExecution().toString()
+    finally:
+        spark.conf.unset("spark.sql.parquet.enableVectorizedReader")
+    adelta.sync.set_properties(path, {"delta.enableRowTracking": "false"})
+    with pytest.raises(AnalysisException, match="row_id"):
+        load(spark, path).selectExpr("_metadata.row_id")
+
+
 def test_where_rows_come_from_is_asked_for_by_metadata(spark, table):
     found = load(spark, table).selectExpr("id", "_metadata.file_path", "_metadata.row_index")
     assert {Path(row["file_path"]).parent.name for row in found.where("id < 20").collect()} == {

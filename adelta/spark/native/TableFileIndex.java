@@ -65,21 +65,24 @@ public final class TableFileIndex implements FileIndex {
     private final StructType partitions;
     private long bytes;  // less than none: not known yet
     private final boolean vectors;
+    private final boolean rowIds;
     private final Function planner;
     private final Map plans = new LinkedHashMap();
 
     /**
      * `planner` makes of filters, as JSON, what `read` understands: with `vectors` each file has a
-     * deletion vector beside it, or an empty text. Equal tables have equal files.
+     * deletion vector beside it, or an empty text, and with `rowIds` the id of its first row and a
+     * version. Equal tables have equal files.
      */
     public TableFileIndex(
             String table, String rootPath, StructType partitions, String bytes, Boolean vectors,
-            Function planner) {
+            Boolean rowIds, Function planner) {
         this.table = table;
         this.rootPath = rootPath;
         this.partitions = partitions;
         this.bytes = Long.parseLong(bytes);
         this.vectors = vectors.booleanValue();
+        this.rowIds = rowIds.booleanValue();
         this.planner = planner;
     }
 
@@ -186,7 +189,7 @@ public final class TableFileIndex implements FileIndex {
                 long modified = in.readLong();
                 FileStatus file = new FileStatus(length, false, 1, 128L << 20, modified, path);
                 files[index] = new FileStatusWithMetadata(
-                    file, vectors ? said(text(in)) : FileStatusWithMetadata.apply$default$2());
+                    file, vectors || rowIds ? said(in) : FileStatusWithMetadata.apply$default$2());
             }
             found.add(PartitionDirectory.apply(
                 (InternalRow) new GenericInternalRow(values),
@@ -195,9 +198,17 @@ public final class TableFileIndex implements FileIndex {
         return found;
     }
 
-    /** The metadata of a file by which `TableFormat` knows its deletion vector. */
-    private static scala.collection.immutable.Map said(String vector) {
-        return new scala.collection.immutable.Map$Map1("adelta.vector", vector);
+    /** The metadata of a file by which `TableFormat` knows its deletion vector and its rows. */
+    private scala.collection.immutable.Map said(DataInputStream in) throws java.io.IOException {
+        Map found = new LinkedHashMap();
+        if (vectors) {
+            found.put("adelta.vector", text(in));
+        }
+        if (rowIds) {
+            found.put("base_row_id", Long.valueOf(in.readLong()));
+            found.put("default_row_commit_version", Long.valueOf(in.readLong()));
+        }
+        return scala.collection.immutable.Map$.MODULE$.from(CollectionConverters.asScala(found));
     }
 
     private static String text(DataInputStream in) throws java.io.IOException {

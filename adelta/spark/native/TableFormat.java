@@ -22,6 +22,8 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.FileSourceConstantMetadataStructField;
+import org.apache.spark.sql.catalyst.expressions.FileSourceGeneratedMetadataStructField;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
@@ -58,27 +60,58 @@ import scala.jdk.javaapi.CollectionConverters;
  * There may be one column that is in no file: whether the row is deleted. Every file then says by
  * its metadata `VECTOR` which rows its deletion vector names; a file that says nothing is not read.
  * Executors get these classes in a jar where there is that column, and do not need them elsewhere.
+ *
+ * A table that tracks rows has their ids and versions in the column `_metadata`, under Delta's
+ * names. Rows have them in columns of their files, or by the metadata of the file: the id of its
+ * first row and its version.
  */
 public final class TableFormat extends ParquetFileFormat {
     public static final String DELETED = "__adelta_deleted";
     public static final String VECTOR = "adelta.vector";
+    public static final String FIRST_ID = "base_row_id";
+    public static final String VERSION = "default_row_commit_version";
+
+    private final String ids;
+    private final String versions;
+
+    /** The columns of files that ids and versions of rows are in; null where none are told. */
+    public TableFormat(String ids, String versions) {
+        this.ids = ids;
+        this.versions = versions;
+    }
 
     public String toString() {
         return "Parquet";
     }
 
     public boolean equals(Object other) {
-        return other instanceof TableFormat;
+        return other instanceof TableFormat
+            && java.util.Objects.equals(ids, ((TableFormat) other).ids)
+            && java.util.Objects.equals(versions, ((TableFormat) other).versions);
     }
 
     public int hashCode() {
-        return TableFormat.class.getName().hashCode();
+        return java.util.Objects.hash(new Object[] {TableFormat.class.getName(), ids, versions});
+    }
+
+    public scala.collection.immutable.Seq metadataSchemaFields() {
+        List fields = new ArrayList(CollectionConverters.asJava(super.metadataSchemaFields()));
+        if (ids != null) {
+            DataType number = DataTypes.LongType;
+            fields.add(FileSourceConstantMetadataStructField.apply(FIRST_ID, number, false));
+            fields.add(FileSourceConstantMetadataStructField.apply(VERSION, number, false));
+            fields.add(FileSourceGeneratedMetadataStructField.apply("row_id", ids, number, false));
+            fields.add(
+                FileSourceGeneratedMetadataStructField.apply(
+                    "row_commit_version", versions, number, false));
+        }
+        return CollectionConverters.asScala(fields).toSeq();
     }
 
     /** As with the position of each row, which is read besides. */
     public boolean supportBatch(SparkSession session, StructType schema) {
-        return super.supportBatch(
-            session, place(schema, DELETED) < 0 ? schema : withPosition(schema));
+        boolean plain = place(schema, DELETED) < 0 && (ids == null || place(schema, ids) < 0);
+        return super.supportBatch(session, plain ? schema : withPosition(schema));
     }
 
     public scala.Function1 buildReaderWithPartitionValues(
@@ -90,17 +123,22 @@ public final class TableFormat extends ParquetFileFormat {
             scala.collection.immutable.Map options,
             Configuration hadoop) {
         scala.collection.immutable.Seq filters = sound(given, dataSchema);
-        if (place(dataSchema, DELETED) < 0) {
+        int id = ids == null ? -1 : place(required, ids);
+        int version = versions == null ? -1 : place(required, versions);
+        boolean deletes = place(dataSchema, DELETED) >= 0;
+        if (!deletes && id < 0 && version < 0) {
             return new ParquetFileFormat().buildReaderWithPartitionValues(
                 session, dataSchema, partitions, required, filters, options, hadoop);
         }
         int deleted = place(required, DELETED);
-        if (deleted < 0) {
+        if (deletes && deleted < 0) {
             throw new IllegalStateException("a scan does not ask which rows are deleted");
         }
         StructField[] fields = (StructField[]) required.fields().clone();
-        fields[deleted] = new StructField(
-            DELETED, DataTypes.BooleanType, true, Metadata.empty());  // for it is in no file
+        if (deletes) {
+            fields[deleted] = new StructField(
+                DELETED, DataTypes.BooleanType, true, Metadata.empty());  // for it is in no file
+        }
         StructType stored = new StructType(fields);
         StructType all = withPosition(stored);
         ParquetFileFormat format = new ParquetFileFormat();
@@ -112,7 +150,8 @@ public final class TableFormat extends ParquetFileFormat {
         boolean offHeap = getSqlConf(session).offHeapColumnVectorEnabled();
         int position = place(all, ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME());
         return new Reader(
-            plain, positioned, stored, partitions, deleted, position, offHeap, conf);
+            plain, positioned, stored, partitions, new int[] {deleted, id, version}, position,
+            offHeap, conf);
     }
 
     /** The columns with the position of each row, at the end unless a query asks for it, too. */
@@ -184,7 +223,7 @@ public final class TableFormat extends ParquetFileFormat {
         return type.equals(DataTypes.FloatType) || type.equals(DataTypes.DoubleType);
     }
 
-    /** A file's rows or batches, each with whether it is deleted. */
+    /** A file's rows or batches, each with whether it is deleted, its id and its version. */
     private static final class Reader extends scala.runtime.AbstractFunction1
             implements Serializable {
         private final scala.Function1 plain;
@@ -192,6 +231,8 @@ public final class TableFormat extends ParquetFileFormat {
         private final StructType required;
         private final StructType partitions;
         private final int deleted;
+        private final int id;
+        private final int version;
         private final int position;
         private final boolean offHeap;
         private final Broadcast hadoop;
@@ -201,7 +242,7 @@ public final class TableFormat extends ParquetFileFormat {
                 scala.Function1 positioned,
                 StructType required,
                 StructType partitions,
-                int deleted,
+                int[] computed,
                 int position,
                 boolean offHeap,
                 Broadcast hadoop) {
@@ -209,7 +250,9 @@ public final class TableFormat extends ParquetFileFormat {
             this.positioned = positioned;
             this.required = required;
             this.partitions = partitions;
-            this.deleted = deleted;
+            this.deleted = computed[0];
+            this.id = computed[1];
+            this.version = computed[2];
             this.position = position;
             this.offHeap = offHeap;
             this.hadoop = hadoop;
@@ -217,21 +260,43 @@ public final class TableFormat extends ParquetFileFormat {
 
         public Object apply(Object argument) {
             PartitionedFile file = (PartitionedFile) argument;
-            scala.Option said = file.otherConstantMetadataColumnValues().get(VECTOR);
+            String vector = "";
+            if (deleted >= 0) {
+                scala.Option said = file.otherConstantMetadataColumnValues().get(VECTOR);
+                if (said.isEmpty()) {
+                    Platform.throwException(
+                        new SparkException(
+                            file.urlEncodedPath()
+                                + ": nobody said which of its rows are deleted"));
+                }
+                vector = (String) said.get();
+            }
+            long first = id < 0 ? 0L : number(file, FIRST_ID);
+            long from = version < 0 ? 0L : number(file, VERSION);
+            if (vector.length() == 0 && id < 0) {
+                scala.collection.Iterator rows = (scala.collection.Iterator) plain.apply(file);
+                return new Rows(rows, null, this, required.length(), first, from);
+            }
+            RoaringBitmap rows = null;
+            if (vector.length() > 0) {
+                Configuration conf = ((SerializableConfiguration) hadoop.value()).value();
+                rows = Vector.read(vector, file.toPath(), conf);
+            }
+            scala.collection.Iterator found = (scala.collection.Iterator) positioned.apply(file);
+            int width = Math.max(required.length(), position + 1);
+            return new Rows(found, rows, this, width, first, from);
+        }
+
+        private static long number(PartitionedFile file, String name) {
+            scala.Option said = file.otherConstantMetadataColumnValues().get(name);
             if (said.isEmpty()) {
                 Platform.throwException(
                     new SparkException(
-                        file.urlEncodedPath() + ": nobody said which of its rows are deleted"));
+                        file.urlEncodedPath() + " has no " + name + " in the log, which every file"
+                            + " of a table that tracks rows has: restore the table to an earlier"
+                            + " version"));
             }
-            String vector = (String) said.get();
-            if (vector.length() == 0) {
-                scala.collection.Iterator rows = (scala.collection.Iterator) plain.apply(file);
-                return new Rows(rows, null, this, required.length());
-            }
-            Configuration conf = ((SerializableConfiguration) hadoop.value()).value();
-            RoaringBitmap rows = Vector.read(vector, file.toPath(), conf);
-            scala.collection.Iterator found = (scala.collection.Iterator) positioned.apply(file);
-            return new Rows(found, rows, this, Math.max(required.length(), position + 1));
+            return ((Long) said.get()).longValue();
         }
     }
 
@@ -243,14 +308,22 @@ public final class TableFormat extends ParquetFileFormat {
         private final int width;  // of what is read of the file; then come partition columns
         private PeekableIntIterator next;
         private long reached = -1L;
+        private final long firstId;
+        private final long fileVersion;
         private WritableColumnVector flags;
+        private WritableColumnVector idNumbers;
+        private WritableColumnVector versionNumbers;
         private ColumnarBatch read;
         private ColumnarBatch given;
         private UnsafeProjection projection;
-        private final GenericInternalRow flag = new GenericInternalRow(1);
+        private final GenericInternalRow computed = new GenericInternalRow(3);
         private final JoinedRow joined = new JoinedRow();
 
-        Rows(scala.collection.Iterator from, RoaringBitmap vector, Reader reader, int width) {
+        Rows(
+                scala.collection.Iterator from, RoaringBitmap vector, Reader reader, int width,
+                long firstId, long fileVersion) {
+            this.firstId = firstId;
+            this.fileVersion = fileVersion;
             this.from = from;
             this.vector = vector;
             this.reader = reader;
@@ -272,26 +345,52 @@ public final class TableFormat extends ParquetFileFormat {
 
         private ColumnarBatch batch(ColumnarBatch found) {
             int rows = found.numRows();
-            if (flags == null) {
-                int size = Math.max(rows, 4096);
-                flags = reader.offHeap
-                    ? (WritableColumnVector) new OffHeapColumnVector(size, DataTypes.BooleanType)
-                    : (WritableColumnVector) new OnHeapColumnVector(size, DataTypes.BooleanType);
-                flags.putBooleans(0, size, false);
+            boolean isNew = found != read;
+            if (reader.deleted >= 0) {
+                if (flags == null) {
+                    flags = vector(Math.max(rows, 4096), DataTypes.BooleanType);
+                    flags.putBooleans(0, Math.max(rows, 4096), false);
+                }
+                flags.reserve(rows);
+                if (vector != null || rows > 4096) {
+                    flags.putBooleans(0, rows, false);
+                }
+                if (vector != null && rows > 0) {
+                    mark(found.column(reader.position), rows);
+                }
             }
-            flags.reserve(rows);
-            if (vector != null || rows > 4096) {
-                flags.putBooleans(0, rows, false);
+            if (reader.id >= 0) {
+                if (idNumbers == null) {
+                    idNumbers = vector(Math.max(rows, 4096), DataTypes.LongType);
+                }
+                idNumbers.reserve(rows);
+                ColumnVector stored = found.column(reader.id);
+                ColumnVector positions = found.column(reader.position);
+                for (int index = 0; index < rows; index++) {
+                    idNumbers.putLong(
+                        index,
+                        stored.isNullAt(index)
+                            ? firstId + positions.getLong(index) : stored.getLong(index));
+                }
             }
-            if (vector != null && rows > 0) {
-                mark(found.column(reader.position), rows);
+            if (reader.version >= 0) {
+                if (versionNumbers == null) {
+                    versionNumbers = vector(Math.max(rows, 4096), DataTypes.LongType);
+                }
+                versionNumbers.reserve(rows);
+                ColumnVector stored = found.column(reader.version);
+                for (int index = 0; index < rows; index++) {
+                    versionNumbers.putLong(
+                        index, stored.isNullAt(index) ? fileVersion : stored.getLong(index));
+                }
             }
-            if (found != read) {
+            if (isNew) {
                 int own = reader.required.length();
                 ColumnVector[] columns = new ColumnVector[own + reader.partitions.length()];
                 for (int index = 0; index < columns.length; index++) {
-                    columns[index] = index == reader.deleted
-                        ? (ColumnVector) flags
+                    columns[index] = index == reader.deleted ? (ColumnVector) flags
+                        : index == reader.id ? (ColumnVector) idNumbers
+                        : index == reader.version ? (ColumnVector) versionNumbers
                         : found.column(index < own ? index : index - own + width);
                 }
                 read = found;
@@ -299,6 +398,12 @@ public final class TableFormat extends ParquetFileFormat {
             }
             given.setNumRows(rows);
             return given;
+        }
+
+        private WritableColumnVector vector(int size, DataType type) {
+            return reader.offHeap
+                ? (WritableColumnVector) new OffHeapColumnVector(size, type)
+                : (WritableColumnVector) new OnHeapColumnVector(size, type);
         }
 
         /** Positions ascend; they have gaps where pages were skipped. */
@@ -351,6 +456,8 @@ public final class TableFormat extends ParquetFileFormat {
                     StructField field = index < own
                         ? reader.required.apply(index) : reader.partitions.apply(index - own);
                     int at = index == reader.deleted ? all
+                        : index == reader.id ? all + 1
+                        : index == reader.version ? all + 2
                         : index < own ? index : index - own + width;
                     columns[index] = new BoundReference(at, field.dataType(), true);
                 }
@@ -359,15 +466,36 @@ public final class TableFormat extends ParquetFileFormat {
                         scala.collection.immutable.ArraySeq$.MODULE$.unsafeWrapArray(columns));
             }
             boolean gone = vector != null && names(found.getLong(reader.position));
-            flag.update(0, Boolean.valueOf(gone));
-            return projection.apply(joined.apply(found, flag));
+            computed.update(0, Boolean.valueOf(gone));
+            if (reader.id >= 0) {
+                computed.update(
+                    1,
+                    Long.valueOf(
+                        found.isNullAt(reader.id) ? firstId + found.getLong(reader.position)
+                            : found.getLong(reader.id)));
+            }
+            if (reader.version >= 0) {
+                computed.update(
+                    2,
+                    Long.valueOf(
+                        found.isNullAt(reader.version) ? fileVersion
+                            : found.getLong(reader.version)));
+            }
+            return projection.apply(joined.apply(found, computed));
         }
 
         public void close() throws IOException {
-            if (flags != null) {
-                flags.close();
-                flags = null;
+            WritableColumnVector[] own = new WritableColumnVector[] {
+                flags, idNumbers, versionNumbers
+            };
+            for (int index = 0; index < own.length; index++) {
+                if (own[index] != null) {
+                    own[index].close();
+                }
             }
+            flags = null;
+            idNumbers = null;
+            versionNumbers = null;
             if (from instanceof Closeable) {
                 ((Closeable) from).close();
             }

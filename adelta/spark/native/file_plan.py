@@ -3,7 +3,8 @@
 Numbers are big-endian. How many partitions; of each its values, then how many files, and of each
 file its path, size and time, and its deletion vector as a text where these are given: empty where
 it has none, else how many rows it names, and then its offset, size and path, or ``inline``, the
-size and the bytes in hexadecimal digits. A value is a byte, which is 0 where it is null, and then
+size and the bytes in hexadecimal digits; then, where these are given, the id of its first row and
+the version that its rows are of. A value is a byte, which is 0 where it is null, and then
 eight bytes of a number, or a text or binary after its length in four bytes.
 """
 
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from adelta.errors import ChecksumMismatchError
+from adelta.errors import ChecksumMismatchError, InvalidTableError
 from adelta.kernel.actions.file_actions import DeletionVectorDescriptor
 from adelta.kernel.deletion_vector.blob import framed_range
 from adelta.kernel.deletion_vector.descriptor import inline_bytes, vector_path
@@ -28,10 +29,13 @@ if TYPE_CHECKING:
 
     from adelta.kernel.schema.types import StructField
 
-__all__ = ["FILE_COLUMNS", "encode_files"]
+__all__ = ["FILE_COLUMNS", "ROW_ID_COLUMNS", "encode_files"]
 
 FILE_COLUMNS = ("path", "partition_values", "size", "modification_time", "deletion_vector")
 """What `encode_files` needs of a snapshot's files."""
+
+ROW_ID_COLUMNS = ("base_row_id", "default_row_commit_version")
+"""What it needs besides for ids of rows."""
 
 _NUMBER, _REAL, _LENGTH = struct.Struct(">q"), struct.Struct(">d"), struct.Struct(">i")
 _SIZES = struct.Struct(">qq")
@@ -44,8 +48,9 @@ def encode_files(
     address: Callable[[str], str],
     *,
     vectors: bool = False,
+    row_ids: bool = False,
 ) -> bytes:
-    """The files, which have `FILE_COLUMNS`, for the JVM.
+    """The files, which have `FILE_COLUMNS`, and with `row_ids` `ROW_ID_COLUMNS`, for the JVM.
 
     `partitions` are the physical names and the fields of the partition columns, in order; `address`
     makes of a path in the log what Hadoop opens. Deletion vectors are given with `vectors`;
@@ -53,7 +58,7 @@ def encode_files(
 
     Raises:
         InvalidTableError: a partition value cannot be parsed, a path names no object, or a deletion
-            vector is none that the protocol knows.
+            vector is none that the protocol knows; or a file has no ids of its rows.
         ChecksumMismatchError: a file has a deletion vector, and `vectors` says that none has.
     """
     values = [_values(files, name, field) for name, field in partitions]
@@ -68,15 +73,29 @@ def encode_files(
             "files have deletion vectors, and the checksum of the version says that none has. The "
             "log counts: delete the checksum, and look for what wrote it"
         )
-    for key, path, size, time, gone in zip(keys, paths, sizes, times, deleted, strict=True):
+    tracked = _row_ids(files) if row_ids else [b""] * len(paths)
+    for key, path, size, time, gone, ids in zip(
+        keys, paths, sizes, times, deleted, tracked, strict=True
+    ):
         said = _text(address(path)) + _SIZES.pack(size or 0, time or 0)
-        groups[key].append(said + _text(gone) if vectors else said)
+        groups[key].append(said + (_text(gone) if vectors else b"") + ids)
     parts = [_LENGTH.pack(len(groups))]
     for key, members in groups.items():
         parts += key
         parts.append(_LENGTH.pack(len(members)))
         parts += members
     return b"".join(parts)
+
+
+def _row_ids(files: pa.Table) -> list[bytes]:
+    firsts, versions = (files.column(name) for name in ROW_ID_COLUMNS)
+    if firsts.null_count or versions.null_count:
+        raise InvalidTableError(
+            "files have no ids of their rows in the log, which all have in a table that tracks "
+            "rows; set delta.enableRowTracking to false, and to true again"
+        )
+    pairs = zip(firsts.to_pylist(), versions.to_pylist(), strict=True)
+    return [_SIZES.pack(first, version) for first, version in pairs]
 
 
 def _vectors(vectors: pa.ChunkedArray[Any], address: Callable[[str], str]) -> Iterable[str]:

@@ -184,20 +184,21 @@ def file_index(
     partitions: s.StructType,
     size: int | None,
     vectors: bool,
+    row_ids: bool,
     plan: Callable[[str], bytes],
 ) -> FileIndex:
     """The files of a table's version that `name` tells from all others.
 
     `plan` is given filters as JSON, in threads of py4j's, and answers as `encode_files` does, which
-    with `vectors` tells of deletion vectors. Where `size` is None it is asked for the bytes of all
-    files by an empty text, and answers with eight bytes.
+    with `vectors` tells of deletion vectors, and with `row_ids` of ids of rows. Where `size` is
+    None it is asked for the bytes of all files by an empty text, and answers with eight bytes.
     """
     gateway: Any = spark.sparkContext._gateway
     java_gateway.ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
     schema = spark._jsparkSession.parseDataType(json.dumps(partitions.jsonValue()))
     arguments = gateway.jvm.java.util.ArrayList()
     bytes_of_all, planner = str(-1 if size is None else size), _function(gateway, _Planner(plan))
-    for value in (name, root, schema, bytes_of_all, vectors, planner):
+    for value in (name, root, schema, bytes_of_all, vectors, row_ids, planner):
         arguments.add(value)
     return _new(gateway, _INDEX, arguments)
 
@@ -221,11 +222,13 @@ def frame_over(
     options: Mapping[str, str],
     *,
     vectors: bool,
+    row_ids: tuple[str, str] | None = None,
     row_count: int | None = None,
 ) -> DataFrame:
     """A DataFrame over Parquet files: the `columns` that they hold, then the `partitions`.
 
-    With `vectors`, `DELETED` is one of the columns. `row_count` is for the planner, where it
+    With `vectors`, `DELETED` is one of the columns. `row_ids` are the columns of files that hold
+    ids and versions of rows, which ``_metadata`` then has. `row_count` is for the planner, where it
     `plans_by_row_counts`.
     """
     jvm: Any = spark._jvm
@@ -236,7 +239,7 @@ def frame_over(
         session.parseDataType(json.dumps(partitions.jsonValue())),
         session.parseDataType(json.dumps(columns.jsonValue())),
         jvm.scala.Option.empty(),
-        _table_format(spark, ships=vectors),
+        _table_format(spark, row_ids, ships=vectors or row_ids is not None),
         jvm.PythonUtils.toScalaMap(dict(options)),
         session,
     )
@@ -317,12 +320,15 @@ def _decoded(uri: Any) -> str:
     return f"{scheme}://{authority}{path}"
 
 
-def _table_format(spark: SparkSession, *, ships: bool) -> Any:
-    """The format of tables' files; what knows deleted rows `ships` to executors, once."""
+def _table_format(spark: SparkSession, row_ids: tuple[str, str] | None, *, ships: bool) -> Any:
+    """The format of tables' files; what computes columns `ships` to executors, once."""
     gateway: Any = spark.sparkContext._gateway
     if ships:
         ship_class(spark, _TABLE_FORMAT)
-    return _new(gateway, _TABLE_FORMAT, gateway.jvm.java.util.ArrayList())
+    arguments = gateway.jvm.java.util.ArrayList()
+    for name in row_ids or (None, None):
+        arguments.add(name)
+    return _new(gateway, _TABLE_FORMAT, arguments)
 
 
 def ships_classes(spark: SparkSession) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +20,11 @@ from adelta.kernel.data_skipping.prune import exact_row_counts
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import physical_name, physical_schema
 from adelta.kernel.schema.widening import check_type_changes
-from adelta.kernel.table_features import DELETION_VECTORS
+from adelta.kernel.table_features import DELETION_VECTORS, row_id_columns
 from adelta.log.checksum_writer import known_checksum
 from adelta.spark.filters import from_json
 from adelta.spark.native import jvm
-from adelta.spark.native.file_plan import FILE_COLUMNS, encode_files
+from adelta.spark.native.file_plan import FILE_COLUMNS, ROW_ID_COLUMNS, encode_files
 from adelta.spark.planning import FilesOnExecutors, planned_from, planning_files_of
 from adelta.spark.types import to_spark_schema
 from adelta.spark.zones import condition_in, moment_in
@@ -154,12 +154,13 @@ def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root
         if jvm.DELETED in (field.name for field in physical):
             raise _NotNativeError(f"it has a column of the name {jvm.DELETED}")
         columns.add(jvm.DELETED, s.BooleanType(), nullable=False)
-    stored_as = t.StructType(tuple(physical))
+    row_ids = row_id_columns(snapshot.metadata) if jvm.ships_classes(spark) else None
+    plans = _Plans(
+        version, large, partitions, t.StructType(tuple(physical)), root, has_vectors, bool(row_ids)
+    )
 
     def plan(filters: str) -> bytes:
-        if not filters:
-            return call(_size, version, large)
-        return call(_planned, version, large, filters, partitions, stored_as, root, has_vectors)
+        return call(_planned, plans, filters) if filters else call(_size, version, large)
 
     index = jvm.file_index(
         spark,
@@ -168,12 +169,20 @@ def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root
         partitions=keys,
         size=size,
         vectors=has_vectors,
+        row_ids=row_ids is not None,
         plan=plan,
     )
     options_ = _BY_ID if mode == "id" else {}
     rows = call(_row_count, version, large) if jvm.plans_by_row_counts(spark) else None
     found = jvm.frame_over(
-        spark, index, columns, keys, options_, vectors=has_vectors, row_count=rows
+        spark,
+        index,
+        columns,
+        keys,
+        options_,
+        vectors=has_vectors,
+        row_ids=row_ids,
+        row_count=rows,
     )
     if has_vectors:
         found = found.where(~f.col(jvm.DELETED)).drop(jvm.DELETED)
@@ -341,26 +350,32 @@ def _sum(files: pa.Table) -> int:
     return total
 
 
-async def _planned(
-    version: OpenVersion,
-    large: FilesOnExecutors | None,
-    filters: str,
-    partitions: list[tuple[str, t.StructField]],
-    stored_as: t.StructType,
-    root: str,
-    vectors: bool,
-) -> bytes:
-    snapshot = version.snapshot
-    where = from_json(filters, snapshot.delta_schema, stored_as)
-    encode = partial(encode_files, vectors=vectors)
+@dataclass(frozen=True, slots=True)
+class _Plans:
+    """What files of a version are planned by, whatever the filters."""
+
+    version: OpenVersion
+    large: FilesOnExecutors | None
+    partitions: list[tuple[str, t.StructField]]
+    stored_as: t.StructType
+    root: str
+    vectors: bool
+    row_ids: bool
+
+
+async def _planned(plans: _Plans, filters: str) -> bytes:
+    snapshot = plans.version.snapshot
+    where = from_json(filters, snapshot.delta_schema, plans.stored_as)
+    encode = partial(encode_files, vectors=plans.vectors, row_ids=plans.row_ids)
+    columns = (*FILE_COLUMNS, *ROW_ID_COLUMNS) if plans.row_ids else FILE_COLUMNS
     try:
-        if large is not None:
-            files = await large.files(snapshot, where, FILE_COLUMNS)
+        if plans.large is not None:
+            files = await plans.large.files(snapshot, where, columns)
         else:
-            files = await snapshot.files(where, columns=FILE_COLUMNS)
-        return await in_thread(encode, files, partitions, _addresses(snapshot, root))
+            files = await snapshot.files(where, columns=columns)
+        return await in_thread(encode, files, plans.partitions, _addresses(snapshot, plans.root))
     finally:
-        await give_back_connections(version._table)
+        await give_back_connections(plans.version._table)
 
 
 def _addresses(snapshot: Snapshot, root: str) -> Callable[[str], str]:
