@@ -227,6 +227,8 @@ class TableSource:
                 last = SourceOffset(start.table_id, files.version + 1)
                 if not admission.has_capacity:
                     break
+        if until is not None and until.at_metadata and last.version == until.version:
+            return until  # all that comes before it is read
         return last
 
     async def pieces(self, start: SourceOffset, end: SourceOffset) -> list[Piece]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from adelta.table import TableOrAddress
     from adelta.write.transaction_core import TransactionCore
 
-__all__ = ["add_columns"]
+__all__ = ["add_columns", "stage_added"]
 
 _COMPUTED = (
     "delta.generationExpression",
@@ -76,18 +76,31 @@ async def add_columns(
         user_metadata=user_metadata,
         storage_options=storage_options,
     ) as (tx, _):
-        wider = await in_thread(_widened, tx, new, parent, first=first, after=after)
-        if wider is not None:
-            await in_thread(stage_metadata, tx, wider)
-            if parent is not None or first or after is not None:
-                await check_still_clustered(tx)  # others may have moved out of statistics
+        added = await stage_added(tx, new, parent=parent, first=first, after=after)
+        tx.describe(columns=added)
     return AlterMetrics(tx.version)
+
+
+async def stage_added(
+    tx: TransactionCore, new: StructType, *, parent: str | None, first: bool, after: str | None
+) -> list[dict[str, object]]:
+    """Stage new columns; what the history says of each.
+
+    Raises:
+        SchemaMismatchError: they cannot be added so; see `add_columns`.
+    """
+    wider, described = await in_thread(_widened, tx, new, parent, first=first, after=after)
+    if wider is not None:
+        await in_thread(stage_metadata, tx, wider)
+        if parent is not None or first or after is not None:
+            await check_still_clustered(tx)  # others may have moved out of statistics
+    return described
 
 
 def _widened(
     tx: TransactionCore, new: StructType, parent: str | None, *, first: bool, after: str | None
-) -> Metadata | None:
-    """The metadata with the new columns; None where there is none."""
+) -> tuple[Metadata | None, list[dict[str, object]]]:
+    """The metadata with the new columns, None where there is none; and these in words."""
     before = tx.metadata.schema
     path = column_path(before, parent) if parent is not None else ()
     struct = type_at(before, path)
@@ -97,16 +110,16 @@ def _widened(
         )
     added = list(_added(struct, new, ".".join(path)))
     place = {"position": "FIRST" if first else f"AFTER {after}"} if first or after else {}
-    tx.describe(columns=[{"column": _described(p, f), **place} for p, f in added])
+    said: list[dict[str, object]] = [{"column": _described(p, f), **place} for p, f in added]
     if not added:
-        return None
+        return None, said
     mapped = tx.configuration.column_mapping_mode != "none"
     merged = merge_schemas(struct, new, mapped=mapped)
     if first or after is not None:
         merged = _placed(struct, merged, after)
     schema = change_type(before, path, lambda _: merged)
     assert isinstance(schema, StructType)
-    return replace(tx.metadata, schema_string=schema_to_string(schema))
+    return replace(tx.metadata, schema_string=schema_to_string(schema)), said
 
 
 def _placed(before: StructType, merged: StructType, after: str | None) -> StructType:

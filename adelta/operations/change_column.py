@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from adelta.table import Table, TableOrAddress
     from adelta.write.transaction_core import TransactionCore
 
-__all__ = ["change_column"]
+__all__ = ["ColumnChange", "change_column", "stage_changed"]
 
 _COMMENT = "comment"
 _GENERATION = "delta.generationExpression"
@@ -90,7 +90,7 @@ async def change_column(
     if first and after is not None:
         raise InvalidOptionError("first and after both say where the column goes; choose one")
     wanted = None if type is None else _delta_type(type)
-    change = _Change(wanted, comment, default, first, after)
+    change = ColumnChange(wanted, nullable, comment, default, first, after)
     async with altering(
         table,
         "CHANGE COLUMN",
@@ -98,26 +98,20 @@ async def change_column(
         user_metadata=user_metadata,
         storage_options=storage_options,
     ) as (tx, opened):
-        schema = tx.metadata.schema
-        path = column_path(schema, column)
-        if nullable is not None:
-            schema = await _with_nullability(tx, opened, path, nullable)
-        changed = await in_thread(_changed, tx, schema, path, change)
-        await in_thread(stage_metadata, tx, changed)
-        if change.moves:
-            await check_still_clustered(tx)
+        tx.describe(**await stage_changed(tx, opened, column, change))
     return AlterMetrics(tx.version)
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
-    """What is asked for, but for nullability."""
+class ColumnChange:
+    """What becomes of a column, as `change_column` has it; what is None stays as it is."""
 
-    type: DataType | None
-    comment: str | None
-    default: str | None
-    first: bool
-    after: str | None
+    type: DataType | None = None
+    nullable: bool | None = None
+    comment: str | None = None
+    default: str | None = None
+    first: bool = False
+    after: str | None = None
 
     @property
     def moves(self) -> bool:
@@ -130,10 +124,30 @@ class _Change:
         return self.moves or self.comment is not None or self.default is not None
 
 
+async def stage_changed(
+    tx: TransactionCore, table: Table, column: str, change: ColumnChange
+) -> dict[str, object]:
+    """Stage the change of a column; what the history says of it.
+
+    Raises:
+        AdeltaError: it cannot be so; see `change_column`.
+    """
+    schema = tx.metadata.schema
+    path = column_path(schema, column)
+    if change.nullable is not None:
+        schema = await _with_nullability(tx, table, path, change.nullable)
+    changed, said = await in_thread(_changed, tx, schema, path, change)
+    await in_thread(stage_metadata, tx, changed)
+    if change.moves:
+        await check_still_clustered(tx)
+    return said
+
+
 def _changed(
-    tx: TransactionCore, schema: StructType, path: tuple[str, ...], change: _Change
-) -> Metadata:
-    """The metadata of the table with the change; the history is told of it."""
+    tx: TransactionCore, schema: StructType, path: tuple[str, ...], change: ColumnChange
+) -> tuple[Metadata, dict[str, object]]:
+    """The metadata of the table with the change, and what the history is told of it."""
+    said: dict[str, object] = {}
     if change.type is not None and change.type != type_at(schema, path):
         schema = _with_type(tx, schema, path, change.type)
     if change.is_of_fields:
@@ -145,12 +159,12 @@ def _changed(
         schema = _with_metadata(schema, path, DEFAULT_KEY, change.default)
     if change.moves:
         schema = move_field(schema, path, change.after)
-        tx.describe(position="FIRST" if change.first else f"AFTER {change.after}")
-    tx.describe(column=_described(schema, path))
+        said["position"] = "FIRST" if change.first else f"AFTER {change.after}"
+    said["column"] = _described(schema, path)
     check_identity_columns(schema, tx.metadata.partition_columns)
     if schema == tx.metadata.schema:
-        return tx.metadata
-    return replace(tx.metadata, schema_string=schema_to_string(schema))
+        return tx.metadata, said
+    return replace(tx.metadata, schema_string=schema_to_string(schema)), said
 
 
 def _delta_type(given: DataType | pa.DataType | str) -> DataType:

@@ -36,13 +36,14 @@ async def add_constraint(
     name: str,
     expression: str,
     *,
+    zone: str = "UTC",
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> AlterMetrics:
     """Let every row of a table satisfy a condition, in Spark SQL, from now on.
 
-    All rows that are there are read and held to it first. A condition that is null for a row is
-    not satisfied.
+    All rows that are there are read and held to it first; times that name no zone are of `zone`
+    then. A condition that is null for a row is not satisfied.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -55,7 +56,7 @@ async def add_constraint(
     """
     if not name.strip():
         raise InvalidOptionError("a constraint needs a name")
-    condition = parse_expression(expression)
+    condition = parse_expression(expression, zone=zone)
     async with altering(
         table,
         "ADD CONSTRAINT",
@@ -70,9 +71,9 @@ async def add_constraint(
                 f"({tx.metadata.configuration[taken]}); drop it first, or choose another name"
             )
         files = await tx.read()
-        bind_predicate(condition, tx.metadata.schema)
         configuration = tx.configuration
-        broken = await violations(opened, configuration, files, condition)
+        bound = bind_predicate(condition, tx.metadata.schema, zone=zone)
+        broken = await violations(opened, configuration, files, bound)
         if broken:
             raise InvariantViolationError(
                 f"{broken} rows of {opened.uri} do not satisfy {expression}, so it cannot become "

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from adelta.kernel.actions.metadata import Metadata
-    from adelta.table import TableOrAddress
+    from adelta.table import Table, TableOrAddress
     from adelta.write.transaction_core import TransactionCore
 
-__all__ = ["drop_columns"]
+__all__ = ["drop_columns", "stage_dropped"]
 
 
 @checked
@@ -69,10 +69,21 @@ async def drop_columns(
         user_metadata=user_metadata,
         storage_options=storage_options,
     ) as (tx, opened):
-        check_mapped(tx, opened, "dropped")
-        clustered = await clustered_by(tx)
-        await in_thread(_stage, tx, wanted, clustered, if_exists=if_exists)
+        tx.describe(columns=await stage_dropped(tx, opened, wanted, if_exists=if_exists))
     return AlterMetrics(tx.version)
+
+
+async def stage_dropped(
+    tx: TransactionCore, table: Table, columns: Sequence[str], *, if_exists: bool = False
+) -> list[str]:
+    """Stage that columns are gone; which these are, for the history.
+
+    Raises:
+        SchemaMismatchError, InvalidUseError: they cannot be dropped; see `drop_columns`.
+    """
+    check_mapped(tx, table, "dropped")
+    clustered = await clustered_by(tx)
+    return await in_thread(_stage, tx, columns, clustered, if_exists=if_exists)
 
 
 def _stage(
@@ -81,7 +92,7 @@ def _stage(
     clustered: Sequence[tuple[str, ...]],
     *,
     if_exists: bool,
-) -> None:
+) -> list[str]:
     after, dropped = tx.metadata, []
     for name in names:
         try:
@@ -94,8 +105,8 @@ def _stage(
         dropped.append(path)
     for path in dropped:
         check_independent(after, path, DROPPED)
-    tx.describe(columns=[shown(path) for path in dropped])
     stage_metadata(tx, after)
+    return [shown(path) for path in dropped]
 
 
 def _without(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adelta.table import Table, TableOrAddress
     from adelta.write.transaction_core import TransactionCore
 
-__all__ = ["check_mapped", "rename_column"]
+__all__ = ["check_mapped", "rename_column", "stage_renamed"]
 
 
 @checked
@@ -58,17 +58,31 @@ async def rename_column(
         user_metadata=user_metadata,
         storage_options=storage_options,
     ) as (tx, opened):
-        check_mapped(tx, opened, "renamed")
-        await in_thread(_stage, tx, column, new_name)
+        tx.describe(**await stage_renamed(tx, opened, column, new_name))
     return AlterMetrics(tx.version)
 
 
-def _stage(tx: TransactionCore, column: str, new_name: str) -> None:
+async def stage_renamed(
+    tx: TransactionCore, table: Table, column: str, new_name: str
+) -> dict[str, object]:
+    """Stage another name of a column; what the history says of it.
+
+    Raises:
+        SchemaMismatchError, InvalidUseError: it cannot have that; see `rename_column`.
+    """
+    check_mapped(tx, table, "renamed")
+    return await in_thread(_stage, tx, column, new_name)
+
+
+def _stage(tx: TransactionCore, column: str, new_name: str) -> dict[str, object]:
     before = tx.metadata
     path = column_path(before.schema, column)
-    tx.describe(oldColumnPath=shown(path), newColumnPath=shown((*path[:-1], new_name)))
+    said: dict[str, object] = {
+        "oldColumnPath": shown(path),
+        "newColumnPath": shown((*path[:-1], new_name)),
+    }
     if path[-1] == new_name:
-        return
+        return said
     schema = change_field(before.schema, path, lambda field: replace(field, name=new_name))
     check_column_names(schema, mapped=True)
     check_independent(before, path, "be renamed")
@@ -79,6 +93,7 @@ def _stage(tx: TransactionCore, column: str, new_name: str) -> None:
         partition_columns=tuple(partitions),
     )
     stage_metadata(tx, after)
+    return said
 
 
 def check_mapped(tx: TransactionCore, table: Table, verb: str) -> None:

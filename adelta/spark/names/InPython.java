@@ -35,7 +35,7 @@ public final class InPython {
             } else if ("exists".equals(kind) && table != null) {
                 thrown = new TableAlreadyExistsException(table);
             } else {
-                thrown = new Refused((String) error.get("message"));
+                thrown = new Refused((String) error.get("message"), (String) error.get("token"));
             }
             Platform.throwException(thrown);
         }
@@ -62,7 +62,14 @@ public final class InPython {
 
     /** An error of adelta's. */
     public static final class Refused extends AnalysisException {
+        private final String token;
+
         public Refused(String message) {
+            this(message, null);
+        }
+
+        /** `token` is what Python knows the error by; null where that is not asked for. */
+        public Refused(String message, String token) {
             super(
                 message,
                 Option.empty(),
@@ -72,6 +79,11 @@ public final class InPython {
                 scala.collection.immutable.Map$.MODULE$.from(
                     CollectionConverters.asScala(Collections.EMPTY_MAP)),
                 new org.apache.spark.QueryContext[0]);
+            this.token = token;
+        }
+
+        public String token() {
+            return token;
         }
     }
 }

@@ -19,11 +19,11 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A change of a named table: DELETE or UPDATE, whose one row says how many rows it took, or a new
- * constraint.
+ * A change of a named table: DELETE or UPDATE, whose one row says how many rows it took, a new
+ * constraint, or ANALYZE; or SHOW PARTITIONS, whose rows are texts.
  */
 public final class NamedChange extends LogicalPlan implements RunnableCommand {
-    private static final String CONSTRAIN = "constrain";
+    private static final String PARTITIONS = "partitions";
 
     private final NamedTable table;
     private final String verb;
@@ -43,14 +43,22 @@ public final class NamedChange extends LogicalPlan implements RunnableCommand {
     /** `where` and `values`, which are JSON, hold SQL text. */
     public static NamedChange of(NamedTable table, String verb, String where, String values) {
         List columns = new ArrayList();
-        if (!CONSTRAIN.equals(verb)) {
-            columns.add(
-                new AttributeReference(
-                    "num_affected_rows", DataTypes.LongType, true, Metadata.empty(),
-                    NamedExpression$.MODULE$.newExprId(), (Seq) Nil$.MODULE$));
-        }
+        columns.add(
+            new AttributeReference(
+                "num_affected_rows", DataTypes.LongType, true, Metadata.empty(),
+                NamedExpression$.MODULE$.newExprId(), (Seq) Nil$.MODULE$));
         Seq output = CollectionConverters.asScala(columns).toSeq();
         return new NamedChange(table, verb, where, values, output);
+    }
+
+    /** What says nothing; `values` are JSON. */
+    public static NamedChange silent(NamedTable table, String verb, String values) {
+        return new NamedChange(table, verb, null, values, (Seq) Nil$.MODULE$);
+    }
+
+    /** SHOW PARTITIONS of those with some values, which are JSON; the `output` is Spark's. */
+    public static NamedChange partitions(NamedTable table, String values, Seq output) {
+        return new NamedChange(table, PARTITIONS, null, values, output);
     }
 
     public Seq run(SparkSession session) {
@@ -58,7 +66,12 @@ public final class NamedChange extends LogicalPlan implements RunnableCommand {
         Object[] question = "delete".equals(verb)
             ? new Object[] {verb, session, where} : new Object[] {verb, session, values, where};
         Object count = table.ask(question);
-        if (!CONSTRAIN.equals(verb)) {
+        if (PARTITIONS.equals(verb)) {
+            java.util.Iterator found = ((List) InPython.read((String) count).get("rows")).iterator();
+            while (found.hasNext()) {
+                rows.add(RowFactory.create(new Object[] {found.next()}));
+            }
+        } else if (!output.isEmpty()) {
             Object value = count == null ? null : Long.valueOf(((Number) count).longValue());
             rows.add(RowFactory.create(new Object[] {value}));
         }

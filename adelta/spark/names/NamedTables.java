@@ -5,6 +5,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases$;
+import org.apache.spark.sql.catalyst.analysis.ResolvedTable;
+import org.apache.spark.sql.catalyst.analysis.UnresolvedPartitionSpec;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
@@ -12,6 +14,8 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.AddCheckConstraint;
+import org.apache.spark.sql.catalyst.plans.logical.AnalyzeColumn;
+import org.apache.spark.sql.catalyst.plans.logical.AnalyzeTable;
 import org.apache.spark.sql.catalyst.plans.logical.AppendData;
 import org.apache.spark.sql.catalyst.plans.logical.Assignment;
 import org.apache.spark.sql.catalyst.plans.logical.DeleteFromTable;
@@ -20,6 +24,7 @@ import org.apache.spark.sql.catalyst.plans.logical.MergeIntoTable;
 import org.apache.spark.sql.catalyst.plans.logical.OverwriteByExpression;
 import org.apache.spark.sql.catalyst.plans.logical.OverwritePartitionsDynamic;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.ShowPartitions;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateTable;
 import org.apache.spark.sql.catalyst.plans.logical.V2WriteCommand;
 import org.apache.spark.sql.catalyst.rules.Rule;
@@ -62,9 +67,17 @@ public final class NamedTables extends Rule {
         if (plan instanceof AddCheckConstraint) {
             AddCheckConstraint added = (AddCheckConstraint) plan;
             NamedTable table = within(added.child());
-            return table == null ? plan : NamedChange.of(
-                table, "constrain", null,
+            return table == null ? plan : NamedChange.silent(
+                table, "constrain",
                 InPython.write(Definition.constraint(added.checkConstraint().toV2Constraint())));
+        }
+        if (plan instanceof ShowPartitions) {
+            NamedTable table = resolvedTable(((ShowPartitions) plan).table());
+            return table == null ? plan : partitions((ShowPartitions) plan, table);
+        }
+        if (plan instanceof AnalyzeTable || plan instanceof AnalyzeColumn) {
+            NamedTable table = resolvedTable((LogicalPlan) plan.children().apply(0));
+            return table == null ? plan : analysis(plan, table);
         }
         if (plan instanceof MergeIntoTable && named(((MergeIntoTable) plan).targetTable()) != null) {
             Platform.throwException(
@@ -79,6 +92,37 @@ public final class NamedTables extends Rule {
                 ? (LogicalPlan) write : write(write, table);
         }
         return below(plan);
+    }
+
+    private static NamedTable resolvedTable(LogicalPlan plan) {
+        Object table = plan instanceof ResolvedTable ? ((ResolvedTable) plan).table() : null;
+        return table instanceof NamedTable ? (NamedTable) table : null;
+    }
+
+    private static LogicalPlan partitions(ShowPartitions shown, NamedTable table) {
+        Map values = new HashMap();
+        if (shown.pattern().isDefined()) {
+            UnresolvedPartitionSpec spec = (UnresolvedPartitionSpec) shown.pattern().get();
+            values.putAll(CollectionConverters.asJava(spec.spec()));
+        }
+        return NamedChange.partitions(table, InPython.write(values), shown.output());
+    }
+
+    private static LogicalPlan analysis(LogicalPlan plan, NamedTable table) {
+        Object columns = null;
+        if (plan instanceof AnalyzeTable) {
+            if (!((AnalyzeTable) plan).partitionSpec().isEmpty()) {
+                Platform.throwException(
+                    new InPython.Refused(
+                        "ANALYZE TABLE of a Delta table takes no partitions: leave PARTITION out,"
+                            + " files that have their statistics are passed over"));
+            }
+        } else if (((AnalyzeColumn) plan).columnNames().isDefined()) {
+            columns = new ArrayList(
+                CollectionConverters.asJava(
+                    (scala.collection.immutable.Seq) ((AnalyzeColumn) plan).columnNames().get()));
+        }
+        return NamedChange.silent(table, "analyze", InPython.write(columns));
     }
 
     private LogicalPlan below(LogicalPlan plan) {

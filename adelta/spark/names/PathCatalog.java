@@ -1,51 +1,32 @@
 package adelta.spark;
 
-import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.Map;
-import java.util.Set;
 import java.util.function.Function;
 import org.apache.spark.sql.AnalysisException;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
-import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
-import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** The catalog whose tables are named by where they are: SELECT * FROM adelta.`/data/orders`. */
-public final class PathCatalog implements StagingTableCatalog {
+/** Tables that are named by where they are: SELECT * FROM adelta.`/data/orders`. */
+public final class PathCatalog {
     private final SparkSession session;
     private final String name;
     private final InPython python;
 
-    /** `function` answers for all tables of a session. */
-    public PathCatalog(SparkSession session, String name, Function function) {
+    /** `name` is their format; `python` answers for all tables of a session. */
+    PathCatalog(SparkSession session, String name, InPython python) {
         this.session = session;
         this.name = name;
-        this.python = new InPython(function);
-    }
-
-    public void initialize(String given, CaseInsensitiveStringMap options) {}
-
-    public String name() {
-        return name;
-    }
-
-    public Set capabilities() {
-        return EnumSet.allOf(TableCatalogCapability.class);
-    }
-
-    public Identifier[] listTables(String[] namespace) {
-        return new Identifier[0];
+        this.python = python;
     }
 
     public Table loadTable(Identifier table) {
@@ -84,9 +65,8 @@ public final class PathCatalog implements StagingTableCatalog {
     }
 
     public boolean tableExists(Identifier table) {
-        return table.namespace().length == 0
-            && Boolean.TRUE.equals(
-                python.ask(table, new Object[] {"exists", session, path(table)}));
+        return Boolean.TRUE.equals(
+            python.ask(table, new Object[] {"exists", session, path(table)}));
     }
 
     private Map properties() {
@@ -102,9 +82,6 @@ public final class PathCatalog implements StagingTableCatalog {
     }
 
     private static String path(Identifier table) {
-        if (table.namespace().length > 0) {
-            Platform.throwException(new NoSuchTableException(table));
-        }
         return table.name();
     }
 

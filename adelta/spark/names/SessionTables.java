@@ -38,7 +38,9 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The session's own catalog, in which tables of adelta's formats are adelta's.
  *
- * An entry of it holds a name, a format and a place; all else is in the table's log.
+ * An entry of it holds a name, a format and a place; all else is in the table's log. What has a
+ * slash in its name, and a format for its database, is a path: tables of a database of that name
+ * are found beside.
  */
 public final class SessionTables extends DelegatingCatalogExtension
         implements StagingTableCatalog {
@@ -85,6 +87,19 @@ public final class SessionTables extends DelegatingCatalogExtension
         return named && isOurs((String) found.provider().get()) ? found : null;
     }
 
+    /** The tables named by path, where an identifier is one; null elsewhere. */
+    private PathCatalog paths(Identifier table) {
+        String format = formatOfPath(table);
+        return format == null ? null : new PathCatalog(session, format, python);
+    }
+
+    /** The format of a table that is named by its path; null of other names. */
+    public String formatOfPath(Identifier table) {
+        String[] above = table.namespace();
+        boolean isPath = above.length == 1 && isOurs(above[0]) && table.name().indexOf('/') >= 0;
+        return isPath ? above[0].toLowerCase(Locale.ROOT) : null;
+    }
+
     private boolean isOurs(String format) {
         return formats.contains(format.toLowerCase(Locale.ROOT));
     }
@@ -106,6 +121,10 @@ public final class SessionTables extends DelegatingCatalogExtension
     // ------------------------------------------------------------------------------- reading
 
     public Table loadTable(Identifier table) {
+        PathCatalog paths = paths(table);
+        if (paths != null) {
+            return paths.loadTable(table);
+        }
         CatalogTable entry = ours(table);
         if (entry != null) {
             return loaded(table, entry, null, null);
@@ -119,6 +138,10 @@ public final class SessionTables extends DelegatingCatalogExtension
     }
 
     public Table loadTable(Identifier table, String version) {
+        PathCatalog paths = paths(table);
+        if (paths != null) {
+            return paths.loadTable(table, version);
+        }
         CatalogTable entry = ours(table);
         if (entry != null) {
             return loaded(table, entry, version, null);
@@ -132,6 +155,10 @@ public final class SessionTables extends DelegatingCatalogExtension
     }
 
     public Table loadTable(Identifier table, long microseconds) {
+        PathCatalog paths = paths(table);
+        if (paths != null) {
+            return paths.loadTable(table, microseconds);
+        }
         CatalogTable entry = ours(table);
         if (entry != null) {
             return loaded(table, entry, null, Long.valueOf(microseconds));
@@ -170,6 +197,10 @@ public final class SessionTables extends DelegatingCatalogExtension
     // ---------------------------------------------------------------------------- definition
 
     public Table createTable(Identifier table, TableInfo info) {
+        PathCatalog paths = paths(table);
+        if (paths != null) {
+            return paths.createTable(table, info);
+        }
         if (!isOurs(info)) {
             try {
                 return createTable(table, info.columns(), info.partitions(), info.properties());
@@ -266,6 +297,10 @@ public final class SessionTables extends DelegatingCatalogExtension
     }
 
     public Table alterTable(Identifier table, TableChange[] changes) {
+        PathCatalog paths = paths(table);
+        if (paths != null) {
+            return paths.alterTable(table, changes);
+        }
         CatalogTable entry = ours(table);
         if (entry == null) {
             try {
@@ -274,22 +309,87 @@ public final class SessionTables extends DelegatingCatalogExtension
                 Platform.throwException(error);
             }
         }
-        python.ask(
-            table, new Object[] {"alter", session, place(entry), Definition.of(changes)});
+        String moved = null;
+        for (int index = 0; index < changes.length; index++) {
+            if (changes[index] instanceof TableChange.SetProperty
+                    && TableCatalog.PROP_LOCATION.equals(
+                        ((TableChange.SetProperty) changes[index]).property())) {
+                moved = ((TableChange.SetProperty) changes[index]).value();
+            }
+        }
+        if (moved != null && changes.length == 1) {
+            move(table, entry, moved);
+        } else {
+            python.ask(
+                table, new Object[] {"alter", session, place(entry), Definition.of(changes)});
+        }
         return loadTable(table);
+    }
+
+    /** Let the entry of a table be one for another place, where a table like it is. */
+    private void move(Identifier table, CatalogTable entry, String path) {
+        if (entry.tableType().equals(CatalogTableType.MANAGED())) {
+            Platform.throwException(
+                new InPython.Refused(
+                    shown(table) + " is in a folder of the catalog's, which goes with its entry:"
+                        + " drop it, and create it with LOCATION, or give the table at " + path
+                        + " another name"));
+        }
+        python.ask(null, new Object[] {"move", session, place(entry), path});
+        CatalogStorageFormat storage = entry.storage();
+        catalog().alterTable(
+            entry.withNewStorage(
+                new Some(new Path(path).toUri()), storage.inputFormat(), storage.outputFormat(),
+                storage.compressed(), storage.serde(), storage.properties(),
+                storage.serdeName()));
+    }
+
+    public boolean tableExists(Identifier table) {
+        PathCatalog paths = paths(table);
+        return paths == null ? super.tableExists(table) : paths.tableExists(table);
+    }
+
+    public boolean dropTable(Identifier table) {
+        PathCatalog paths = paths(table);
+        return paths == null ? super.dropTable(table) : paths.dropTable(table);
+    }
+
+    public void renameTable(Identifier table, Identifier other) {
+        PathCatalog paths = paths(table);
+        if (paths != null) {
+            paths.renameTable(table, other);
+            return;
+        }
+        try {
+            super.renameTable(table, other);
+        } catch (Exception error) {
+            Platform.throwException(error);
+        }
     }
 
     // ------------------------------------------------------------------------------- staging
 
     public StagedTable stageCreate(Identifier table, TableInfo info) {
+        PathCatalog paths = paths(table);
+        if (paths != null) {
+            return paths.stageCreate(table, info);
+        }
         return staged(table, info, "create");
     }
 
     public StagedTable stageReplace(Identifier table, TableInfo info) {
+        PathCatalog paths = paths(table);
+        if (paths != null) {
+            return paths.stageReplace(table, info);
+        }
         return staged(table, info, "replace");
     }
 
     public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) {
+        PathCatalog paths = paths(table);
+        if (paths != null) {
+            return paths.stageCreateOrReplace(table, info);
+        }
         return staged(table, info, "create or replace");
     }
 

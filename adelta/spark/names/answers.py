@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import PySparkException
 
-from adelta.errors import AdeltaError, TableAlreadyExistsError, TableNotFoundError
+from adelta.errors import (
+    AdeltaError,
+    CommitConflictError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from adelta.spark.names.through_jvm import remembered
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +41,8 @@ class Answers:
             return _told("missing", error)
         except TableAlreadyExistsError as error:
             return _told("exists", error)
+        except CommitConflictError as error:
+            return _told("refused", error, remembered(error))
         except Exception as error:
             if not isinstance(error, AdeltaError | PySparkException):
                 _log.warning("%s failed", name, exc_info=True)
@@ -46,6 +54,6 @@ class Answers:
         implements = ("java.util.function.Function",)
 
 
-def _told(kind: str, error: Exception) -> str:
+def _told(kind: str, error: Exception, token: str | None = None) -> str:
     text = str(error) if isinstance(error, PySparkException) else f"{type(error).__name__}: {error}"
-    return "!" + json.dumps({"kind": kind, "message": text})
+    return "!" + json.dumps({"kind": kind, "message": text, "token": token})

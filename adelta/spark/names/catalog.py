@@ -10,9 +10,10 @@ from adelta.errors import InvalidUseError
 from adelta.operations.create import exists
 from adelta.spark.names.alterations import alter
 from adelta.spark.names.answers import Answers
-from adelta.spark.names.definitions import Definition, StagedTable, create
+from adelta.spark.names.definitions import Definition, StagedTable, check_alike, create
 from adelta.spark.names.opened import OpenedTable
 from adelta.spark.names.places import uri_of
+from adelta.spark.session_settings import session_zone
 from adelta.sync._portal import call
 from adelta.table import open_table
 
@@ -59,9 +60,14 @@ class CatalogAnswers(Answers):
         """A table that comes to be when Spark says so."""
         return StagedTable(self._sessions, Definition.parse(json.loads(definition)))
 
-    def answer_alter(self, _session: Any, path: str, changes: str) -> None:
+    def answer_alter(self, session: Any, path: str, changes: str) -> None:
         """Change the table at a path."""
-        call(alter, uri_of(path), json.loads(changes))
+        zone = session_zone(self._sessions.of(session))
+        call(alter, uri_of(path), json.loads(changes), zone)
+
+    def answer_move(self, _session: Any, path: str, other: str) -> None:
+        """Look whether an entry for the table at a path can be one for that at another."""
+        call(check_alike, uri_of(path), uri_of(other))
 
     def answer_drop(self, _session: Any, path: str) -> None:
         """Refuse: a path is no entry of a catalog."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from adelta.operations.write_transactions import Replacing
     from adelta.spark.names.opened import Sessions
 
-__all__ = ["Definition", "StagedTable", "create"]
+__all__ = ["Definition", "StagedTable", "check_alike", "create"]
 
 _OF_THE_CATALOG = (
     "comment", "external", "is_managed_location", "location", "owner", "provider", "table_type",
@@ -154,6 +154,25 @@ async def _there(uri: str) -> tuple[StructType, tuple[str, ...]] | None:
         except TableNotFoundError:
             return None
         return snapshot.delta_schema, snapshot.partition_columns
+
+
+async def check_alike(uri: str, other: str) -> None:
+    """Hold the table at one place to be like that at another one.
+
+    Raises:
+        TableNotFoundError: there is no table at the other one.
+        SchemaMismatchError: it has other columns, or is partitioned by others.
+    """
+    before, after = await _there(uri), await _there(other)
+    if after is None:
+        raise TableNotFoundError(
+            f"there is no Delta table at {other}, so no entry can be for it; create one there first"
+        )
+    if before is not None and (_types(before[0]), before[1]) != (_types(after[0]), after[1]):
+        raise SchemaMismatchError(
+            f"the table at {other} has other columns, or is partitioned by others, than the one at "
+            f"{uri}: create an entry of its own for it"
+        )
 
 
 def _check_same(

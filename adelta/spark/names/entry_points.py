@@ -20,6 +20,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 from adelta.spark.names import in_jvm
 from adelta.spark.names.catalog import CatalogAnswers
 from adelta.spark.names.opened import Sessions
+from adelta.spark.names.through_jvm import recognise_errors
 from adelta.spark.native import jvm
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ def hook_names(
     writer was told.
     """
     _applications[spark.sparkContext] = _Application(formats, register, save)
+    recognise_errors()
     for owner, name in _METHODS:
         method = owner.__dict__[name]
         if not hasattr(method, _KNOWN):

@@ -1,4 +1,4 @@
-"""Putting names into sessions of the JVM: catalogs, and a rule for their analyzer.
+"""Putting names into sessions of the JVM: catalogs, and rules for their analyzer.
 
 Classes in Java are compiled in the driver when they are first used, by the compiler that Spark has
 for generated code.
@@ -30,6 +30,7 @@ _SOURCES = (
     "NamedTable",
     "NamedChange",
     "NamedTables",
+    "NamedPaths",
     "PathCatalog",
     "SessionTables",
 )
@@ -42,9 +43,9 @@ _loaders: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by py4j's gateway
 def install(spark: SparkSession, formats: Iterable[str], answers: Answers) -> None:
     """Let a session find tables of `formats` by name, as `answers` says, and by path.
 
-    A catalog for each format names tables by their paths. The session's own catalog keeps what it
-    is, and what extends it already; tables of the formats are taken from it before. Called again,
-    only the formats change.
+    The session's own catalog keeps what it is, and what extends it already; tables of the formats
+    are taken from it before, and so are paths in the place of names. Called again, only the formats
+    change.
     """
     gateway: Any = spark.sparkContext._gateway
     java_gateway.ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
@@ -55,8 +56,6 @@ def install(spark: SparkSession, formats: Iterable[str], answers: Answers) -> No
     names = gateway.jvm.java.util.ArrayList()
     for name in sorted(formats):
         names.add(name)
-        if not catalogs.contains(name) and not session.conf().contains(f"spark.sql.catalog.{name}"):
-            catalogs.put(name, _new(gateway, "PathCatalog", session, name, answers))
     before = manager.v2SessionCatalog()
     if java_class(gateway, "SessionTables").isInstance(before):
         before.setFormats(names)
@@ -68,7 +67,7 @@ def install(spark: SparkSession, formats: Iterable[str], answers: Answers) -> No
     else:
         # No setting names a class: a session that is cloned for a stream has to find it by name.
         _field(manager, "defaultSessionCatalog").set(manager, tables)
-    _add_rule(gateway, analyzer, _new(gateway, "NamedTables"))
+    _add_rules(gateway, analyzer, _new(gateway, "NamedPaths"), _new(gateway, "NamedTables"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,12 +148,13 @@ def _meant(spark: SparkSession, name: str) -> tuple[Any, Any] | None:
     return catalog, identifier
 
 
-def _add_rule(gateway: Any, analyzer: Any, rule: Any) -> None:
-    """Let the analyzer apply a rule of resolution, behind those that it has."""
+def _add_rules(gateway: Any, analyzer: Any, first: Any, last: Any) -> None:
+    """Let the analyzer apply rules of resolution, before and behind those that it has."""
     field = _field(analyzer, "extendedResolutionRules")
     converters = gateway.jvm.scala.jdk.javaapi.CollectionConverters
     rules = gateway.jvm.java.util.ArrayList(converters.asJava(field.get(analyzer)))
-    rules.add(rule)
+    rules.add(0, first)
+    rules.add(last)
     field.set(analyzer, converters.asScala(rules).toSeq())
 
 

@@ -13,12 +13,14 @@ from adelta.kernel.table_features import (
     TYPE_WIDENING,
     clustering_columns,
 )
+from adelta.operations.analyze import analyze
 from adelta.operations.delete import delete
 from adelta.operations.update import update
 from adelta.spark.identifiers import identifier_parts
 from adelta.spark.names.alterations import alter
 from adelta.spark.names.answers import Answers
 from adelta.spark.names.columns import described_schema
+from adelta.spark.names.shown_partitions import shown_partitions
 from adelta.spark.native import jvm
 from adelta.spark.native.hook import plain_load
 from adelta.spark.native.jvm import FORMAT, WriteState
@@ -155,9 +157,20 @@ class OpenedTable(Answers):
         done = on_cluster(spark, uri, lambda table: update(table, texts, condition, zone=zone))
         return done.num_updated_rows
 
-    def answer_constrain(self, _session: Any, constraint: str, _where: None) -> None:
+    def answer_constrain(self, session: Any, constraint: str, _where: None) -> None:
         """Add a constraint, which all rows that are there have to satisfy."""
-        call(alter, self._options.uri, [{"kind": "add constraint", **json.loads(constraint)}])
+        change = {"kind": "add constraint", **json.loads(constraint)}
+        call(alter, self._options.uri, [change], session_zone(self._sessions.of(session)))
+
+    def answer_analyze(self, session: Any, columns: str, _where: None) -> None:
+        """Compute statistics for files that lack them: of some columns, or of the table's own."""
+        found = json.loads(columns)
+        spark, uri = self._sessions.of(session), self._options.uri
+        on_cluster(spark, uri, lambda table: analyze(table, columns=found))
+
+    def answer_partitions(self, _session: Any, spec: str, _where: None) -> str:
+        """The partitions that have files, as Spark shows them, as JSON."""
+        return json.dumps({"rows": shown_partitions(self._version.snapshot, json.loads(spec))})
 
 
 def _clusters(snapshot: Snapshot) -> list[str]:

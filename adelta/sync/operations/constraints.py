@@ -25,13 +25,14 @@ def add_constraint(
     name: str,
     expression: str,
     *,
+    zone: str = "UTC",
     user_metadata: str | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> AlterMetrics:
     """Let every row of a table satisfy a condition, in Spark SQL, from now on.
 
-    All rows that are there are read and held to it first. A condition that is null for a row is
-    not satisfied.
+    All rows that are there are read and held to it first; times that name no zone are of `zone`
+    then. A condition that is null for a row is not satisfied.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -47,6 +48,7 @@ def add_constraint(
         unwrap(table),
         name,
         expression,
+        zone=zone,
         user_metadata=user_metadata,
         storage_options=storage_options,
     )

@@ -1,0 +1,187 @@
+"""Several changes of columns as one commit, and REPLACE COLUMNS."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from adelta._concurrency import in_thread
+from adelta.errors import SchemaMismatchError
+from adelta.kernel.schema.alteration import shown
+from adelta.kernel.schema.json import schema_to_string, type_to_json
+from adelta.kernel.schema.types import StructField, StructType
+from adelta.operations.add_columns import stage_added
+from adelta.operations.alter import AlterMetrics, altering
+from adelta.operations.change_column import ColumnChange, stage_changed
+from adelta.operations.clustering import check_still_clustered
+from adelta.operations.drop_columns import stage_dropped
+from adelta.operations.evolve import stage_metadata
+from adelta.operations.rename_column import stage_renamed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adelta.table import Table, TableOrAddress
+    from adelta.write.transaction_core import TransactionCore
+
+__all__ = ["AddedColumn", "ChangedColumn", "DroppedColumn", "RenamedColumn", "alter_columns"]
+__all__ += ["replace_columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class AddedColumn:
+    """A new column, in the struct `parent` where one is named; `default` is for later rows."""
+
+    field: StructField
+    parent: str | None = None
+    first: bool = False
+    after: str | None = None
+    default: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Its name, as operations take it."""
+        own = f"`{self.field.name.replace('`', '``')}`"
+        return own if self.parent is None else f"{self.parent}.{own}"
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedColumn:
+    """A column that is to be gone."""
+
+    column: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenamedColumn:
+    """A column that is to have another name."""
+
+    column: str
+    new_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedColumn:
+    """A column that is to be otherwise."""
+
+    column: str
+    change: ColumnChange
+
+
+async def alter_columns(
+    table: TableOrAddress,
+    changes: Sequence[AddedColumn | DroppedColumn | RenamedColumn | ChangedColumn],
+) -> AlterMetrics:
+    """Change the columns of a table, in order, in one commit.
+
+    Raises:
+        AdeltaError: as `add_columns`, `drop_columns`, `rename_column` and `change_column` do; then
+            nothing is changed.
+    """
+    kinds = {type(change) for change in changes}
+    operation = "CHANGE COLUMNS"
+    if kinds == {AddedColumn}:
+        operation = "ADD COLUMNS"
+    elif kinds == {DroppedColumn}:
+        operation = "DROP COLUMNS"
+    elif len(changes) == 1:
+        operation = "RENAME COLUMN" if kinds == {RenamedColumn} else "CHANGE COLUMN"
+    async with altering(table, operation, {}, user_metadata=None, storage_options=None) as (tx, at):
+        said = list[Any]()
+        for change in changes:
+            said += await _staged(tx, at, change)
+        if operation in ("RENAME COLUMN", "CHANGE COLUMN"):
+            tx.describe(**said[0])
+        else:
+            tx.describe(columns=said)
+    return AlterMetrics(tx.version)
+
+
+async def _staged(
+    tx: TransactionCore,
+    table: Table,
+    change: AddedColumn | DroppedColumn | RenamedColumn | ChangedColumn,
+) -> list[Any]:
+    """Stage a change; what the history says of it."""
+    match change:
+        case AddedColumn(field, parent, first, after, default):
+            said = await stage_added(
+                tx, StructType((field,)), parent=parent, first=first, after=after
+            )
+            if default is not None:
+                await stage_changed(tx, table, change.name, ColumnChange(default=default))
+            return list(said)
+        case DroppedColumn(column, if_exists):
+            return list(await stage_dropped(tx, table, [column], if_exists=if_exists))
+        case RenamedColumn(column, new_name):
+            return [await stage_renamed(tx, table, column, new_name)]
+        case ChangedColumn(column, what):
+            return [await stage_changed(tx, table, column, what)]
+
+
+async def replace_columns(table: TableOrAddress, columns: Sequence[AddedColumn]) -> AlterMetrics:
+    """Let these be the columns of a table, in this order; those of the same name keep their values.
+
+    Raises:
+        SchemaMismatchError: a column that is there would become another type that is no wider one.
+        AdeltaError: as `alter_columns` does.
+    """
+    async with altering(table, "REPLACE COLUMNS", {}, user_metadata=None, storage_options=None) as (
+        tx,
+        at,
+    ):
+        for column in columns:
+            present = tx.metadata.schema.field(column.field.name)
+            if present is None:
+                await _staged(tx, at, replace(column, first=False, after=None))
+                continue
+            change = _difference(present, column)
+            if change != ColumnChange():
+                await stage_changed(tx, at, shown((present.name,)), change)
+        wanted = [column.field.name.lower() for column in columns]
+        gone = [f.name for f in tx.metadata.schema if f.name.lower() not in wanted]
+        if gone:
+            await stage_dropped(tx, at, [shown((name,)) for name in gone])
+        await _in_order(tx, wanted)
+        tx.describe(
+            columns=[
+                {
+                    "name": field.name,
+                    "type": type_to_json(field.type),
+                    "nullable": field.nullable,
+                    "metadata": dict(field.metadata),
+                }
+                for field in tx.metadata.schema
+            ]
+        )
+    return AlterMetrics(tx.version)
+
+
+def _difference(present: StructField, wanted: AddedColumn) -> ColumnChange:
+    """What makes a column that is there the one that is wanted, its values kept."""
+    field = wanted.field
+    comment = field.metadata.get("comment")
+    same = present.type == field.type or type_to_json(present.type) == type_to_json(field.type)
+    if not same and isinstance(field.type, StructType):
+        raise SchemaMismatchError(
+            f"column {present.name!r} is {present.type}, and would become {field.type}: add, drop "
+            "or change its fields one by one"
+        )
+    return ColumnChange(
+        type=None if same else field.type,
+        nullable=None if present.nullable == field.nullable else field.nullable,
+        comment=None if comment == present.metadata.get("comment") else str(comment or ""),
+        default=wanted.default,
+    )
+
+
+async def _in_order(tx: TransactionCore, names: Sequence[str]) -> None:
+    """Stage the columns in the order of these names, which are in lower case."""
+    schema = tx.metadata.schema
+    ordered = sorted(schema, key=lambda field: names.index(field.name.lower()))
+    if ordered != list(schema):
+        text = schema_to_string(StructType(tuple(ordered)))
+        changed = replace(tx.metadata, schema_string=text)
+        await in_thread(stage_metadata, tx, changed)
+        await check_still_clustered(tx)

@@ -1,0 +1,67 @@
+"""Errors that go through the JVM: told to it as text, and recognised when they come back.
+
+What Python tells Java of a conflict, Spark throws, and PySpark makes one of its own exceptions of
+it, by a function that is extended here, as delta-spark does.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from functools import wraps
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors.exceptions import captured
+
+from adelta.spark.exceptions import as_spark_has_it
+
+if TYPE_CHECKING:
+    from adelta.errors import AdeltaError
+
+__all__ = ["recognise_errors", "remembered"]
+
+_MOST = 100  # that are kept for those who ask: most are asked for at once
+_REFUSED = "adelta.spark.InPython$Refused"
+_DEEPEST = 10  # causes that are looked at
+
+_kept: OrderedDict[str, AdeltaError] = OrderedDict()
+_numbers = count()
+_lock = threading.Lock()
+
+
+def remembered(error: AdeltaError) -> str:
+    """The word by which an error is known that comes back from the JVM."""
+    with _lock:
+        token = str(next(_numbers))
+        _kept[token] = error
+        while len(_kept) > _MOST:
+            _kept.popitem(last=False)
+    return token
+
+
+def recognise_errors() -> None:
+    """Let PySpark raise errors that are `remembered` as what they are, from now on."""
+    plain: Any = captured.convert_exception
+    if hasattr(plain, "__wrapped__"):
+        return
+
+    @wraps(plain)
+    def convert(error: Any) -> Any:
+        found = _recognised(error)
+        return plain(error) if found is None else found
+
+    captured.convert_exception = convert  # type: ignore[assignment]  # it takes the same
+
+
+def _recognised(error: Any) -> AdeltaError | None:
+    for _ in range(_DEEPEST):
+        if error is None:
+            return None
+        if error.getClass().getName() == _REFUSED:
+            token = error.token()
+            with _lock:
+                found = None if token is None else _kept.pop(token, None)
+            return None if found is None else as_spark_has_it(found)
+        error = error.getCause()
+    return None
