@@ -15,6 +15,7 @@ from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.sql import to_sql
 from adelta.spark.datasource import FORMAT
+from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.native.jvm import WriteState
 from adelta.spark.options import absolute_uri
 from adelta.spark.planning import planning_files_of
@@ -69,6 +70,8 @@ def read(
         raise InvalidOptionError("give a version or a timestamp, not both")
     ensure_registered(spark)
     zone = session_zone(spark)
+    if not storage_options and is_remote():  # a classic session's reader looks by itself
+        storage_options = storage_of_session(spark, uri)
     reader = spark.read.format(FORMAT).options(**_prefixed(storage_options))
     reader = reader.option("timeZone", zone)
     if columns is not None:

@@ -29,7 +29,7 @@ from adelta.operations.vacuum import vacuum
 from adelta.spark.dataframes import read
 from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.expressions import assignments, sql_text, unqualified
-from adelta.spark.hadoop_conf import storage_options_of
+from adelta.spark.hadoop_conf import storage_of_session, storage_options_of
 from adelta.spark.identifiers import identifier_parts, path_named
 from adelta.spark.merge_builder import DeltaMergeBuilder
 from adelta.spark.optimize_builder import DeltaOptimizeBuilder
@@ -82,7 +82,7 @@ class DeltaTable:
     ) -> None:
         self._spark = spark
         self._path = absolute_uri(path)
-        self._storage_options = dict(storage_options or {})
+        self._storage_options = dict(storage_options or storage_of_session(spark, path))
         self._alias = alias
         self._name = name
 

@@ -1,13 +1,16 @@
-"""Settings of Hadoop's file systems, as jobs hand them to `forPath` → storage options."""
+"""Settings of Hadoop's file systems, as jobs and sessions have them → storage options."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["SETTINGS", "storage_options_of"]
+    from pyspark.sql import SparkSession
+
+__all__ = ["SETTINGS", "storage_of_session", "storage_options_of"]
 
 _S3A: Final = {
     "access.key": "aws_access_key_id",
@@ -16,6 +19,8 @@ _S3A: Final = {
     "endpoint": "aws_endpoint_url",
     "endpoint.region": "aws_region",
 }
+_ENDPOINT: Final = "fs.s3a.endpoint"
+_PLAIN_HTTP: Final = re.compile("http://", re.IGNORECASE)
 _PATH_STYLE: Final = "fs.s3a.path.style.access"
 SETTINGS: Final = frozenset({_PATH_STYLE, *(f"fs.s3a.{name}" for name in _S3A)})
 """Those of Hadoop's settings that storage options say the same of."""
@@ -33,4 +38,15 @@ def storage_options_of(conf: Mapping[str, str]) -> dict[str, str]:
             found["aws_virtual_hosted_style_request"] = str(value.lower() != "true").lower()
         else:
             found[_S3A.get(key.removeprefix("fs.s3a."), key)] = value
+    if _PLAIN_HTTP.match(conf.get(_ENDPOINT, "")):  # Hadoop needs no more said
+        found.setdefault("aws_allow_http", "true")
     return found
+
+
+def storage_of_session(spark: SparkSession, uri: str) -> dict[str, str]:
+    """How a session's settings of Hadoop's say that stores of S3 are opened; empty for others."""
+    if not uri.startswith(("s3://", "s3a://")):
+        return {}
+    settings: dict[str, str] = dict(spark.conf.getAll)
+    said = {key.removeprefix("spark.hadoop."): value for key, value in settings.items()}
+    return storage_options_of({k: said[k] for k in said.keys() & SETTINGS})

@@ -18,12 +18,15 @@ from adelta.kernel.expressions.dnf import to_predicate
 from adelta.operations.write_kind import WriteKind
 from adelta.operations.write_transactions import WriteRequest
 from adelta.spark.change_options import CHANGE_OPTIONS, ChangeRange
+from adelta.spark.hadoop_conf import storage_of_session, storage_options_of
 from adelta.storage.option_names import is_known
 from adelta.storage.providers import OPTION_PREFIXES
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.operations.write_kind import PartitionOverwrite, SchemaMode, WriteMode
@@ -38,9 +41,13 @@ __all__ = [
     "options_among",
     "parse_properties",
     "table_address",
+    "with_session_storage",
 ]
 
+_SESSION_STORAGE = "sessionStorage"
+
 READ_OPTIONS = (
+    _SESSION_STORAGE,
     "path",
     "versionAsOf",
     "timestampAsOf",
@@ -75,11 +82,13 @@ _WRITE = (
     "timeZone",
 )
 _STORAGE_PREFIXES = (*OPTION_PREFIXES, "adelta_", "delta_dynamo_", "option.")
+_OF_HADOOP = ("fs.s3a.", "fs.s3.")
 _PROPERTY_PREFIX = "delta."
 
 _OF_VERSIONS = {"versionasof", "timestampasof", "where", "onlydeletionvectors"}
 
 _HOW_TO_READ = (
+    _SESSION_STORAGE.lower(),
     "nativescan",
     "filterpushdown",
     "maxpartitionbytes",
@@ -102,7 +111,8 @@ class ReadOptions:
     `native_scan` adelta reads the table where Spark's own scan could, too. Of a table with
     `distributed_planning_files` or more executors look for the files that a query reads; None is as
     the session has it. With `changes` the rows
-    are those that a range of commits changed.
+    are those that a range of commits changed. With `session_storage` the storage options are those
+    that the session's own file systems have, too.
     """
 
     uri: str = field(repr=False)  # may hold secrets
@@ -118,6 +128,7 @@ class ReadOptions:
     min_partitions: int = 1
     distributed_planning_files: int | None = None
     changes: ChangeRange | None = None
+    session_storage: bool = False
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -155,6 +166,7 @@ class ReadOptions:
                 "distributedPlanningFiles", given.get("distributedplanningfiles"), least=0
             ),
             changes=changes,
+            session_storage=given.get(_SESSION_STORAGE.lower()) == "true",
         )
 
 
@@ -266,6 +278,20 @@ def options_among(
     return _sort(options, known)
 
 
+def with_session_storage(spark: SparkSession, options: Mapping[str, str]) -> dict[str, str]:
+    """The options, and how the session's settings open the store, where none of them says that."""
+    found = dict(options)
+    own = any(
+        key.lower().startswith((*_STORAGE_PREFIXES, *_OF_HADOOP)) or is_known(key) for key in found
+    )
+    path = next((value for key, value in found.items() if key.lower() == "path"), "")
+    storage = {} if own else storage_of_session(spark, path)
+    if storage:
+        found |= {f"option.{key}": value for key, value in storage.items()}
+        found[_SESSION_STORAGE] = "true"
+    return found
+
+
 def table_address(given: Mapping[str, str]) -> str:
     """The address of the table that options, by lower-case key, name.
 
@@ -329,6 +355,8 @@ def _sort(
         folded = key.lower()
         if folded in lowered:
             given[folded] = value
+        elif folded.startswith(_OF_HADOOP):
+            storage |= storage_options_of({folded: value})
         elif folded.startswith(_STORAGE_PREFIXES) or is_known(folded):
             storage[folded.removeprefix("option.")] = value
         else:

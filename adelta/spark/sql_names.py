@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import types as s
 
-from adelta.spark.hadoop_conf import SETTINGS, storage_options_of
+from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import identifier_parts, quoted
 from adelta.spark.options import absolute_uri
 from adelta.spark.table_names import location_of
@@ -35,11 +35,7 @@ def named_table(spark: SparkSession, name: TableName) -> TableName:
 
 def storage_options(spark: SparkSession, uri: str) -> dict[str, str] | None:
     """How the session's settings of Hadoop's say that stores of S3 are opened."""
-    if not uri.startswith(("s3://", "s3a://")):
-        return None
-    settings: dict[str, str] = dict(spark.conf.getAll)
-    said = {key.removeprefix("spark.hadoop."): value for key, value in settings.items()}
-    return storage_options_of({k: said[k] for k in said.keys() & SETTINGS}) or None
+    return storage_of_session(spark, uri) or None
 
 
 def frame(spark: SparkSession, answer: pa.Table) -> DataFrame:

@@ -18,7 +18,7 @@ from pyspark.sql.utils import is_remote
 from adelta.errors import InvalidOptionError
 from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.native.jvm import FORMAT
-from adelta.spark.options import absolute_uri
+from adelta.spark.options import absolute_uri, with_session_storage
 from adelta.spark.session_settings import session_zone, with_default_properties, write_settings
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ __all__ = ["hook_streams"]
 
 _OPTIONS, _LAYOUT = "_adelta_options", "_adelta_layout"
 _FOLDED_ZONE = "timezone"
-_PROPERTY = "delta."
+_PROPERTY, _OF_STORE = "delta.", "option."
 _ACCEPTS = "spark.databricks.delta.streaming."
 _ACCEPTED = ("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange")
 _BOTH, _BOTH_OF = "allowSourceColumnRenameAndDrop", _ACCEPTED[:2]
@@ -70,6 +70,18 @@ def _tell_zone(of: Any) -> None:
     if _FOLDED_ZONE not in asked:
         of.option("timeZone", session_zone(_session(of)))
         del asked[_FOLDED_ZONE]
+
+
+def _tell_storage(of: Any, path: Any) -> None:
+    """Hand over how the session opens the store, unless the options say that."""
+    asked = vars(of).setdefault(_OPTIONS, {})
+    place = asked.get("path") if path is None else path
+    given = {key: str(value) for key, value in asked.items()}
+    told = with_session_storage(_session(of), {**given, "path": str(place or "")})
+    for option, value in told.items():
+        if option.startswith(_OF_STORE):
+            of.option(option, value)
+            asked.pop(option, None)
 
 
 def _tell_accepted(of: Any) -> None:
@@ -137,6 +149,7 @@ def _hook_reader(reader: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
             prepare(_session(self))
             _tell_zone(self)
             _tell_accepted(self)
+            _tell_storage(self, path)
         return plain_load(self, path, None, schema)
 
     @wraps(plain_table)
@@ -194,6 +207,7 @@ def _hook_writer(writer: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
         if getattr(self, "_adelta_writes", False):
             prepare(_session(self))
             _tell_settings(self)
+            _tell_storage(self, path)
             for name, columns in vars(self).get(_LAYOUT, {}).items():
                 self.option(name, json.dumps(columns))
         found: StreamingQuery = plain_start(self, path, None, outputMode, None, queryName)

@@ -18,6 +18,7 @@ from adelta.errors import (
 from adelta.kernel.schema.names import without_field_metadata
 from adelta.operations.create import create_table, exists, new_table
 from adelta.operations.replace import replace_table
+from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import path_named
 from adelta.spark.names.entry_points import managed_place
 from adelta.spark.native.jvm import FORMAT
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from adelta.kernel.schema.types import StructType
     from adelta.snapshot import Snapshot
     from adelta.spark.names.in_jvm import ManagedPlace
+    from adelta.table import Table
 
 __all__ = ["CreationMode", "TableWish", "create_as_wished"]
 
@@ -138,7 +140,7 @@ def _named(spark: SparkSession, wish: TableWish, name: str) -> NamedTable:
     columns = s.StructType(list(wish.columns))
     if wish.location is not None:
         location = absolute_uri(wish.location)
-        snapshot = call(_snapshot_if_any, location)
+        snapshot = call(_snapshot_if_any, location, storage_of_session(spark, location))
         if snapshot is None:
             _in_log(spark, wish, location, "create")
         else:
@@ -179,12 +181,13 @@ def _kept(spark: SparkSession, wish: TableWish, place: ManagedPlace) -> NamedTab
 def _in_log(spark: SparkSession, wish: TableWish, location: str, mode: CreationMode) -> None:
     """Create or replace the table at a location, with the session's properties for new tables."""
     wish = replace(wish, properties=with_default_properties(wish.properties, spark))
+    storage = storage_of_session(spark, location)
 
     async def do() -> None:
         if mode != "replace":
-            async with open_table(location) as table:
+            async with open_table(location, storage) as table:
                 if not await exists(table):
-                    await _check_empty(location)
+                    await _check_empty(table, location)
         if mode in ("create", "create if not exists"):
             table = await create_table(
                 location,
@@ -192,6 +195,7 @@ def _in_log(spark: SparkSession, wish: TableWish, location: str, mode: CreationM
                 **wish.layout,
                 description=wish.comment,
                 mode="error" if mode == "create" else "ignore",
+                storage_options=storage,
             )
             await table.aclose()
             return
@@ -201,18 +205,19 @@ def _in_log(spark: SparkSession, wish: TableWish, location: str, mode: CreationM
             **wish.layout,
             description=wish.comment,
             or_create=mode == "create or replace",
+            storage_options=storage,
         )
 
     call(do)
 
 
-async def _check_empty(location: str) -> None:
+async def _check_empty(table: Table, location: str) -> None:
     """Refuse a new table where other files are: they might be taken for its own.
 
     Raises:
         InvalidOptionError: there are some.
     """
-    async with open_table(location) as table, aclosing(table.store.list()) as pages:
+    async with aclosing(table.store.list()) as pages:
         async for page in pages:
             for found in page:
                 raise InvalidOptionError(
@@ -221,8 +226,8 @@ async def _check_empty(location: str) -> None:
                 )
 
 
-async def _snapshot_if_any(location: str) -> Snapshot | None:
-    async with open_table(location) as table:
+async def _snapshot_if_any(location: str, storage_options: Mapping[str, str]) -> Snapshot | None:
+    async with open_table(location, storage_options) as table:
         return await table.snapshot() if await exists(table) else None
 
 

@@ -40,6 +40,54 @@ def test_tables_on_s3_are_written_and_read_by_the_executors(spark, s3_location):
     assert table.toDF().count() == 200
 
 
+HADOOP = {
+    "aws_access_key_id": "access.key",
+    "aws_secret_access_key": "secret.key",
+    "aws_session_token": "session.token",
+    "aws_endpoint_url": "endpoint",
+    "aws_region": "endpoint.region",
+}
+
+
+def hadoop_settings(options):
+    """The same as the storage options of a test, as jobs with Hadoop's connector say it."""
+    found = {f"fs.s3a.{HADOOP[key]}": value for key, value in options.items() if key in HADOOP}
+    rest = {key: value for key, value in options.items() if key not in HADOOP}
+    assert set(rest) <= {"aws_virtual_hosted_style_request", "allow_http", "aws_allow_http"}, rest
+    return {**found, "fs.s3a.path.style.access": "true"}
+
+
+def test_a_session_says_once_how_s3_is_opened(spark, s3_location, tmp_path):
+    uri = s3_location.uri.replace("s3://", "s3a://")
+    settings = hadoop_settings(s3_location.storage_options)
+    spark.range(3).write.format("adelta").options(**settings).save(uri)  # as options, too
+    assert spark.read.format("adelta").options(**settings).load(uri).count() == 3
+    for key, value in settings.items():
+        spark.conf.set(f"spark.hadoop.{key}", value)
+    try:
+        spark.range(3, 5).write.format("adelta").mode("append").save(uri)
+        assert spark.read.format("adelta").load(uri).count() == 5
+        spark.sql(f"CREATE TABLE on_s3 USING adelta LOCATION '{uri}'")
+        spark.sql("INSERT INTO on_s3 VALUES (5)")
+        spark.sql("DELETE FROM on_s3 WHERE id = 0")
+        spark.sql("ALTER TABLE on_s3 ADD COLUMN more STRING")
+        assert sorted(row.id for row in spark.table("on_s3").collect()) == [1, 2, 3, 4, 5]
+        table = DeltaTable.forName(spark, "on_s3")
+        table.update("id = 5", {"more": "'x'"})
+        made = DeltaTable.create(spark).location(f"{uri}/made").addColumn("id", "BIGINT").execute()
+        writer = spark.readStream.option("startingVersion", 3).table("on_s3").select("id")
+        writer = writer.writeStream.option("checkpointLocation", str(tmp_path / "c"))
+        query = writer.format("adelta").trigger(availableNow=True).start(f"{uri}/made")
+        with pytest.raises(Exception, match="skipChangeCommits"):  # it has got to the DELETE
+            query.awaitTermination(200)
+        assert made.toDF().columns == ["id"]
+        assert table.toDF().where("more = 'x'").count() == 1
+    finally:
+        for key in settings:
+            spark.conf.unset(f"spark.hadoop.{key}")
+        spark.sql("DROP TABLE IF EXISTS on_s3")
+
+
 def test_wrong_keys_are_an_error_that_shows_no_secret(spark, s3_location):
     s3_location.server.skip_moto("takes any secret")
     options = {**s3_location.storage_options, "aws_secret_access_key": "hunter2"}

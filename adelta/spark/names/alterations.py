@@ -23,16 +23,21 @@ from adelta.operations.cluster_by import cluster_by
 from adelta.operations.constraints import add_constraint, drop_constraint
 from adelta.operations.set_properties import set_properties, unset_properties
 from adelta.spark.identifiers import quoted
+from adelta.table import open_table
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from adelta.table import Table
 
 __all__ = ["alter"]
 
 _Change = dict[str, Any]
 
 
-async def alter(uri: str, changes: Sequence[_Change], zone: str) -> None:
+async def alter(
+    uri: str, changes: Sequence[_Change], zone: str, storage_options: Mapping[str, str]
+) -> None:
     """Change a table as `Definition.java` says, in order; changes of one kind are one commit.
 
     Constraints are judged by the clocks of `zone`.
@@ -41,25 +46,26 @@ async def alter(uri: str, changes: Sequence[_Change], zone: str) -> None:
         InvalidOptionError: a Delta table cannot be changed so.
         AdeltaError: as the operations do.
     """
-    for kind, group in groupby(changes, key=_kind):
-        operation = _OPERATIONS.get(kind)
-        if operation is None:
-            raise InvalidOptionError(f"a Delta table cannot be changed so: {kind}")
-        await operation(uri, list(group), zone)
+    async with open_table(uri, storage_options) as table:
+        for kind, group in groupby(changes, key=_kind):
+            operation = _OPERATIONS.get(kind)
+            if operation is None:
+                raise InvalidOptionError(f"a Delta table cannot be changed so: {kind}")
+            await operation(table, list(group), zone)
 
 
 def _kind(change: _Change) -> str:
     return "column" if "column" in change else str(change["kind"])
 
 
-async def _alter_columns(uri: str, changes: list[_Change], _zone: str) -> None:
+async def _alter_columns(table: Table, changes: list[_Change], _zone: str) -> None:
     kinds = [change["kind"] for change in changes]
     if set(kinds) == {"drop column", "add column"}:  # as Spark says REPLACE COLUMNS
         await replace_columns(
-            uri, [_added(change) for change in changes if change["kind"] == "add column"]
+            table, [_added(change) for change in changes if change["kind"] == "add column"]
         )
         return
-    await alter_columns(uri, [_column_change(change) for change in changes])
+    await alter_columns(table, [_column_change(change) for change in changes])
 
 
 def _column_change(
@@ -101,40 +107,40 @@ def _added(change: _Change) -> AddedColumn:
     )
 
 
-async def _set_properties(uri: str, changes: list[_Change], _zone: str) -> None:
+async def _set_properties(table: Table, changes: list[_Change], _zone: str) -> None:
     for change in changes:
         if change["name"] in ("location", "provider", "owner", "external"):
             raise InvalidOptionError(
                 f"the {change['name']} of a Delta table cannot be set: create an entry for the "
                 "table under another name instead"
             )
-    await set_properties(uri, {change["name"]: change["value"] for change in changes})
+    await set_properties(table, {change["name"]: change["value"] for change in changes})
 
 
-async def _unset_properties(uri: str, changes: list[_Change], _zone: str) -> None:
+async def _unset_properties(table: Table, changes: list[_Change], _zone: str) -> None:
     # Spark has looked for those that are missing, where that was to be an error.
-    await unset_properties(uri, [change["name"] for change in changes], if_exists=True)
+    await unset_properties(table, [change["name"] for change in changes], if_exists=True)
 
 
-async def _add_constraints(uri: str, changes: list[_Change], zone: str) -> None:
+async def _add_constraints(table: Table, changes: list[_Change], zone: str) -> None:
     for change in changes:
         if "check" not in change:
             raise InvalidOptionError(
                 f"a Delta table cannot keep {change['described']}: it keeps CHECK constraints"
             )
-        await add_constraint(uri, change["name"], change["check"], zone=zone)
+        await add_constraint(table, change["name"], change["check"], zone=zone)
 
 
-async def _drop_constraints(uri: str, changes: list[_Change], _zone: str) -> None:
+async def _drop_constraints(table: Table, changes: list[_Change], _zone: str) -> None:
     for change in changes:
-        await drop_constraint(uri, change["name"], if_exists=change["if_exists"])
+        await drop_constraint(table, change["name"], if_exists=change["if_exists"])
 
 
-async def _cluster(uri: str, changes: list[_Change], _zone: str) -> None:
-    await cluster_by(uri, [quoted(path) for path in changes[-1]["columns"]])
+async def _cluster(table: Table, changes: list[_Change], _zone: str) -> None:
+    await cluster_by(table, [quoted(path) for path in changes[-1]["columns"]])
 
 
-_OPERATIONS: dict[str, Callable[[str, list[_Change], str], Awaitable[None]]] = {
+_OPERATIONS: dict[str, Callable[[Table, list[_Change], str], Awaitable[None]]] = {
     "column": _alter_columns,
     "set property": _set_properties,
     "remove property": _unset_properties,

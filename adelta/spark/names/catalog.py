@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidUseError
 from adelta.operations.create import exists
+from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.names.alterations import alter
 from adelta.spark.names.answers import Answers
 from adelta.spark.names.definitions import Definition, StagedTable, check_alike, create
@@ -18,6 +19,8 @@ from adelta.sync._portal import call
 from adelta.table import open_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from adelta.spark.names.opened import Sessions
 
 __all__ = ["CatalogAnswers"]
@@ -25,8 +28,8 @@ __all__ = ["CatalogAnswers"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-async def _exists(uri: str) -> bool:
-    async with open_table(uri) as table:
+async def _exists(uri: str, storage_options: Mapping[str, str]) -> bool:
+    async with open_table(uri, storage_options) as table:
         return await exists(table)
 
 
@@ -37,7 +40,7 @@ class CatalogAnswers(Answers):
         self._sessions = sessions
 
     def answer_open(
-        self, _session: Any, path: str, version: str | None, microseconds: int | None
+        self, session: Any, path: str, version: str | None, microseconds: int | None
     ) -> OpenedTable:
         """A version of the table at a path."""
         options = {"path": uri_of(path)}
@@ -46,11 +49,11 @@ class CatalogAnswers(Answers):
         if microseconds is not None:
             moment = _EPOCH + timedelta(microseconds=microseconds)
             options["timestampAsOf"] = moment.isoformat()
-        return OpenedTable(self._sessions, options)
+        return OpenedTable(self._sessions, self._sessions.of(session), options)
 
-    def answer_exists(self, _session: Any, path: str) -> bool:
+    def answer_exists(self, session: Any, path: str) -> bool:
         """Whether there is a table at a path."""
-        return call(_exists, uri_of(path))
+        return call(_exists, *self._place(session, path))
 
     def answer_create(self, session: Any, definition: str) -> None:
         """Create an empty table."""
@@ -63,11 +66,17 @@ class CatalogAnswers(Answers):
     def answer_alter(self, session: Any, path: str, changes: str) -> None:
         """Change the table at a path."""
         zone = session_zone(self._sessions.of(session))
-        call(alter, uri_of(path), json.loads(changes), zone)
+        uri, storage = self._place(session, path)
+        call(alter, uri, json.loads(changes), zone, storage)
 
-    def answer_move(self, _session: Any, path: str, other: str) -> None:
+    def answer_move(self, session: Any, path: str, other: str) -> None:
         """Look whether an entry for the table at a path can be one for that at another."""
-        call(check_alike, uri_of(path), uri_of(other))
+        call(check_alike, self._place(session, path), self._place(session, other))
+
+    def _place(self, session: Any, path: str) -> tuple[str, dict[str, str]]:
+        """Where a table is, and how the session opens its store."""
+        uri = uri_of(path)
+        return uri, storage_of_session(self._sessions.of(session), uri)
 
     def answer_drop(self, _session: Any, path: str) -> None:
         """Refuse: a path is no entry of a catalog."""

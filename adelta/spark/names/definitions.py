@@ -12,6 +12,7 @@ from adelta.errors import InvalidOptionError, SchemaMismatchError, TableNotFound
 from adelta.kernel.schema.json import type_to_json
 from adelta.operations.create import create_table
 from adelta.operations.replace import replace_table
+from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import quoted
 from adelta.spark.names.answers import Answers
 from adelta.spark.names.columns import defined_schema
@@ -131,7 +132,8 @@ def create(definition: Definition, spark: SparkSession) -> None:
         SchemaMismatchError: the table that is there is another one.
         TableNotFoundError: there are no columns to create it with.
     """
-    there = None if definition.managed else call(_there, definition.uri)
+    storage = storage_of_session(spark, definition.uri)
+    there = None if definition.managed else call(_there, definition.uri, storage)
     if there is not None:
         _check_same(definition, *there)
         return
@@ -139,7 +141,7 @@ def create(definition: Definition, spark: SparkSession) -> None:
         raise TableNotFoundError(
             f"there is no Delta table at {definition.uri}, and no columns to create one with"
         )
-    call(_create, _completed(definition, spark))
+    call(_create, _completed(definition, spark), storage)
 
 
 def _completed(definition: Definition, spark: SparkSession) -> Definition:
@@ -147,8 +149,10 @@ def _completed(definition: Definition, spark: SparkSession) -> Definition:
     return replace(definition, properties=with_default_properties(definition.properties, spark))
 
 
-async def _there(uri: str) -> tuple[StructType, tuple[str, ...]] | None:
-    async with open_table(uri) as table:
+async def _there(
+    uri: str, storage_options: Mapping[str, str]
+) -> tuple[StructType, tuple[str, ...]] | None:
+    async with open_table(uri, storage_options) as table:
         try:
             snapshot = await table.snapshot()
         except TableNotFoundError:
@@ -156,14 +160,17 @@ async def _there(uri: str) -> tuple[StructType, tuple[str, ...]] | None:
         return snapshot.delta_schema, snapshot.partition_columns
 
 
-async def check_alike(uri: str, other: str) -> None:
-    """Hold the table at one place to be like that at another one.
+async def check_alike(
+    one: tuple[str, Mapping[str, str]], another: tuple[str, Mapping[str, str]]
+) -> None:
+    """Hold the table at one place, opened by options, to be like that at another one.
 
     Raises:
         TableNotFoundError: there is no table at the other one.
         SchemaMismatchError: it has other columns, or is partitioned by others.
     """
-    before, after = await _there(uri), await _there(other)
+    (uri, _), (other, _) = one, another
+    before, after = await _there(*one), await _there(*another)
     if after is None:
         raise TableNotFoundError(
             f"there is no Delta table at {other}, so no entry can be for it; create one there first"
@@ -194,7 +201,7 @@ def _types(schema: StructType) -> list[tuple[str, Any]]:
     return [(field.name, json.dumps(type_to_json(field.type))) for field in schema]
 
 
-async def _create(definition: Definition) -> None:
+async def _create(definition: Definition, storage_options: Mapping[str, str]) -> None:
     table = await create_table(
         definition.uri,
         definition.schema,
@@ -202,11 +209,12 @@ async def _create(definition: Definition) -> None:
         cluster_by=definition.cluster_by,
         properties=definition.properties,
         description=definition.comment,
+        storage_options=storage_options,
     )
     await table.aclose()
 
 
-async def _replace(definition: Definition) -> None:
+async def _replace(definition: Definition, storage_options: Mapping[str, str]) -> None:
     await replace_table(
         definition.uri,
         definition.schema,
@@ -215,6 +223,7 @@ async def _replace(definition: Definition) -> None:
         properties=definition.properties,
         description=definition.comment,
         or_create=definition.mode != "replace",
+        storage_options=storage_options,
     )
 
 
@@ -258,7 +267,8 @@ class StagedTable(Answers):
         if definition.mode == "create":
             create(definition, spark)
         else:
-            call(_replace, _completed(definition, spark))
+            storage = storage_of_session(spark, definition.uri)
+            call(_replace, _completed(definition, spark), storage)
 
     def answer_abort(self, _session: Any) -> None:
         """Leave everything as it was: rows that were not committed belong to no table."""
@@ -270,7 +280,7 @@ class StagedTable(Answers):
         given["partitionOverwriteMode"] = "static"
         mode, replaces = "ErrorIfExists", None
         if definition.mode != "create":
-            self._check_there()
+            self._check_there(rows.sparkSession)
             given["overwriteSchema"] = "true"
             mode, replaces = "Overwrite", _REPLACES[definition.mode]
         told = WriteState(
@@ -284,7 +294,8 @@ class StagedTable(Answers):
         self._sessions.save(rows, told, replaces=replaces, description=definition.comment)
         self._written = True
 
-    def _check_there(self) -> None:
+    def _check_there(self, spark: SparkSession) -> None:
         definition = self._definition
-        if definition.mode == "replace" and call(_there, definition.uri) is None:
+        storage = storage_of_session(spark, definition.uri)
+        if definition.mode == "replace" and call(_there, definition.uri, storage) is None:
             raise TableNotFoundError(f"there is no Delta table at {definition.uri} to replace")

@@ -25,7 +25,7 @@ from adelta.spark.native import jvm
 from adelta.spark.native.hook import plain_load
 from adelta.spark.native.jvm import FORMAT, WriteState
 from adelta.spark.native.scan import OpenVersion, native_frame
-from adelta.spark.options import ReadOptions
+from adelta.spark.options import ReadOptions, with_session_storage
 from adelta.spark.session_settings import session_zone
 from adelta.spark.task_executor import on_cluster
 from adelta.spark.zones import condition_in, value_in
@@ -78,10 +78,9 @@ class Sessions:
 class OpenedTable(Answers):
     """One version of a table, and the table. Java holds it for as long as a plan has the name."""
 
-    def __init__(self, sessions: Sessions, options: Mapping[str, str]) -> None:
+    def __init__(self, sessions: Sessions, spark: SparkSession, options: Mapping[str, str]) -> None:
         self._sessions = sessions
-        self._asked = dict(options)
-        self._options = ReadOptions.parse(options)
+        self._options = ReadOptions.parse(with_session_storage(spark, options))
         self._version = OpenVersion(self._options)
 
     def answer_describe(self) -> str:
@@ -121,6 +120,7 @@ class OpenedTable(Answers):
             "path": self._options.uri,
             "versionAsOf": str(version),
         }
+        asked = with_session_storage(spark, asked)
         wanted = ReadOptions.parse(asked)
         found = native_frame(spark, wanted, self._version) if wanted.native_scan else None
         if found is None:
@@ -143,7 +143,9 @@ class OpenedTable(Answers):
         zone, schema = session_zone(spark), self._version.snapshot.delta_schema
         everything = where is None or where == "true"
         condition = None if where is None or everything else condition_in(zone, where, schema)
-        return on_cluster(spark, uri, lambda table: delete(table, condition)).num_deleted_rows
+        storage = self._options.storage_options
+        done = on_cluster(spark, uri, lambda table: delete(table, condition), storage)
+        return done.num_deleted_rows
 
     def answer_update(self, session: Any, values: str, where: str | None) -> int | None:
         """How many rows were updated."""
@@ -154,19 +156,24 @@ class OpenedTable(Answers):
             for column, text in json.loads(values)
         }
         condition = None if where is None else condition_in(zone, where, schema)
-        done = on_cluster(spark, uri, lambda table: update(table, texts, condition, zone=zone))
-        return done.num_updated_rows
+        storage = self._options.storage_options
+        return on_cluster(
+            spark, uri, lambda table: update(table, texts, condition, zone=zone), storage
+        ).num_updated_rows
 
     def answer_constrain(self, session: Any, constraint: str, _where: None) -> None:
         """Add a constraint, which all rows that are there have to satisfy."""
         change = {"kind": "add constraint", **json.loads(constraint)}
-        call(alter, self._options.uri, [change], session_zone(self._sessions.of(session)))
+        zone = session_zone(self._sessions.of(session))
+        call(alter, self._options.uri, [change], zone, self._options.storage_options)
 
     def answer_analyze(self, session: Any, columns: str, _where: None) -> None:
         """Compute statistics for files that lack them: of some columns, or of the table's own."""
         found = json.loads(columns)
         spark, uri = self._sessions.of(session), self._options.uri
-        on_cluster(spark, uri, lambda table: analyze(table, columns=found))
+        on_cluster(
+            spark, uri, lambda table: analyze(table, columns=found), self._options.storage_options
+        )
 
     def answer_partitions(self, _session: Any, spec: str, _where: None) -> str:
         """The partitions that have files, as Spark shows them, as JSON."""

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import DataFrameReader, DataFrameWriter
 
 from adelta.spark.native import jvm
+from adelta.spark.options import with_session_storage
 from adelta.spark.planning import planning_files_of
 from adelta.spark.session_settings import session_zone
 
@@ -87,6 +88,7 @@ def _load(
         return _spark_load(self, path)
     if path is not None:
         given["path"] = path
+    given = with_session_storage(self._spark, given)
     if "timezone" not in {key.lower() for key in given}:
         given["timeZone"] = session_zone(self._spark)
     files = planning_files_of(self._spark)

@@ -118,7 +118,7 @@ def _named(options: ReadOptions) -> str:
 
 def _hadoop_root(spark: SparkSession, options: ReadOptions) -> str:
     """What the JVM calls the table's folder."""
-    if options.storage_options:
+    if options.storage_options and not options.session_storage:
         raise _NotNativeError("storage options are adelta's, and Spark has its own")
     place, scheme = Place.of(options.uri), scheme_of(options.uri)
     if place.provider is LOCAL or scheme is None:

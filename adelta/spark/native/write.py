@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
-from adelta.spark.options import absolute_uri, parse_properties
+from adelta.spark.options import absolute_uri, parse_properties, with_session_storage
 from adelta.spark.session_settings import with_default_properties, write_settings
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def write_options(told: WriteState, spark: SparkSession) -> dict[str, str]:
     if "path" not in options:
         raise InvalidOptionError("no table is named: give its address, as in save(path)")
     options["path"] = absolute_uri(options["path"])
+    options = with_session_storage(spark, options)
     if properties := with_default_properties(properties, spark):
         options["tableProperties"] = json.dumps(properties)
     if told.partition_by is not None:
