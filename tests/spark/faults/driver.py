@@ -3,7 +3,8 @@
     python -m tests.spark.faults.driver MASTER FAULT=PATH ...
 
 It appends the numbers from 1000 on, `ROWS` of them in `TASKS` tasks, as an application's write 1,
-to each table in turn.
+to each table in turn; or, where the fault's name begins with ``stream``, as a micro-batch of a
+stream, whose checkpoint is beside the table.
 """
 
 from __future__ import annotations
@@ -26,7 +27,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["DRIVER_DIES", "FIRST", "ROWS", "TASKS", "TASK_FAULTS", "rows_of", "write"]
+__all__ = [
+    "CLUSTER_FAULTS",
+    "DRIVER_DIES",
+    "FIRST",
+    "ROWS",
+    "STREAM",
+    "TASKS",
+    "TASK_FAULTS",
+    "rows_of",
+    "write",
+]
 
 FIRST, ROWS, TASKS = 1000, 4000, 4
 TXN = ("faults", 1)
@@ -45,6 +56,13 @@ TASK_FAULTS = (
     "executor killed",
     "jobs cancelled",
     "interrupt",
+)
+STREAM = "stream "
+CLUSTER_FAULTS = (
+    "executor killed",
+    "speculation",
+    f"{STREAM}executor killed",
+    f"{STREAM}speculation",
 )
 
 
@@ -114,6 +132,8 @@ def _meets(fault: str) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.Recor
                 if fault == "executor killed":
                     os.kill(_parent(daemon), signal.SIGKILL)
                     time.sleep(60)
+                if fault == "speculation":  # another attempt begins meanwhile, and wins
+                    time.sleep(120)
             if fault in ("jobs cancelled", "interrupt", "in tasks"):
                 time.sleep(0.4)
             yield batch
@@ -130,6 +150,18 @@ def _parent(pid: int) -> int:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     except (OSError, IndexError):
         return -1
+
+
+def _stream(spark: SparkSession, path: str, fault: str) -> None:
+    """Take the same rows from a table that holds them, by a query that begins or goes on."""
+    source = f"{path}-source"
+    if not Path(source).exists():
+        numbers = spark.range(FIRST, FIRST + ROWS, 1, TASKS).selectExpr("id", "id % 2 AS part")
+        adelta.spark.write(numbers, source)
+    rows = spark.readStream.format("adelta").option("minPartitions", TASKS).load(source)
+    writer = rows.mapInArrow(_meets(fault), "id long, part long").writeStream.format("adelta")
+    writer = writer.option("checkpointLocation", f"{path}-checkpoint").trigger(availableNow=True)
+    writer.start(path).awaitTermination()
 
 
 def rows_of(spark: SparkSession, fault: str) -> DataFrame:
@@ -163,7 +195,10 @@ def write(spark: SparkSession, path: str, fault: str) -> None:
 
 def _outcome(spark: SparkSession, path: str, fault: str) -> str:
     try:
-        write(spark, path, fault)
+        if fault.startswith(STREAM):
+            _stream(spark, path, fault.removeprefix(STREAM))
+        else:
+            write(spark, path, fault)
     except KeyboardInterrupt:
         return "interrupted"
     except Exception as error:
@@ -182,6 +217,13 @@ def main() -> None:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
     }
+    if any("speculation" in item for item in work):
+        conf |= {
+            "spark.speculation": "true",
+            "spark.speculation.interval": "100ms",
+            "spark.speculation.quantile": "0.25",
+            "spark.speculation.minTaskRuntime": "1s",
+        }
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = adelta.spark.get_session("faults", master, conf)
     spark.sparkContext.setLogLevel("OFF")

@@ -23,7 +23,14 @@ import deltalake
 import pyarrow as pa
 
 import adelta.sync
-from tests.spark.faults.driver import DRIVER_DIES, FIRST, ROWS, TASK_FAULTS
+from tests.spark.faults.driver import (
+    CLUSTER_FAULTS,
+    DRIVER_DIES,
+    FIRST,
+    ROWS,
+    STREAM,
+    TASK_FAULTS,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +38,7 @@ if TYPE_CHECKING:
 LOCAL, CLUSTER = "local[2,4]", "local-cluster[2,1,1024]"
 BEFORE = list(range(10))
 AFTER = BEFORE + list(range(FIRST, FIRST + ROWS))
-MAY_STAND = {"after put", "after commit", "none", "exception", "workers killed", "executor killed"}
+MAY_STAND = {"after put", "after commit", "none", "exception", "workers killed", *CLUSTER_FAULTS}
 
 
 def ids(path: str) -> list[int]:
@@ -77,11 +84,16 @@ def meet(folder: str, faults: Sequence[str], master: str) -> list[str]:
     return list(work)
 
 
+def again(path: str) -> str:
+    """What does the write of a table once more, without a fault."""
+    return f"{STREAM}none" if Path(path).name.startswith(STREAM.strip()) else "none"
+
+
 def main() -> None:
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     alone = ("executor killed", "workers killed")  # idle workers die, too, and use up attempts
     runs = [([fault for fault in TASK_FAULTS if fault not in alone], LOCAL)]
-    runs += [(["workers killed"], LOCAL), (["executor killed"], CLUSTER)]
+    runs += [(["workers killed"], LOCAL), *(([fault], CLUSTER) for fault in CLUSTER_FAULTS)]
     runs += [([fault], LOCAL) for fault in DRIVER_DIES]
     runs += [(["in tasks"], CLUSTER)]
     with tempfile.TemporaryDirectory() as folder:
@@ -89,7 +101,7 @@ def main() -> None:
         for faults, master in runs:
             if any(word in fault for fault in faults):
                 met += meet(folder, [fault for fault in faults if word in fault], master)
-        said = drive(LOCAL, dict.fromkeys(met, "none"))
+        said = drive(LOCAL, {path: again(path) for path in met})
         twice = [path for path in met if ids(path) != AFTER or orphans(path) < 0]
         print(f"the same writes again: {set(said)}; not each row once: {twice or 'nowhere'}")
 
