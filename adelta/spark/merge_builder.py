@@ -9,6 +9,7 @@ from adelta.spark.exceptions import WrongTypeError, raises_as_spark
 from adelta.spark.expressions import assignments, sql_text
 from adelta.spark.session_settings import merges_schemas
 from adelta.spark.sql_names import frame
+from adelta.spark.staged_rows import staged_rows
 from adelta.spark.task_executor import on_cluster
 from adelta.sql.execute.merge import merge_answer
 
@@ -121,8 +122,11 @@ class DeltaMergeBuilder:
     def execute(self) -> DataFrame:
         """Do it, in one commit, as `adelta.merge`: planned and committed in the driver.
 
-        The source's rows come to the driver; tasks of Spark's do the work where there is much. The
-        result is one row: ``num_affected_rows``, ``num_updated_rows``, ``num_deleted_rows``,
+        The source is computed once, by tasks that lay its rows into the table's store where they
+        are many; the driver reads them from there, and keeps what exceeds its share of memory on
+        the local disk. Tasks of Spark's do the work where there is much.
+
+        The result is one row: ``num_affected_rows``, ``num_updated_rows``, ``num_deleted_rows``,
         ``num_inserted_rows``.
 
         Raises:
@@ -130,7 +134,7 @@ class DeltaMergeBuilder:
         """
         table, spark = self._table, self._table._spark
         condition = self._text("'condition'", self._condition)
-        rows = self._source.toArrow()
+        rows: Any = staged_rows(spark, self._source, table._path, table._storage_options)
         mode: Any = "merge" if self._evolves or merges_schemas(spark) else None
 
         async def run(handle: Any) -> Any:

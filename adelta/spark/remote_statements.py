@@ -21,6 +21,7 @@ from adelta.spark.identifiers import quoted
 from adelta.spark.session import ensure_registered
 from adelta.spark.sql_hook import plain_sql
 from adelta.spark.sql_names import frame, named_table, storage_options
+from adelta.spark.staged_rows import staged_rows
 from adelta.spark.table_creation import TableWish, create_as_wished
 from adelta.spark.table_names import add_name, drop_name, find_table
 from adelta.sql.execute.definition import field_of, layout_of
@@ -124,12 +125,14 @@ def run_merge(spark: SparkSession, statement: Merge, session: Session) -> DataFr
         found = _rows_of(spark, reference, session.zone)
         rows = spark.table(quoted(source.parts)) if found is None else found
     named = TableName(("source",))
+    place = str(statement.table.path)
+    staged: Any = staged_rows(spark, rows, place, session.storage_options)  # as rows at hand
     return frame(
         spark,
         call(
             run_statement,
             replace(statement, source=named, source_as_of=None, source_alias=alias),
-            replace(session, tables={"source": rows.toArrow()}),
+            replace(session, tables={"source": staged}),
         ),
     )
 

@@ -16,6 +16,7 @@ from pyspark.sql.utils import is_remote
 
 from adelta._concurrency import in_io_thread, to_the_end
 from adelta.errors import AdeltaError, StorageError
+from adelta.spark.parcels import packed, unpacked
 from adelta.sync._portal import call
 from adelta.table import Table, roots_of
 from adelta.write.data_file_writer import discard_data_files
@@ -95,10 +96,11 @@ class SparkTaskExecutor:
         """
         if len(tasks) <= 1:
             return await IN_PROCESS.run(roots, tasks, on_done=on_done)
-        left = {number: pickle.dumps(task) for number, task in enumerate(tasks)}
+        parcels, shared = packed(tasks)
+        left = dict(enumerate(parcels))
         outcomes: dict[int, Any] = {}
         for _ in range(_ROUNDS):
-            found = await self._outcomes(list(left.values()))
+            found = await self._outcomes(list(left.values()), shared)
             outcomes.update(zip(left, found, strict=True))
             failed = {n for n, each in outcomes.items() if isinstance(each, Exception)}
             if not failed or not all(isinstance(outcomes[n], StorageError) for n in failed):
@@ -116,9 +118,11 @@ class SparkTaskExecutor:
             raise
         return done
 
-    async def _outcomes(self, tasks: Sequence[bytes]) -> list[Any]:
+    async def _outcomes(
+        self, tasks: Sequence[bytes], shared: tuple[pa.RecordBatch, ...]
+    ) -> list[Any]:
         """What became of each task: its result, or its error."""
-        work: Any = _Work(tuple(tasks), *self._address)
+        work: Any = _Work(tuple(tasks), shared, *self._address)
 
         def job() -> DataFrame:
             return self.numbers(len(tasks)).mapInArrow(work, "id bigint, outcome binary")
@@ -177,14 +181,22 @@ class SparkTaskExecutor:
 class _Work:
     """What Spark's tasks do: numbers of tasks in, what became of these out."""
 
-    def __init__(self, tasks: tuple[bytes, ...], uri: str, options: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        tasks: tuple[bytes, ...],
+        shared: tuple[pa.RecordBatch, ...],
+        uri: str,
+        options: Mapping[str, str],
+    ) -> None:
         self.tasks = tasks
+        self._shared = shared
         self._address = uri, options
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in map(int, batch.column("id").to_numpy()):
-                outcome = pickle.dumps(self._outcome(pickle.loads(self.tasks[number])))
+                task = unpacked(self.tasks[number], self._shared)
+                outcome = pickle.dumps(self._outcome(task))
                 yield pa.record_batch(
                     {"id": pa.array([number], pa.int64()), "outcome": pa.array([outcome])}
                 )

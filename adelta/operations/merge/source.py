@@ -23,7 +23,7 @@ from adelta.snapshot import Snapshot
 from adelta.write.batches import Data, open_batches
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Callable, Collection
 
     import numpy as np
     from numpy.typing import NDArray
@@ -41,19 +41,25 @@ _ROWS: Final = pa.field("\0rows", pa.null())
 
 @dataclass(frozen=True, slots=True)
 class OpenSource:
-    """A source whose columns are known, and whose rows are still to be read."""
+    """A source whose columns are known, and whose rows are still to be read.
+
+    `narrow` is told before that of which columns the rows are needed; others may stay away.
+    """
 
     schema: StructType
     batches: AsyncGenerator[pa.RecordBatch, None]
+    narrow: Callable[[Collection[str]], None] | None = None
 
 
-async def open_source(source: MergeSource) -> OpenSource:
+async def open_source(source: MergeSource | OpenSource) -> OpenSource:
     """Look at what is to be merged.
 
     Raises:
         InvalidOptionError: it holds no rows, or it cannot be seen of which columns.
         SchemaMismatchError: a column has a type that Delta does not have.
     """
+    if isinstance(source, OpenSource):
+        return source
     if isinstance(source, Snapshot):
         source = source.scan()
     if isinstance(source, Scan):
@@ -121,6 +127,8 @@ async def read_source(
         InvalidExpressionError: a key cannot be computed.
         StorageError: the local disk is full, or fails.
     """
+    if source.narrow is not None:
+        source.narrow(plan.source_columns)
     reader = _Reader(source.schema, plan, memory)
     try:
         async with aclosing(source.batches) as batches:
