@@ -39,7 +39,7 @@ from adelta.operations.convert_schema import FoundSchema, partition_fields, tabl
 from adelta.operations.create import exists, new_table
 from adelta.progress import Meter
 from adelta.storage.parallel_list import list_in_parallel
-from adelta.table import begin, open_table, roots_of
+from adelta.table import begin, executor_of, open_table, roots_of
 from adelta.write.task_executor import IN_PROCESS
 from adelta.write.transaction_request import TransactionRequest
 
@@ -57,8 +57,15 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import ObjectMeta, ObjectStore
     from adelta.storage.roots import StoreRoots
     from adelta.table import Table
+    from adelta.write.task_executor import TaskExecutor
 
-__all__ = ["ConvertMetrics", "commit_converted", "convert", "refuse_constraints"]
+__all__ = [
+    "ConvertMetrics",
+    "commit_converted",
+    "convert",
+    "convert_folder",
+    "refuse_constraints",
+]
 
 _FILES_A_TASK = 256
 _FOLDER_MARK = "_$folder$"
@@ -125,39 +132,63 @@ async def convert(
             files that others have written.
         StorageError: the store refused or failed.
     """
+    opened = open_table(uri, storage_options, unsafe_single_writer=unsafe_single_writer)
+    async with opened as table:
+        return await convert_folder(
+            table,
+            partition_schema=partition_schema,
+            collect_statistics=collect_statistics,
+            name=name,
+            description=description,
+            properties=properties,
+            dry_run=dry_run,
+            on_progress=on_progress,
+        )
+
+
+async def convert_folder(
+    table: Table,
+    *,
+    partition_schema: ArrowSchema | StructType | str | None = None,
+    collect_statistics: bool = True,
+    name: str | None = None,
+    description: str | None = None,
+    properties: Mapping[str, str] | None = None,
+    dry_run: bool = False,
+    on_progress: OnProgress | None = None,
+) -> ConvertMetrics:
+    """What `convert` does, where a handle is; its executor reads the footers."""
     partitions = partition_fields(partition_schema)
     asked = validate_properties(properties or {})
     refuse_constraints(asked)
-    table = open_table(uri, storage_options, unsafe_single_writer=unsafe_single_writer)
-    async with table:
-        if await exists(table):
-            return ConvertMetrics()
-        wanted = StatisticsWanted(asked) if collect_statistics else None
-        roots = roots_of(table)
-        files = await _listed(roots.store, on_progress)
-        if not files:
-            raise TableNotFoundError(
-                f"{table.uri} holds no Parquet files to convert; look at the address"
-            )
-        meter = Meter(on_progress, "reading footers", total=len(files))
-        done = await _read(roots, _tasks(files, partitions, wanted), meter)
-        found = await in_thread(_Found, done)
-        del files
-        schema = await in_thread(table_schema, found.schemas, partitions)
-        if wanted is not None:
-            wanted = replace(wanted, schema=schema)
-            await found.complete(roots, partitions, wanted)
-        first = await in_thread(_new_table, schema, partitions, asked, name, description)
-        metrics = ConvertMetrics(
-            num_converted_files=len(found.files),
-            num_converted_bytes=sum(file.size for file in found.files),
-            schema=to_arrow_schema(schema),
-            partition_columns=first.metadata.partition_columns,
+    if await exists(table):
+        return ConvertMetrics()
+    wanted = StatisticsWanted(asked) if collect_statistics else None
+    roots, executor = roots_of(table), executor_of(table)
+    files = await _listed(roots.store, on_progress)
+    if not files:
+        raise TableNotFoundError(
+            f"{table.uri} holds no Parquet files to convert; look at the address"
         )
-        if dry_run:
-            return metrics
-        version = await commit_converted(table, first, found.files, collect_statistics, "parquet")
-        return ConvertMetrics() if version is None else replace(metrics, version=version)
+    meter = Meter(on_progress, "reading footers", total=len(files))
+    done = await _read(executor, roots, _tasks(files, partitions, wanted), meter)
+    found = await in_thread(_Found, done)
+    del files
+    schema = await in_thread(table_schema, found.schemas, partitions)
+    if wanted is not None:
+        wanted = replace(wanted, schema=schema)
+        await found.complete(executor, roots, partitions, wanted)
+    first = await in_thread(_new_table, schema, partitions, asked, name, description)
+    metrics = ConvertMetrics(
+        num_converted_files=len(found.files),
+        num_converted_bytes=sum(file.size for file in found.files),
+        schema=to_arrow_schema(schema),
+        partition_columns=first.metadata.partition_columns,
+    )
+    if dry_run:
+        return metrics
+    version = await commit_converted(table, first, found.files, collect_statistics, "parquet")
+    return ConvertMetrics() if version is None else replace(metrics, version=version)
 
 
 async def commit_converted(
@@ -216,7 +247,7 @@ async def _listed(store: ObjectStore, on_progress: OnProgress | None) -> list[Ob
 
 
 async def _read(
-    roots: StoreRoots, tasks: Sequence[ConvertTask], meter: Meter
+    executor: TaskExecutor, roots: StoreRoots, tasks: Sequence[ConvertTask], meter: Meter
 ) -> list[tuple[ConvertTask, ConvertResult]]:
     """What is found out about the files; of a single one first, which tells the footers' length."""
 
@@ -226,7 +257,7 @@ async def _read(
     first, *others = tasks
     told = await IN_PROCESS.run(roots, [first], on_done=advance)
     others = [replace(task, tail=told[0].tail) for task in others]
-    done = await IN_PROCESS.run(roots, others, on_done=advance)
+    done = await executor.run(roots, others, on_done=advance)
     return list(zip([first, *others], [*told, *done], strict=True))
 
 
@@ -281,13 +312,18 @@ class _Found:
         return [add for _, result in self._done for add in result.adds]
 
     async def complete(
-        self, roots: StoreRoots, partitions: tuple[StructField, ...], wanted: StatisticsWanted
+        self,
+        executor: TaskExecutor,
+        roots: StoreRoots,
+        partitions: tuple[StructField, ...],
+        wanted: StatisticsWanted,
     ) -> None:
         """Read footers again where the table's schema asks for other columns than was guessed."""
-        for place in await in_thread(self._otherwise, partitions, wanted):
-            task, _ = self._done[place]
-            again = replace(task, wanted=wanted)
-            self._done[place] = again, await again.run(roots)
+        places = await in_thread(self._otherwise, partitions, wanted)
+        again = [replace(self._done[place][0], wanted=wanted) for place in places]
+        done = await executor.run(roots, again)
+        for place, task, result in zip(places, again, done, strict=True):
+            self._done[place] = task, result
 
     def _otherwise(
         self, partitions: tuple[StructField, ...], wanted: StatisticsWanted

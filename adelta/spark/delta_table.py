@@ -15,7 +15,7 @@ from adelta.errors import (
 )
 from adelta.operations.add_feature import add_feature
 from adelta.operations.clone import clone
-from adelta.operations.convert import convert
+from adelta.operations.convert import convert_folder
 from adelta.operations.convert_iceberg import convert_iceberg
 from adelta.operations.delete import delete
 from adelta.operations.detail import detail
@@ -417,7 +417,12 @@ class DeltaTable:
         )
         uri = absolute_uri(path)
         options = storage_options(sparkSession, uri)
-        call(lambda: convert(uri, partition_schema=columns, storage_options=options))
+        on_cluster(
+            sparkSession,
+            uri,
+            lambda table: convert_folder(table, partition_schema=columns),
+            options,
+        )
         return cls(sparkSession, uri, options)
 
     @raises_as_spark
@@ -550,17 +555,20 @@ class DeltaTable:
                 "session know it by CREATE TABLE ... USING delta LOCATION"
             )
         uri = absolute_uri(path)
-        self._run(
-            lambda table: clone(
-                table,
-                uri,
+        on_cluster(
+            self._spark,
+            uri,
+            lambda copy: clone(
+                self._path,
+                copy,
                 shallow=shallow,
                 version=version,
                 timestamp=timestamp,
                 replace=replace,
                 properties=properties,
-                target_storage_options=self._storage_options or None,
-            )
+                storage_options=self._storage_options or None,
+            ),
+            self._storage_options,
         )
         options = dict(self._storage_options)
         if shallow:  # whose files are those of this table

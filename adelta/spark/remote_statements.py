@@ -1,4 +1,4 @@
-"""Statements through Spark Connect that have queries inside, or make tables by name."""
+"""Statements that make tables by name, or through Spark Connect have queries inside."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.operations.define_with_rows import define_with_rows
 from adelta.spark.dataframes import read, write
 from adelta.spark.identifiers import quoted
+from adelta.spark.options import absolute_uri
 from adelta.spark.session import ensure_registered
 from adelta.spark.sql_hook import plain_sql
-from adelta.spark.sql_names import frame, named_table, storage_options
+from adelta.spark.sql_names import cluster_session, frame, named_table, storage_options
 from adelta.spark.staged_rows import staged_rows
 from adelta.spark.table_creation import TableWish, create_as_wished
 from adelta.spark.table_names import add_name, drop_name, find_table
@@ -37,9 +38,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from adelta.spark.dataframes import WriteMode
-    from adelta.sql.statements import CreateTable, Insert, Merge
+    from adelta.sql.statements import CreateClone, CreateTable, Insert, Merge
 
-__all__ = ["query_frame", "run_create", "run_insert", "run_merge", "run_query"]
+__all__ = ["query_frame", "run_clone", "run_create", "run_insert", "run_merge", "run_query"]
 
 
 def run_query(spark: SparkSession, query: Query, zone: str) -> DataFrame | None:
@@ -147,7 +148,7 @@ def run_create(spark: SparkSession, statement: CreateTable, zone: str) -> DataFr
         table = named_table(spark, name)
         options = storage_options(spark, str(table.path))
         if statement.query is None:
-            session = Session(storage_options=options, zone=zone)
+            session = cluster_session(spark, str(table.path), zone)
             call(run_statement, replace(statement, table=table), session)
         else:
             _define(spark, statement, str(table.path), options, zone)
@@ -156,6 +157,60 @@ def run_create(spark: SparkSession, statement: CreateTable, zone: str) -> DataFr
     else:
         _define_named(spark, statement, zone)
     return frame(spark, table_of(NOTHING))
+
+
+def run_clone(spark: SparkSession, statement: CreateClone, zone: str) -> DataFrame:
+    """Make another table with the rows of a version, by its path or under a name.
+
+    Raises:
+        TableNotFoundError: there is no source, or no table of that name to replace.
+        TableAlreadyExistsError: there is a table of that name, and it is not to be replaced.
+        InvalidOptionError: the table of that name is elsewhere.
+    """
+    ensure_registered(spark)
+    source = named_table(spark, statement.source)
+    statement = replace(statement, source=TableName((), source.path))
+    if statement.table.path is not None:
+        return _cloned(spark, statement, str(named_table(spark, statement.table).path), zone)
+    name, location = quoted(statement.table.parts), statement.location
+    if find_table(spark, name) is not None:
+        if statement.mode == "create":
+            raise TableAlreadyExistsError(f"table {name} already exists; choose another name")
+        if statement.mode == "create if not exists":
+            return frame(spark, table_of(NOTHING))
+        place = str(named_table(spark, statement.table).path)
+        if location is not None and absolute_uri(location) != place:
+            raise InvalidOptionError(
+                f"the location of the existing table {name} is {place!r}, not {location!r}; leave "
+                "the location out"
+            )
+        return _cloned(spark, statement, place, zone)
+    if statement.mode == "replace":
+        raise TableNotFoundError(f"table {name} cannot be replaced as it does not exist")
+    if location is not None:
+        done = _cloned(spark, statement, absolute_uri(location), zone)
+        add_name(spark, name, _columns(spark, absolute_uri(location)), location=location)
+        return done
+    made = add_name(spark, name, _columns(spark, str(source.path)))
+    try:
+        place = str(named_table(spark, statement.table).path)
+        return _cloned(spark, replace(statement, mode="create or replace"), place, zone)
+    except BaseException:
+        drop_name(spark, made.name)
+        raise
+
+
+def _cloned(spark: SparkSession, statement: CreateClone, place: str, zone: str) -> DataFrame:
+    """Make the table at a place the clone."""
+    source = str(statement.source.path)
+    options = storage_options(spark, source) or storage_options(spark, place)
+    session = replace(cluster_session(spark, place, zone), storage_options=options)
+    asked = replace(statement, table=TableName((), place), location=None)
+    return frame(spark, call(run_statement, asked, session))
+
+
+def _columns(spark: SparkSession, uri: str) -> s.StructType:
+    return read(spark, uri, storage_options=storage_options(spark, uri)).schema
 
 
 def _wish(statement: CreateTable) -> TableWish:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import types as s
@@ -11,6 +12,8 @@ from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import identifier_parts, quoted
 from adelta.spark.options import absolute_uri
 from adelta.spark.table_names import location_of
+from adelta.spark.task_executor import SparkTaskExecutor
+from adelta.sql.session import Session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
     from adelta.sql.statements import TableName
 
-__all__ = ["frame", "named_table", "storage_options"]
+__all__ = ["cluster_session", "frame", "named_table", "storage_options"]
 
 
 def named_table(spark: SparkSession, name: TableName) -> TableName:
@@ -36,6 +39,15 @@ def named_table(spark: SparkSession, name: TableName) -> TableName:
 def storage_options(spark: SparkSession, uri: str) -> dict[str, str] | None:
     """How the session's settings of Hadoop's say that stores of S3 are opened."""
     return storage_of_session(spark, uri) or None
+
+
+def cluster_session(spark: SparkSession, uri: str, zone: str) -> Session:
+    """What a statement about the table at `uri` is run with: Spark carries out its tasks."""
+    return Session(
+        storage_options=storage_options(spark, uri),
+        zone=zone,
+        executors=partial(SparkTaskExecutor, spark),
+    )
 
 
 def frame(spark: SparkSession, answer: pa.Table) -> DataFrame:

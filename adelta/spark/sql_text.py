@@ -15,16 +15,22 @@ from pyspark.sql.utils import is_remote
 from adelta.errors import InvalidExpressionError, InvalidStatementError, TableNotFoundError
 from adelta.spark.arguments_in_text import with_arguments
 from adelta.spark.exceptions import raises_as_spark
-from adelta.spark.remote_statements import run_create, run_insert, run_merge, run_query
+from adelta.spark.remote_statements import (
+    run_clone,
+    run_create,
+    run_insert,
+    run_merge,
+    run_query,
+)
 from adelta.spark.session import ensure_registered
 from adelta.spark.session_settings import session_zone
 from adelta.spark.sql_hook import plain_sql
-from adelta.spark.sql_names import frame, named_table, storage_options
+from adelta.spark.sql_names import cluster_session, frame, named_table
 from adelta.sql.parse import begins_as, parse_statement
 from adelta.sql.run import run_statement
-from adelta.sql.session import Session
 from adelta.sql.statements import (
     AlterTable,
+    CreateClone,
     CreateTable,
     DescribeTable,
     DropFeature,
@@ -57,16 +63,24 @@ _DELTAS_OWN = (
 )
 """How statements begin that are in no grammar of Spark's, or mean another thing there."""
 
-_IN_PART = (("ALTER", "TABLE"), ("MERGE", "INTO"), ("MERGE", "WITH"))
-"""How statements begin of which some are, or some tables are Delta's."""
+_IN_PART = (
+    ("ALTER", "TABLE"),
+    ("CREATE", "OR", "REPLACE", "TABLE"),
+    ("CREATE", "TABLE"),
+    ("MERGE", "INTO"),
+    ("MERGE", "WITH"),
+    ("REPLACE", "TABLE"),
+)
+"""How statements begin of which some are, or some forms."""
 
 
 @raises_as_spark
 def sql(spark: SparkSession, text: str, args: _Args = None) -> DataFrame:
     """What `spark.sql` answers; and statements over Delta tables that it does not know.
 
-    In every session these are the ones that no grammar of Spark's has, such as ``DESCRIBE HISTORY``
-    and ``ALTER TABLE ... DROP FEATURE``. Through Spark Connect they are all that `adelta.sql` has,
+    In every session these are the ones that no grammar of Spark's has, such as ``DESCRIBE
+    HISTORY``, ``CREATE TABLE ... CLONE`` and ``ALTER TABLE ... DROP FEATURE``; what is much work in
+    them is done by tasks of Spark's. Through Spark Connect they are all that `adelta.sql` has,
     where they are about Delta tables: by path (``delta.`/lake/sales` ``), or by a name that the
     session knows. Times that name no zone are of the session's. `args` are values for parameters,
     as `spark.sql` takes them. What adelta does not know goes to Spark as it is.
@@ -96,8 +110,10 @@ def sql(spark: SparkSession, text: str, args: _Args = None) -> DataFrame:
 def _is_deltas_own(statement: Statement, *, begins_so: bool) -> bool:
     if isinstance(statement, AlterTable):
         return isinstance(statement.change, DropFeature)
-    if isinstance(statement, Merge):
+    if isinstance(statement, CreateClone):
         return True
+    if isinstance(statement, Merge):
+        return statement.source_as_of is not None
     return begins_so and not isinstance(statement, DescribeTable)
 
 
@@ -107,13 +123,15 @@ def _run(spark: SparkSession, statement: Statement, zone: str, *, strict: bool) 
         return run_query(spark, statement, zone)
     if isinstance(statement, CreateTable):
         return run_create(spark, statement, zone)
+    if isinstance(statement, CreateClone):
+        return run_clone(spark, statement, zone)
     try:
         table = named_table(spark, statement.table)
     except TableNotFoundError:
         if strict or statement.table.path is not None:
             raise
         return None
-    session = Session(storage_options=storage_options(spark, str(table.path)), zone=zone)
+    session = cluster_session(spark, str(table.path), zone)
     statement = replace(statement, table=table)
     if isinstance(statement, Insert) and isinstance(statement.source, Query):
         return run_insert(spark, statement, session)

@@ -15,6 +15,7 @@ from adelta._streams import stream
 from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.text_values import time_zone
 from adelta.sql.execute.alter import run_alter
+from adelta.sql.execute.clone import run_clone
 from adelta.sql.execute.convert import run_analyze, run_convert, run_generate
 from adelta.sql.execute.definition import run_create
 from adelta.sql.execute.describe import (
@@ -35,6 +36,7 @@ from adelta.sql.statements import (
     AlterTable,
     Analyze,
     ConvertToDelta,
+    CreateClone,
     CreateTable,
     Delete,
     DescribeDetail,
@@ -70,6 +72,7 @@ _RUNS: dict[type[Any], _Run] = {
     AlterTable: run_alter,
     Analyze: run_analyze,
     ConvertToDelta: run_convert,
+    CreateClone: run_clone,
     CreateTable: run_create,
     Delete: run_delete,
     DescribeDetail: run_detail,

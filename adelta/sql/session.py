@@ -14,16 +14,19 @@ from adelta.kernel.expressions.nodes import Cast, Column, Literal, children_of, 
 from adelta.kernel.expressions.resolve import bind, bind_predicate
 from adelta.kernel.expressions.text_values import UTC_NAMES, parse_timestamp
 from adelta.kernel.schema.types import DATE, STRING, TIMESTAMP, TIMESTAMP_NTZ, StructType
-from adelta.table import Table, TableOrAddress, open_table
+from adelta.table import Table, TableOrAddress
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Callable, Mapping
     from datetime import datetime
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.snapshot import Snapshot
     from adelta.sql.statements import AsOf, TableName
     from adelta.write.batches import ArrowStream
+    from adelta.write.task_executor import TaskExecutor
+
+    Executors = Callable[[str, Mapping[str, str] | None], TaskExecutor]
 
 __all__ = ["NamedTables", "Session", "plain_path", "unqualified"]
 
@@ -40,12 +43,15 @@ class Session:
         storage_options: how tables are opened that are given by their address.
         zone: the time zone of texts that name none.
         user_metadata: what the table's history is to say besides.
+        executors: makes what carries out the tasks of operations on a table that is given by its
+            address, with the options that it is opened by; None is this process.
     """
 
     tables: NamedTables = field(default_factory=dict)
     storage_options: Mapping[str, str] | None = None
     zone: str = "UTC"
     user_metadata: str | None = None
+    executors: Executors | None = None
 
     def meant(self, name: TableName) -> TableOrAddress | ArrowStream:
         """What a name means.
@@ -89,8 +95,15 @@ class Session:
         if isinstance(found, Table):
             yield found
         else:
-            async with open_table(found, self.storage_options) as table:
+            async with self.handle(str(found), self.storage_options) as table:
                 yield table
+
+    @asynccontextmanager
+    async def handle(self, uri: str, options: Mapping[str, str] | None) -> AsyncIterator[Table]:
+        """A handle on the table at an address, whose tasks `executors` carry out."""
+        executor = None if self.executors is None else self.executors(uri, options)
+        async with Table(uri, options, executor=executor) as table:
+            yield table
 
     async def version(self, table: Table, as_of: AsOf | None) -> Snapshot:
         """The version of a table that a statement asks for.

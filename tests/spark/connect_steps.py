@@ -181,6 +181,10 @@ def step_statements_are_run_on_tables_by_name(spark, path):
     assert spark.sql("SELECT * FROM default.made, {n} WHERE id > n", n=spark.range(2, 3).toDF("n"))
     [row] = spark.sql("DESCRIBE DETAIL default.made").collect()
     assert (row.name, row.numFiles) == ("spark_catalog.default.made", 1)
+    assert spark.sql("CREATE TABLE near SHALLOW CLONE by_name").collect()[0][1] == 1
+    assert spark.sql("CREATE OR REPLACE TABLE made CLONE by_name VERSION AS OF 0").count() == 1
+    assert spark.sql("SELECT * FROM made").columns == ["id", "v"]
+    assert spark.sql("OPTIMIZE by_name").columns == ["path", "metrics"]
     assert spark.sql("SELECT 1 AS one").collect() == [(1,)]
     adelta.spark.register(spark)
     raises(AnalysisException, "", lambda: spark.sql("DESCRIBE DETAIL default.made").collect())

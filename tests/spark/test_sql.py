@@ -89,6 +89,38 @@ def test_rows_are_merged(spark, table):
     assert [row.v for row in spark.table(table).orderBy("id").collect()] == ["A", "B", "C"]
 
 
+def test_tables_are_cloned_under_names_and_elsewhere(spark, table, tmp_path):
+    def sql(text):
+        return [tuple(row) for row in adelta.spark.sql(spark, text).collect()]
+
+    assert sql(f"CREATE TABLE statements.copy CLONE {table} VERSION AS OF 0")[0][1] == 0
+    assert sql(f"CREATE TABLE IF NOT EXISTS statements.copy CLONE {table}") == []
+    with pytest.raises(AnalysisException, match="already exists"):
+        sql(f"CREATE TABLE statements.copy CLONE {table}")
+    [copied] = sql(f"CREATE OR REPLACE TABLE statements.copy DEEP CLONE {table}")
+    assert copied[3] == copied[1] > 0
+    assert spark.table("statements.copy").count() == 2
+    sql(f"CREATE TABLE statements.there CLONE {table} LOCATION '{tmp_path}/there'")
+    [detail] = sql("DESCRIBE DETAIL statements.there")
+    assert detail[4] == f"{tmp_path}/there"
+    assert sql(f"CREATE TABLE delta.`{tmp_path}/near` SHALLOW CLONE statements.there")[0][3] == 0
+    with pytest.raises(AnalysisException, match="not a Delta table"):
+        sql("CREATE TABLE statements.none CLONE statements.nothing")
+    with pytest.raises(AnalysisException, match="cannot be replaced"):
+        sql(f"REPLACE TABLE statements.none CLONE {table}")
+    assert not spark.catalog.tableExists("statements.none")
+
+
+def test_statements_of_deltas_own_are_carried_out_by_tasks(spark, tmp_path):
+    for _ in range(2):
+        rows = spark.range(4, numPartitions=1).selectExpr("id", "id % 2 AS p")
+        rows.write.format("adelta").partitionBy("p").mode("append").save(f"{tmp_path}/t")
+    jobs = len(spark.sparkContext.statusTracker().getJobIdsForGroup())
+    [done] = adelta.spark.sql(spark, f"OPTIMIZE '{tmp_path}/t'").collect()
+    assert (done.metrics.numFilesAdded, done.metrics.numFilesRemoved) == (2, 4)
+    assert len(spark.sparkContext.statusTracker().getJobIdsForGroup()) > jobs
+
+
 def test_tables_are_kept_up(spark, table, tmp_path):
     spark.sql(f"INSERT INTO {table} VALUES (3, 'c')")
     [done] = adelta.spark.sql(spark, f"OPTIMIZE {table}").collect()

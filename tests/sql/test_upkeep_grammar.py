@@ -9,7 +9,7 @@ import pytest
 from adelta.errors import InvalidStatementError
 from adelta.kernel.expressions.nodes import Column, Comparison, Literal
 from adelta.kernel.schema.types import INTEGER, STRING
-from adelta.sql.grammar.definition import read_create_or_clone
+from adelta.sql.grammar.definition import read_create
 from adelta.sql.grammar.reader import Reader
 from adelta.sql.grammar.rows import read_merge
 from adelta.sql.grammar.upkeep import (
@@ -83,11 +83,11 @@ def read(how: Callable[[Reader], R], text: str) -> R:
         (read_analyze, "ANALYZE TABLE t COMPUTE DELTA STATISTICS", Analyze(T)),
         (read_analyze, "ANALYZE TABLE t COMPUTE STATISTICS FOR COLUMNS a, b.c",
          Analyze(T, (("a",), ("b", "c")))),
-        (read_create_or_clone, "CREATE TABLE IF NOT EXISTS t SHALLOW CLONE s VERSION AS OF 2 "
+        (read_create, "CREATE TABLE IF NOT EXISTS t SHALLOW CLONE s VERSION AS OF 2 "
          "TBLPROPERTIES (a = 1) LOCATION '/there'",
          CreateClone(T, S, "create if not exists", shallow=True, source_as_of=AsOf(version=2),
                      properties={"a": "1"}, location="/there")),
-        (read_create_or_clone, "CREATE OR REPLACE TABLE t CLONE s",
+        (read_create, "CREATE OR REPLACE TABLE t CLONE s",
          CreateClone(T, S, "create or replace", shallow=False)),
     ],
 )  # fmt: skip

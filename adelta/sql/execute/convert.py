@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 from adelta.kernel.schema.alteration import shown
 from adelta.kernel.schema.types import StructType
 from adelta.operations.analyze import analyze
-from adelta.operations.convert import convert
+from adelta.operations.convert import convert_folder
 from adelta.operations.convert_iceberg import convert_iceberg
 from adelta.operations.generate_manifest import generate_manifest
 from adelta.sql.execute.definition import field_of
 from adelta.sql.records import NOTHING, table_of
-from adelta.table import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,19 +24,20 @@ __all__ = ["run_analyze", "run_convert", "run_generate"]
 
 async def run_convert(statement: ConvertToDelta, session: Session) -> pa.Table:
     """Make a table of the Parquet files in a folder, or of an Iceberg table."""
-    found = session.table(statement.table)
-    uri = found.uri if isinstance(found, Table) else found
-    options = (found if isinstance(found, Table) else session).storage_options
-    if statement.source == "iceberg":
-        await convert_iceberg(uri, collect_statistics=statement.statistics, storage_options=options)
-        return table_of(NOTHING)
     partitions = StructType(tuple(map(field_of, statement.partition_by)))
-    await convert(
-        uri,
-        partition_schema=partitions if partitions.fields else None,
-        collect_statistics=statement.statistics,
-        storage_options=options,
-    )
+    async with session.opened(statement.table) as table:
+        if statement.source == "iceberg":
+            await convert_iceberg(
+                table.uri,
+                collect_statistics=statement.statistics,
+                storage_options=table.storage_options,
+            )
+            return table_of(NOTHING)
+        await convert_folder(
+            table,
+            partition_schema=partitions if partitions.fields else None,
+            collect_statistics=statement.statistics,
+        )
     return table_of(NOTHING)
 
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from adelta.sql.session import Session
-    from adelta.sql.statements import ColumnDefinition, CreateTable
+    from adelta.sql.statements import ColumnDefinition, CreateClone, CreateTable
 
-__all__ = ["field_of", "layout_of", "run_create"]
+__all__ = ["field_of", "layout_of", "place_of", "run_create"]
 
 _GENERATION = "delta.generationExpression"
 _SPARK_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
@@ -30,7 +30,7 @@ _SPARK_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
 
 async def run_create(statement: CreateTable, session: Session) -> pa.Table:
     """Create or replace the table."""
-    uri, options = _place(statement, session)
+    uri, options = place_of(statement, session)
     schema = StructType(tuple(map(field_of, statement.columns)))
     layout, mode = layout_of(statement), statement.mode
     if statement.query is not None:
@@ -102,7 +102,7 @@ def field_of(column: ColumnDefinition) -> StructField:
     return StructField(column.name, column.type, column.nullable, metadata)
 
 
-def _place(statement: CreateTable, session: Session) -> tuple[str, Any]:
+def place_of(statement: CreateTable | CreateClone, session: Session) -> tuple[str, Any]:
     """Where the table is to be, and how that is opened.
 
     Raises:

@@ -14,21 +14,15 @@ if TYPE_CHECKING:
     from adelta.sql.grammar.reader import Reader
     from adelta.sql.statements import Path, TableName
 
-__all__ = ["read_column", "read_create", "read_create_or_clone"]
+__all__ = ["read_column", "read_create"]
 
 Mode = Literal["create", "create if not exists", "replace", "create or replace"]
 
 _LIMITED = ("VARCHAR", "CHAR", "CHARACTER")
 
 
-def read_create(reader: Reader) -> CreateTable:
-    """``[CREATE [OR REPLACE] | REPLACE] TABLE …``, of columns or of a query."""
-    mode = _header(reader)
-    return _definition(reader, reader.table(), mode)
-
-
-def read_create_or_clone(reader: Reader) -> CreateTable | CreateClone:
-    """The same, or ``… SHALLOW | DEEP CLONE source``."""
+def read_create(reader: Reader) -> CreateTable | CreateClone:
+    """``[CREATE [OR REPLACE] | REPLACE] TABLE …``, of columns, of a query or as a clone."""
     mode = _header(reader)
     table = reader.table()
     if reader.accept("SHALLOW", "CLONE"):
