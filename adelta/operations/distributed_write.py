@@ -442,6 +442,9 @@ class _Planned:
     async def latest_state(self) -> LogState:
         return await self.known_state()
 
+    async def state_at(self, version: int) -> LogState:
+        return await load_state(self.store, version=version)
+
     def publish_state(self, state: LogState) -> None:
         """Nobody here needs a newer state."""
 

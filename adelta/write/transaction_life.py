@@ -321,7 +321,7 @@ class TransactionLife:
     # ---------------------------------------------------------------------------------- the block
 
     async def __aenter__(self) -> Self:
-        """Begin: take the newest state that is at hand, here or in the table's queue.
+        """Begin: take the newest state that is at hand, here or in the table's queue, or the asked.
 
         Raises:
             InvalidUseError: it has begun before.
@@ -337,7 +337,9 @@ class TransactionLife:
         try:
             base = None
             if self._creates is None:
-                if not self._request.from_latest:
+                if self._request.at_version is not None:
+                    base = await self._source.state_at(self._request.at_version)
+                elif not self._request.from_latest:
                     base = self._queue.newest(await self._source.known_state())
                 base = base or await self._source.latest_state()
             await arrow_ready()

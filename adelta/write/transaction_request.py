@@ -35,6 +35,10 @@ class StateSource(Protocol):
         """The latest state."""
         ...
 
+    async def state_at(self, version: int) -> LogState:
+        """The state at a version."""
+        ...
+
     def publish_state(self, state: LogState) -> None:
         """Take note of a newer state."""
         ...
@@ -59,6 +63,7 @@ class TransactionRequest:
         rebase: whether commits that come first, and do no harm, are gone behind.
         commits_empty: whether it becomes a version even if it changes nothing.
         from_latest: whether it begins with a look at the log, and not with what is known of it.
+        at_version: the version that it begins on, whatever came after; None is the newest.
         by_hand: whether code of the caller's runs between its verbs, as no operation's does.
     """
 
@@ -72,4 +77,5 @@ class TransactionRequest:
     rebase: bool = True
     commits_empty: bool = False
     from_latest: bool = False
+    at_version: int | None = None
     by_hand: bool = False

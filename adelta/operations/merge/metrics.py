@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from adelta.operations import row_metrics
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -28,6 +30,9 @@ _FILES = {
     "numTargetDeletionVectorsUpdated": "numDeletionVectorsUpdated",
 }
 """What Delta Spark calls it in a merge, and what a transaction calls what it has staged."""
+
+_ROWS = {"DELETE": "numTargetRowsDeleted", "UPDATE": "numTargetRowsUpdated"}
+_TIMES = ("executionTimeMs", "scanTimeMs", "rewriteTimeMs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +90,22 @@ def row_counts(plan: MergePlan, changed: Iterable[ChangedFile]) -> dict[str, int
     return found
 
 
-def report(tx: TransactionCore, counted: Mapping[str, int]) -> dict[str, int]:
-    """Have the commit say in Spark's names what it has staged, and what was counted."""
+def report(
+    tx: TransactionCore, counted: Mapping[str, int], *, stands_for: str = "MERGE"
+) -> dict[str, int]:
+    """Have the commit say in Spark's names what it has staged, and what was counted.
+
+    Where the merge `stands_for` DELETE or UPDATE, the commit says it as for these.
+    """
     staged = tx.metrics
+    if stands_for != "MERGE":
+        row_metrics.report(
+            tx,
+            **{f"num{stands_for.capitalize()}dRows": counted[_ROWS[stands_for]]},
+            numCopiedRows=counted["numTargetRowsCopied"],
+            **{name: counted[name] for name in _TIMES},
+        )
+        return dict(counted)
     found = {name: staged.get(known, 0) for name, known in _FILES.items()} | dict(counted)
     rows = ("Inserted", "Updated", "Copied")
     found["numOutputRows"] = sum(found[f"numTargetRows{each}"] for each in rows)

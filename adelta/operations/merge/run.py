@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from adelta.operations.rewrite import RewriteResult, shared
 from adelta.operations.row_metrics import Stopwatch
 from adelta.operations.write_transactions import note_application
 from adelta.progress import Meter
-from adelta.table import begin, latest_state, roots_of
+from adelta.table import begin, latest_state, roots_of, state_at
 from adelta.write.deletion_vectors import write_deletion_vectors
 from adelta.write.spec import WriteSpec
 from adelta.write.task_executor import IN_PROCESS
@@ -67,7 +67,9 @@ _SOURCE_MEMORY = 256 * 1024 * 1024
 class MergeOptions:
     """How a merge is carried out and recorded.
 
-    A source of more than `source_memory` bytes waits on the local disk.
+    A source of more than `source_memory` bytes waits on the local disk. `at_version` is the version
+    of the table that it begins on, None the newest once the source is read. `stands_for` is another
+    statement that the merge is the way of, by its operation and condition.
     """
 
     txn: tuple[str, int] | None
@@ -76,6 +78,8 @@ class MergeOptions:
     data_files: DataFileOptions
     on_progress: OnProgress | None
     source_memory: int = _SOURCE_MEMORY
+    at_version: int | None = None
+    stands_for: tuple[Literal["DELETE", "UPDATE"], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +92,7 @@ class Match:
 
 
 async def run_merge(
-    table: Table, source: MergeSource, request: MergeRequest, options: MergeOptions
+    table: Table, source: MergeSource | OpenSource, request: MergeRequest, options: MergeOptions
 ) -> MergeMetrics:
     """Carry out a merge, in one commit.
 
@@ -125,14 +129,18 @@ async def _committed(
 ) -> MergeMetrics:
     """What the merge did with the rows that were kept; with none, it is done already."""
     read_ms = watch.lap_ms()
-    said = {"predicate": [to_sql(request.on)], **said_of(request.clauses)}
+    if options.stands_for is None:
+        operation, said = "MERGE", {"predicate": [to_sql(request.on)], **said_of(request.clauses)}
+    else:
+        operation, said = options.stands_for[0], {"predicate": [options.stands_for[1]]}
     transaction = TransactionRequest(
-        operation="MERGE",
+        operation=operation,
         parameters=said,
         user_metadata=options.user_metadata,
         isolation=options.isolation,
         data_files=options.data_files,
         from_latest=True,
+        at_version=options.at_version,
     )
     counted = {"materializeSourceTimeMs": read_ms}
     async with begin(table, transaction) as tx:
@@ -143,7 +151,7 @@ async def _committed(
         _check_kept(plan, kept.plan, table.uri)
         merge = _Merge(roots_of(table), tx, plan, kept, options)
         counted |= await merge.stage(watch)
-        done = report(tx, counted | {"executionTimeMs": watch.total_ms()})
+        done = report(tx, counted | {"executionTimeMs": watch.total_ms()}, stands_for=operation)
     await auto_compact(table, tx)
     return measured(tx.version, done)
 
@@ -152,7 +160,8 @@ async def _materialised(
     table: Table, source: OpenSource, request: MergeRequest, options: MergeOptions
 ) -> _Kept | None:
     """The rows of the source, once it is seen that the merge can be done; None if it is done."""
-    state = await latest_state(table)
+    version = options.at_version
+    state = await (latest_state(table) if version is None else state_at(table, version))
     if options.txn is not None:
         application, number = options.txn
         before = (await state.set_transactions()).get(application)

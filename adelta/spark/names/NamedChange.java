@@ -19,63 +19,86 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A change of a named table: DELETE or UPDATE, whose one row says how many rows it took, a new
- * constraint, or ANALYZE; or SHOW PARTITIONS, whose rows are texts.
+ * A statement about a named table: DELETE, UPDATE or MERGE, whose one row says how many rows it took, a
+ * new constraint, or ANALYZE; or SHOW PARTITIONS, whose rows are texts.
  */
 public final class NamedChange extends LogicalPlan implements RunnableCommand {
-    private static final String PARTITIONS = "partitions";
+    private static final String[] AFFECTED = {"num_affected_rows"};
+    private static final String[] MERGED =
+        {"num_affected_rows", "num_updated_rows", "num_deleted_rows", "num_inserted_rows"};
+
+    /** What Python is asked when a change is carried out. */
+    public interface Question {
+        /** A verb, the session, and what is said of it; for some verbs a DataFrame besides. */
+        Object[] asked(SparkSession session);
+    }
 
     private final NamedTable table;
-    private final String verb;
-    private final String where;
-    private final String values;
+    private final Question question;
     private final Seq output;
 
-    /** What `of` makes, and Spark's copies of it. */
-    public NamedChange(NamedTable table, String verb, String where, String values, Seq output) {
+    /** What the methods make, and Spark's copies of it. */
+    public NamedChange(NamedTable table, Question question, Seq output) {
         this.table = table;
-        this.verb = verb;
-        this.where = where;
-        this.values = values;
+        this.question = question;
         this.output = output;
     }
 
-    /** `where` and `values`, which are JSON, hold SQL text. */
-    public static NamedChange of(NamedTable table, String verb, String where, String values) {
-        List columns = new ArrayList();
-        columns.add(
-            new AttributeReference(
-                "num_affected_rows", DataTypes.LongType, true, Metadata.empty(),
-                NamedExpression$.MODULE$.newExprId(), (Seq) Nil$.MODULE$));
-        Seq output = CollectionConverters.asScala(columns).toSeq();
-        return new NamedChange(table, verb, where, values, output);
+    /** A DELETE or UPDATE. */
+    public static NamedChange rows(NamedTable table, NamedRows rows) {
+        return new NamedChange(table, rows, columns(AFFECTED));
     }
 
-    /** What says nothing; `values` are JSON. */
-    public static NamedChange silent(NamedTable table, String verb, String values) {
-        return new NamedChange(table, verb, null, values, (Seq) Nil$.MODULE$);
+    /** A MERGE. */
+    public static NamedChange merge(NamedTable table, NamedMerge merge) {
+        return new NamedChange(table, merge, columns(MERGED));
+    }
+
+    private static Seq columns(String[] counts) {
+        List columns = new ArrayList();
+        for (int index = 0; index < counts.length; index++) {
+            columns.add(
+                new AttributeReference(
+                    counts[index], DataTypes.LongType, true, Metadata.empty(),
+                    NamedExpression$.MODULE$.newExprId(), (Seq) Nil$.MODULE$));
+        }
+        return CollectionConverters.asScala(columns).toSeq();
+    }
+
+    /** What has no rows; `said` is JSON. */
+    public static NamedChange silent(NamedTable table, String verb, String said) {
+        return new NamedChange(table, saying(verb, said), (Seq) Nil$.MODULE$);
     }
 
     /** SHOW PARTITIONS of those with some values, which are JSON; the `output` is Spark's. */
     public static NamedChange partitions(NamedTable table, String values, Seq output) {
-        return new NamedChange(table, PARTITIONS, null, values, output);
+        return new NamedChange(table, saying("partitions", values), output);
+    }
+
+    private static Question saying(final String verb, final String said) {
+        return new Question() {
+            public Object[] asked(SparkSession session) {
+                return new Object[] {verb, session, said};
+            }
+        };
     }
 
     public Seq run(SparkSession session) {
-        List rows = new ArrayList();
-        Object[] question = "delete".equals(verb)
-            ? new Object[] {verb, session, where} : new Object[] {verb, session, values, where};
-        Object count = table.ask(question);
-        if (PARTITIONS.equals(verb)) {
-            java.util.Iterator found = ((List) InPython.read((String) count).get("rows")).iterator();
-            while (found.hasNext()) {
-                rows.add(RowFactory.create(new Object[] {found.next()}));
+        String answer = (String) table.ask(question.asked(session));
+        List found = new ArrayList();
+        if (output.size() > 0) {
+            java.util.Iterator rows = ((List) InPython.read(answer).get("rows")).iterator();
+            while (rows.hasNext()) {
+                Object[] values = ((List) rows.next()).toArray();
+                for (int index = 0; index < values.length; index++) {
+                    if (values[index] instanceof Number) {
+                        values[index] = Long.valueOf(((Number) values[index]).longValue());
+                    }
+                }
+                found.add(RowFactory.create(values));
             }
-        } else if (!output.isEmpty()) {
-            Object value = count == null ? null : Long.valueOf(((Number) count).longValue());
-            rows.add(RowFactory.create(new Object[] {value}));
         }
-        return CollectionConverters.asScala(rows).toSeq();
+        return CollectionConverters.asScala(found).toSeq();
     }
 
     public Seq output() {
@@ -104,11 +127,11 @@ public final class NamedChange extends LogicalPlan implements RunnableCommand {
             Seq patterns) {}
 
     public int productArity() {
-        return 5;
+        return 3;
     }
 
     public Object productElement(int index) {
-        return new Object[] {table, verb, where, values, output}[index];
+        return new Object[] {table, question, output}[index];
     }
 
     public boolean canEqual(Object other) {

@@ -149,7 +149,7 @@ public class NamedTable implements SupportsWrite, TruncatableTable {
     }
 
     public boolean truncateTable() {
-        ask(new Object[] {"delete", session, null});
+        ask(new Object[] {"delete", session, "{}", null});
         return true;
     }
 

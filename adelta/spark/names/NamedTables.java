@@ -12,7 +12,6 @@ import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
-import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
 import org.apache.spark.sql.catalyst.plans.logical.AddCheckConstraint;
 import org.apache.spark.sql.catalyst.plans.logical.AnalyzeColumn;
 import org.apache.spark.sql.catalyst.plans.logical.AnalyzeTable;
@@ -38,7 +37,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * What plans say of named tables, in terms of what can be carried out.
  *
  * A table that is read becomes the scan that Python plans. A write is given the columns that Spark
- * is to fit its rows to. DELETE and UPDATE become commands.
+ * is to fit its rows to. DELETE, UPDATE and MERGE become commands.
  */
 public final class NamedTables extends Rule {
     private static final String MERGES = "mergeschema";
@@ -79,11 +78,9 @@ public final class NamedTables extends Rule {
             NamedTable table = resolvedTable((LogicalPlan) plan.children().apply(0));
             return table == null ? plan : analysis(plan, table);
         }
-        if (plan instanceof MergeIntoTable && named(((MergeIntoTable) plan).targetTable()) != null) {
-            Platform.throwException(
-                new InPython.Refused(
-                    "MERGE INTO a Delta table is not done by this version of adelta: use UPDATE,"
-                        + " DELETE and INSERT, or INSERT INTO ... REPLACE WHERE"));
+        if (plan instanceof MergeIntoTable) {
+            NamedTable table = named(((MergeIntoTable) plan).targetTable());
+            return table == null ? below(plan) : merge((MergeIntoTable) plan, table);
         }
         if (plan instanceof V2WriteCommand) {
             V2WriteCommand write = (V2WriteCommand) below(plan);
@@ -210,7 +207,7 @@ public final class NamedTables extends Rule {
             }
             Map options = options(over.writeOptions(), over.withSchemaEvolution());
             if (!over.deleteExpr().equals(Literal$.MODULE$.TrueLiteral())) {
-                options.put("replaceWhere", sql(over.deleteExpr(), "OVERWRITE"));
+                options.put("replaceWhere", overwritten(over.deleteExpr()));
             } else if (!options.containsKey("partitionOverwriteMode")) {
                 options.put("partitionOverwriteMode", "static");
             }
@@ -223,6 +220,16 @@ public final class NamedTables extends Rule {
             return overwrite(dynamic, table, options, dynamic.isByName());
         }
         return (LogicalPlan) write;
+    }
+
+    private static String overwritten(Expression condition) {
+        if (NamedRows.asks(condition)) {
+            Platform.throwException(
+                new InPython.Refused(
+                    "OVERWRITE of a part of a Delta table cannot ask subqueries: collect what the"
+                        + " subquery finds first, and write it into the condition"));
+        }
+        return NamedRows.text(condition, null);
     }
 
     private static LogicalPlan overwrite(
@@ -315,55 +322,49 @@ public final class NamedTables extends Rule {
     // ------------------------------------------------------------------------------- changes
 
     private static LogicalPlan deletion(DeleteFromTable delete, NamedTable table) {
-        if (!delete.condition().resolved()) {
+        Expression condition = delete.condition();
+        if (!condition.resolved()) {
             return delete;
         }
-        return NamedChange.of(table, "delete", sql(delete.condition(), "DELETE"), null);
+        LogicalPlan scan = NamedRows.asks(condition) ? scanned(delete.table(), table) : null;
+        return NamedChange.rows(
+            table, new NamedRows("delete", scan, condition, new ArrayList(), new ArrayList()));
     }
 
     private static LogicalPlan update(UpdateTable update, NamedTable table) {
+        List columns = new ArrayList();
         List values = new ArrayList();
+        Expression condition =
+            update.condition().isDefined() ? (Expression) update.condition().get() : null;
+        boolean asks = condition != null && NamedRows.asks(condition);
         for (int index = 0; index < update.assignments().size(); index++) {
             Assignment one = (Assignment) update.assignments().apply(index);
             if (!one.key().resolved() || !one.value().resolved()) {
                 return update;
             }
-            List pair = new ArrayList();
-            pair.add(sql(one.key(), "UPDATE"));
-            pair.add(sql(one.value(), "UPDATE"));
-            values.add(pair);
+            columns.add(NamedRows.text(one.key(), null));
+            values.add(one.value());
+            asks = asks || NamedRows.asks(one.value());
         }
-        String where = null;
-        if (update.condition().isDefined()) {
-            Expression condition = (Expression) update.condition().get();
-            if (!condition.resolved()) {
-                return update;
-            }
-            where = sql(condition, "UPDATE");
+        if (condition != null && !condition.resolved()) {
+            return update;
         }
-        return NamedChange.of(table, "update", where, InPython.write(values));
+        LogicalPlan scan = asks ? scanned(update.table(), table) : null;
+        return NamedChange.rows(
+            table, new NamedRows("update", scan, condition, columns, values));
     }
 
-    /** The text of an expression over the columns of one table. */
-    private static String sql(Expression expression, String statement) {
-        if (SubqueryExpression$.MODULE$.hasSubquery(expression)) {
-            Platform.throwException(
-                new InPython.Refused(
-                    statement + " of a Delta table cannot ask subqueries here: collect what the"
-                        + " subquery finds first, and write it into the condition"));
-        }
-        return SqlText.of((Expression) expression.transform(new Unqualified()));
+    private static LogicalPlan scanned(LogicalPlan target, NamedTable table) {
+        return scan((DataSourceV2Relation) EliminateSubqueryAliases$.MODULE$.apply(target), table);
     }
 
-    /** Columns by their bare names. */
-    private static final class Unqualified extends scala.runtime.AbstractPartialFunction {
-        public boolean isDefinedAt(Object node) {
-            return node instanceof AttributeReference;
-        }
-
-        public Object applyOrElse(Object node, scala.Function1 otherwise) {
-            return isDefinedAt(node)
-                ? ((AttributeReference) node).withQualifier(none()) : otherwise.apply(node);
-        }
+    private LogicalPlan merge(MergeIntoTable merge, NamedTable table) {
+        LogicalPlan source = resolved(merge.sourceTable());
+        MergeIntoTable found = merge.copy(
+            merge.targetTable(), source, merge.mergeCondition(), merge.matchedActions(),
+            merge.notMatchedActions(), merge.notMatchedBySourceActions(),
+            merge.withSchemaEvolution());
+        boolean ready = source.resolved() && merge.targetTable().resolved();
+        return ready ? NamedChange.merge(table, NamedMerge.of(found, table.session())) : found;
     }
 }

@@ -29,6 +29,8 @@ _SOURCES = (
     "Definition",
     "NamedTable",
     "NamedChange",
+    "NamedMerge",
+    "NamedRows",
     "NamedTables",
     "NamedPaths",
     "PathCatalog",

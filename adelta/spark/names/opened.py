@@ -20,6 +20,7 @@ from adelta.spark.identifiers import identifier_parts
 from adelta.spark.names.alterations import alter
 from adelta.spark.names.answers import Answers
 from adelta.spark.names.columns import described_schema
+from adelta.spark.names.merging import merge_rows, merge_said, rows_said
 from adelta.spark.names.shown_partitions import shown_partitions
 from adelta.spark.native import jvm
 from adelta.spark.native.hook import plain_load
@@ -36,8 +37,10 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from adelta.operations.merge.metrics import MergeMetrics
     from adelta.operations.write_transactions import Replacing
     from adelta.snapshot import Snapshot
+    from adelta.spark.names.merging import NamedMerge
 
 __all__ = ["OpenedTable", "Saves", "Sessions"]
 
@@ -137,37 +140,64 @@ class OpenedTable(Answers):
         told = WriteState(FORMAT, mode, given, None, None, buckets=False)
         self._sessions.save(DataFrame(rows, spark), told)
 
-    def answer_delete(self, session: Any, where: str | None) -> int | None:
-        """How many rows were deleted; None where that is not known."""
-        spark, uri = self._sessions.of(session), self._options.uri
+    def answer_delete(self, session: Any, said: str, rows: Any) -> str:
+        """How many rows were deleted; null where that is not known."""
+        spark, asked = self._sessions.of(session), json.loads(said)
+        if rows is not None:
+            done = self._merged(spark, rows_said(spark, "delete", asked), rows)
+            return _counted(done.num_target_rows_deleted)
         zone, schema = session_zone(spark), self._version.snapshot.delta_schema
+        where = asked.get("where")
         everything = where is None or where == "true"
-        condition = None if where is None or everything else condition_in(zone, where, schema)
+        condition = None if everything else condition_in(zone, where, schema)
         storage = self._options.storage_options
-        done = on_cluster(spark, uri, lambda table: delete(table, condition), storage)
-        return done.num_deleted_rows
+        deleted = on_cluster(
+            spark, self._options.uri, lambda table: delete(table, condition), storage
+        )
+        return _counted(deleted.num_deleted_rows)
 
-    def answer_update(self, session: Any, values: str, where: str | None) -> int | None:
+    def answer_update(self, session: Any, said: str, rows: Any) -> str:
         """How many rows were updated."""
-        spark, uri = self._sessions.of(session), self._options.uri
+        spark, asked = self._sessions.of(session), json.loads(said)
+        if rows is not None:
+            done = self._merged(spark, rows_said(spark, "update", asked), rows)
+            return _counted(done.num_target_rows_updated)
         zone, schema = session_zone(spark), self._version.snapshot.delta_schema
         texts = {
             ".".join(identifier_parts(column)): value_in(zone, text, schema)
-            for column, text in json.loads(values)
+            for column, text in asked["values"]
         }
+        where = asked.get("where")
         condition = None if where is None else condition_in(zone, where, schema)
-        storage = self._options.storage_options
-        return on_cluster(
-            spark, uri, lambda table: update(table, texts, condition, zone=zone), storage
-        ).num_updated_rows
+        updated = on_cluster(
+            spark,
+            self._options.uri,
+            lambda table: update(table, texts, condition, zone=zone),
+            self._options.storage_options,
+        )
+        return _counted(updated.num_updated_rows)
 
-    def answer_constrain(self, session: Any, constraint: str, _where: None) -> None:
+    def answer_merge(self, session: Any, said: str, rows: Any) -> str:
+        """How many rows were changed, and of these updated, deleted and inserted."""
+        spark = self._sessions.of(session)
+        done = self._merged(spark, merge_said(spark, json.loads(said)), rows)
+        updated, deleted = done.num_target_rows_updated, done.num_target_rows_deleted
+        inserted = done.num_target_rows_inserted
+        return _counted(updated + deleted + inserted, updated, deleted, inserted)
+
+    def _merged(self, spark: SparkSession, merge: NamedMerge, rows: Any) -> MergeMetrics:
+        jvm.activate(spark)
+        version = self._version.snapshot.version
+        source, storage = DataFrame(rows, spark), self._options.storage_options
+        return merge_rows(spark, self._options.uri, version, merge, source, storage)
+
+    def answer_constrain(self, session: Any, constraint: str) -> None:
         """Add a constraint, which all rows that are there have to satisfy."""
         change = {"kind": "add constraint", **json.loads(constraint)}
         zone = session_zone(self._sessions.of(session))
         call(alter, self._options.uri, [change], zone, self._options.storage_options)
 
-    def answer_analyze(self, session: Any, columns: str, _where: None) -> None:
+    def answer_analyze(self, session: Any, columns: str) -> None:
         """Compute statistics for files that lack them: of some columns, or of the table's own."""
         found = json.loads(columns)
         spark, uri = self._sessions.of(session), self._options.uri
@@ -175,9 +205,14 @@ class OpenedTable(Answers):
             spark, uri, lambda table: analyze(table, columns=found), self._options.storage_options
         )
 
-    def answer_partitions(self, _session: Any, spec: str, _where: None) -> str:
+    def answer_partitions(self, _session: Any, spec: str) -> str:
         """The partitions that have files, as Spark shows them, as JSON."""
-        return json.dumps({"rows": shown_partitions(self._version.snapshot, json.loads(spec))})
+        found = shown_partitions(self._version.snapshot, json.loads(spec))
+        return json.dumps({"rows": [[name] for name in found]})
+
+
+def _counted(*counts: int | None) -> str:
+    return json.dumps({"rows": [counts]})
 
 
 def _clusters(snapshot: Snapshot) -> list[str]:

@@ -1,0 +1,227 @@
+package adelta.spark;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Alias;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.ListQuery;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.SubqueryExpression$;
+import org.apache.spark.sql.catalyst.plans.logical.Distinct;
+import org.apache.spark.sql.catalyst.plans.logical.Filter;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.types.AtomicType;
+import org.apache.spark.unsafe.Platform;
+import scala.Option;
+import scala.collection.immutable.Nil$;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Which rows DELETE and UPDATE change, and to what, in words for Python.
+ *
+ * Conditions and values are SQL text over one row. What is in them of subqueries Spark computes: a
+ * part that is about no row becomes a constant. Where there are others, a condition says of two rows
+ * the same that are alike in the columns which it names; so Spark finds what these hold in the rows
+ * for which it is true, and the rows of the table that hold it are changed.
+ */
+public final class NamedRows implements NamedChange.Question {
+    private static final String TARGET = "target";
+    private static final String SOURCE = "source";
+
+    private final String verb;
+    private final LogicalPlan scan;
+    private final Expression where;
+    private final List columns;
+    private final List values;
+
+    /**
+     * `scan` has the table's rows under the ids of the columns in `where`, which is null where all
+     * rows are meant, and in `values`, expressions for `columns`.
+     */
+    public NamedRows(
+            String verb, LogicalPlan scan, Expression where, List columns, List values) {
+        this.verb = verb;
+        this.scan = scan;
+        this.where = where;
+        this.columns = columns;
+        this.values = values;
+    }
+
+    /** Whether an expression asks subqueries. */
+    public static boolean asks(Expression expression) {
+        return SubqueryExpression$.MODULE$.hasSubquery(expression);
+    }
+
+    public Object[] asked(SparkSession given) {
+        org.apache.spark.sql.classic.SparkSession session =
+            (org.apache.spark.sql.classic.SparkSession) given;
+        Expression condition = where == null ? null : constant(where, session);
+        boolean joins = condition != null && asks(condition);
+        List found = new ArrayList();
+        for (int index = 0; index < values.size(); index++) {
+            Expression value = constant((Expression) values.get(index), session);
+            joins = joins || asks(value);
+            found.add(value);
+        }
+        Map said = new HashMap();
+        if (!joins) {
+            said.put("where", condition == null ? null : text(condition, null));
+            said.put("values", pairs(found, null, null));
+            return new Object[] {verb, given, InPython.write(said), null};
+        }
+        List picked = picked(condition, found);
+        List names = new ArrayList();
+        List on = new ArrayList();
+        for (int index = 0; index < picked.size(); index++) {
+            String name = "k" + index;
+            names.add(named((Expression) picked.get(index), name));
+            on.add(text((Expression) picked.get(index), TARGET) + " <=> " + SOURCE + "." + name);
+        }
+        said.put("values", pairs(found, TARGET, names));
+        said.put("predicate", where == null ? "true" : where.sql());
+        said.put("on", on.isEmpty() ? "true" : joined(on));
+        LogicalPlan rows = picked.isEmpty() ? (LogicalPlan) new OneRowRelation() : scan;
+        if (condition != null) {
+            rows = new Filter(condition, rows);
+        }
+        if (names.isEmpty()) {
+            names.add(named(Literal$.MODULE$.TrueLiteral(), "k"));
+        }
+        rows = new Distinct(new Project(CollectionConverters.asScala(names).toSeq(), rows));
+        return new Object[] {verb, given, InPython.write(said), Dataset.ofRows(session, rows)};
+    }
+
+    /** The columns of the table by which it is known what becomes of a row. */
+    private List picked(Expression condition, List found) {
+        List picked = new ArrayList();
+        for (int index = 0; index < scan.output().size(); index++) {
+            Attribute column = (Attribute) scan.output().apply(index);
+            boolean needed = condition != null && names(condition, column);
+            for (int at = 0; at < found.size(); at++) {
+                Expression value = (Expression) found.get(at);
+                needed = needed || asks(value) && names(value, column);
+            }
+            if (needed) {
+                picked.add(column);
+            }
+        }
+        return picked;
+    }
+
+    private static boolean names(Expression expression, Attribute column) {
+        if (!expression.deterministic()) {
+            throw refused(expression.sql() + " is another value whenever it is computed: it cannot"
+                + " stand beside a subquery in a change of a Delta table");
+        }
+        return expression.references().contains(column);
+    }
+
+    /** Columns and the text of their values; what subqueries are in becomes one of `names`. */
+    private List pairs(List found, String table, List names) {
+        List pairs = new ArrayList();
+        for (int index = 0; index < found.size(); index++) {
+            Expression value = (Expression) found.get(index);
+            List pair = new ArrayList();
+            pair.add(columns.get(index));
+            if (names != null && asks(value)) {
+                String name = "v" + index;
+                names.add(named(value, name));
+                pair.add(SOURCE + "." + name);
+            } else {
+                pair.add(text(value, table));
+            }
+            pairs.add(pair);
+        }
+        return pairs;
+    }
+
+    private static String joined(List parts) {
+        StringBuilder text = new StringBuilder();
+        for (int index = 0; index < parts.size(); index++) {
+            text.append(index == 0 ? "" : " AND ").append((String) parts.get(index));
+        }
+        return text.toString();
+    }
+
+    private static Alias named(Expression expression, String name) {
+        return new Alias(
+            expression, name, NamedExpression$.MODULE$.newExprId(), (Seq) Nil$.MODULE$,
+            Option.empty(), (Seq) Nil$.MODULE$);
+    }
+
+    private static RuntimeException refused(String message) {
+        Platform.throwException(new InPython.Refused(message));
+        return null;
+    }
+
+    /** The text of an expression over columns, which are those of `table`, or bear no table's name. */
+    public static String text(Expression expression, String table) {
+        return SqlText.of((Expression) expression.transform(new Qualified(table)));
+    }
+
+    /** Columns by the name of one table, or by their bare names. */
+    private static final class Qualified extends scala.runtime.AbstractPartialFunction {
+        private final Seq qualifier;
+
+        Qualified(String table) {
+            List names = new ArrayList();
+            if (table != null) {
+                names.add(table);
+            }
+            qualifier = CollectionConverters.asScala(names).toSeq();
+        }
+
+        public boolean isDefinedAt(Object node) {
+            return node instanceof AttributeReference;
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 otherwise) {
+            return isDefinedAt(node)
+                ? ((AttributeReference) node).withQualifier(qualifier) : otherwise.apply(node);
+        }
+    }
+
+    // ------------------------------------------------------------------------------- constants
+
+    /** The expression with constants for subqueries, and what is around them, about no row. */
+    private static Expression constant(
+            Expression expression, final org.apache.spark.sql.classic.SparkSession session) {
+        return (Expression) expression.transformDown(
+            new scala.runtime.AbstractPartialFunction() {
+                public boolean isDefinedAt(Object node) {
+                    return isConstant((Expression) node);
+                }
+
+                public Object applyOrElse(Object node, scala.Function1 otherwise) {
+                    return isDefinedAt(node)
+                        ? computed((Expression) node, session) : otherwise.apply(node);
+                }
+            });
+    }
+
+    private static boolean isConstant(Expression expression) {
+        return asks(expression) && !(expression instanceof ListQuery) && expression.resolved() && expression.references().isEmpty()
+            && expression.deterministic() && expression.dataType() instanceof AtomicType;
+    }
+
+    private static Expression computed(
+            Expression expression, org.apache.spark.sql.classic.SparkSession session) {
+        List one = new ArrayList();
+        one.add(named(expression, "value"));
+        LogicalPlan plan =
+            new Project(CollectionConverters.asScala(one).toSeq(), new OneRowRelation());
+        Row[] rows = (Row[]) Dataset.ofRows(session, plan).collect();
+        return Literal$.MODULE$.create(rows[0].get(0), expression.dataType());
+    }
+}

@@ -1,0 +1,173 @@
+"""MERGE INTO in Spark's own grammar, and `DataFrame.mergeInto`, over tables that names mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as f
+
+import adelta.sync
+from adelta.spark.task_executor import SparkTaskExecutor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame
+
+NEWS = "(SELECT * FROM VALUES (3L, 'three'), (4L, 'gone'), (30L, 'new'), (31L, 'no') AS s(id, v))"
+
+
+def rows(df: DataFrame) -> list[tuple[object, ...]]:
+    return sorted(tuple(row) for row in df.collect())
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """Ids from 0 to 19, in four files of five rows each, each id with the text of its number."""
+    path = f"{tmp_path}/t"
+    adelta.sync.sql(
+        f"CREATE TABLE '{path}' (id BIGINT, v STRING DEFAULT 'none', p BIGINT) USING adelta"
+        " TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true', 'delta.enableRowTracking' = 'true',"
+        " 'delta.feature.allowColumnDefaults' = 'supported')"
+    )
+    for start in range(0, 20, 5):
+        ids = pa.array(range(start, start + 5))
+        values = {"id": ids, "v": ids.cast(pa.string()), "p": pa.array([n % 2 for n in range(5)])}
+        adelta.sync.write_table(path, pa.table(values))
+    return f"adelta.`{path}`"
+
+
+def test_clauses_are_taken_in_their_order_by_tasks(spark, table, tmp_path, monkeypatch):
+    monkeypatch.setattr(SparkTaskExecutor, "bytes_a_task", 1)
+    path = f"{tmp_path}/t"
+    before = files(path)
+    done = spark.sql(
+        f"MERGE INTO {table} AS t USING {NEWS} AS s ON t.id = s.id"
+        " WHEN MATCHED AND s.v = 'gone' THEN DELETE"
+        " WHEN MATCHED THEN UPDATE SET t.v = concat(s.v, :mark), p = t.p + 1"
+        " WHEN NOT MATCHED AND s.v <> 'no' THEN INSERT (id, v) VALUES (s.id, DEFAULT)"
+        " WHEN NOT MATCHED BY SOURCE AND t.id = 7 THEN UPDATE SET v = DEFAULT"
+        " WHEN NOT MATCHED BY SOURCE AND t.id > 8 AND t.id < 10 THEN DELETE",
+        {"mark": "!"},
+    )
+    assert [row.asDict() for row in done.collect()] == [
+        {
+            "num_affected_rows": 5,
+            "num_updated_rows": 2,
+            "num_deleted_rows": 2,
+            "num_inserted_rows": 1,
+        }
+    ]
+    expected = {n: (str(n), n % 5 % 2) for n in range(20)} | {3: ("three!", 2)}
+    expected |= {7: ("none", 0), 30: ("none", None)}
+    kept = {n: row for n, row in expected.items() if n not in (4, 9)}
+    assert rows(spark.table(table)) == [(n, *kept[n]) for n in sorted(kept)]
+    after = files(path)
+    assert (len(before), len(after), len(before & after)) == (4, 4, 2)
+    changes = spark.read.format("adelta").option("readChangeFeed", True)
+    found = changes.option("startingVersion", 5).load(path).select("id", "_change_type")
+    assert rows(found) == [
+        (3, "update_postimage"),
+        (3, "update_preimage"),
+        (4, "delete"),
+        (7, "update_postimage"),
+        (7, "update_preimage"),
+        (9, "delete"),
+        (30, "insert"),
+    ]
+    [entry] = adelta.sync.history(path, 1)
+    assert (entry.operation, entry.operation_metrics["numTargetRowsCopied"]) == ("MERGE", "6")
+
+
+def files(path: str) -> set[str]:
+    with adelta.sync.open_table(path) as table:
+        return set(table.snapshot().files().column("path").to_pylist())
+
+
+def test_all_columns_are_set_and_new_ones_taken_in(spark, table, tmp_path):
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')")
+    given = [(1, "one", 9, "x"), (40, "new", 8, "y")]
+    spark.createDataFrame(given, "id INT, v STRING, p INT, w STRING").createOrReplaceTempView("s")
+    all_columns = "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *"
+    spark.sql(f"MERGE INTO {table} t USING s ON t.id = s.id {all_columns}")
+    assert spark.table(table).columns == ["id", "v", "p"]
+    spark.sql(f"MERGE WITH SCHEMA EVOLUTION INTO {table} t USING s ON t.id = s.id {all_columns}")
+    assert rows(spark.table(table).where("w IS NOT NULL")) == given
+    entry = adelta.sync.history(f"{tmp_path}/t", 2)[1]
+    assert entry.operation_metrics["numTargetDeletionVectorsAdded"] == "1"
+    spark.sql(
+        f"MERGE WITH SCHEMA EVOLUTION INTO {table} t"
+        " USING (SELECT 40 AS id, 5 AS n, 6 AS extra) s ON t.id = s.id"
+        " WHEN MATCHED THEN UPDATE SET id = s.id, extra = s.n"
+    )
+    assert rows(spark.sql(f"SELECT id, extra FROM {table} WHERE extra > 0")) == [(40, 5)]
+
+
+def test_a_frame_is_merged_into_a_table_of_the_catalog(spark, tmp_path):
+    spark.sql("CREATE DATABASE IF NOT EXISTS merging")
+    try:
+        spark.sql(
+            f"CREATE TABLE merging.t USING adelta LOCATION '{tmp_path}/t'"
+            " AS SELECT id, 0 AS n FROM range(4)"
+        )
+        source = spark.range(2, 6).withColumn("n", f.rand()).alias("s")
+        merge = source.mergeInto("merging.t", f.expr("t.id = s.id"))
+        merge = merge.whenMatched(f.col("s.id") == 2).update({"n": f.lit(7)})
+        merge = merge.whenMatched().delete()
+        new = {"id": f.col("s.id"), "n": f.lit(1)}
+        merge = merge.whenNotMatched(f.col("s.id") > 4).insert(new)
+        merge.whenNotMatchedBySource(f.expr("t.id = 0")).delete().merge()
+        assert rows(spark.table("merging.t")) == [(1, 0), (2, 7), (5, 1)]
+        merge = source.drop("n").mergeInto("merging.t", f.expr("t.id = s.id"))
+        merge.whenNotMatched().insertAll().withSchemaEvolution().merge()
+        after = [(1, 0), (2, 7), (3, None), (4, None), (5, 1)]
+        assert rows(spark.table("merging.t")) == after
+    finally:
+        spark.sql("DROP DATABASE merging CASCADE")
+
+
+def test_the_source_may_be_read_from_the_target(spark, table):
+    spark.sql(
+        f"MERGE INTO {table} t USING {table} u ON t.id = u.id + 10"
+        " WHEN MATCHED THEN UPDATE SET v = u.v, p = NULL"
+    )
+    found = rows(spark.sql(f"SELECT v FROM {table} WHERE p IS NULL"))
+    assert found == [(str(n),) for n in range(10)]
+    spark.sql(f"CREATE OR REPLACE TEMP VIEW part AS SELECT id, v FROM {table} WHERE id < 3")
+    spark.sql(
+        f"WITH late AS (SELECT id + 1 AS id FROM part) MERGE INTO {table} t USING late"
+        " ON t.id = late.id WHEN MATCHED THEN DELETE"
+    )
+    spark.sql(
+        f"MERGE INTO {table} t USING (SELECT * FROM {table} VERSION AS OF 4) u"
+        " ON t.id = u.id WHEN NOT MATCHED AND u.id < 3 THEN INSERT (id, v) VALUES (u.id, 'back')"
+    )
+    found = rows(spark.sql(f"SELECT id, v FROM {table} WHERE id < 5"))
+    assert found == [(0, "0"), (1, "back"), (2, "back"), (4, "4")]
+
+
+ONE = "(SELECT 1L AS id)"
+
+
+@pytest.mark.parametrize(
+    ("using", "clauses", "message"),
+    [
+        (ONE, "WHEN MATCHED THEN UPDATE SET nothing = 1", "nothing"),
+        (ONE, "WHEN MATCHED THEN UPDATE SET v = s.none", "UNRESOLVED_COLUMN"),
+        (ONE, "WHEN NOT MATCHED AND t.p = 1 THEN INSERT (id) VALUES (1)", "UNRESOLVED_COLUMN"),
+        (ONE, "WHEN MATCHED AND p IN (SELECT 1) THEN DELETE", "about one row of each side"),
+        ("(SELECT 1L AS id, 2 AS ID)", "WHEN NOT MATCHED THEN INSERT *", "two columns ID"),
+        ("(VALUES (1), (1) AS s(id))", "WHEN MATCHED THEN UPDATE SET p = 1", "several rows"),
+    ],
+)
+def test_what_cannot_be_merged_is_refused_and_changes_nothing(
+    spark, table, using, clauses, message
+):
+    on = "t.p = 1" if "ID" in using else "t.id = s.id"
+    before = rows(spark.table(table))
+    with pytest.raises(AnalysisException, match=message):
+        spark.sql(f"MERGE INTO {table} t USING {using} s ON {on} {clauses}")
+    assert rows(spark.table(table)) == before
