@@ -372,13 +372,15 @@ def _new_table(
         name=name,
         description=description,
     )
-    if mode == "none" and first.configuration.column_mapping_mode == "none":
-        return first
-    if mode != "name":
+    by_ids = first.configuration.column_mapping_mode != "none"  # by properties that imply it
+    if by_ids or mode not in ("none", "name"):
         raise InvalidPropertyError(
             "the properties would find columns by ids, which the files do not have; convert "
-            "them without, or with delta.columnMapping.mode 'name'"
+            "them without, or with delta.columnMapping.mode 'name' and nothing for Iceberg's "
+            "clients"
         )
+    if mode == "none":
+        return first
     before = first.metadata
     after = before.with_configuration({**before.configuration, **stored_properties(asked)})
     protocol = upgraded_protocol(first.protocol, before, after, asked) or first.protocol

@@ -169,8 +169,9 @@ async def test_properties_are_the_sources_but_for_those_that_are_given(tmp_path:
     async with await source_at(tmp_path / "source", **{"delta.appendOnly": "true"}) as source:
         given = {"delta.appendOnly": "false", "delta.enableChangeDataFeed": "true", "mine": "1"}
         await adelta.clone(source, tmp_path / "clone", properties=given)
-        with pytest.raises(InvalidPropertyError):
-            await adelta.clone(source, tmp_path / "bad", properties={"delta.appendOnly": "soon"})
+        for bad in ({"delta.appendOnly": "soon"}, {"delta.constraints.c": "id > 100"}):
+            with pytest.raises(InvalidPropertyError):
+                await adelta.clone(source, tmp_path / "bad", properties=bad)
         assert not (tmp_path / "bad" / "_delta_log").exists()
     async with adelta.open_table(tmp_path / "clone") as copy:
         assert (await copy.snapshot()).properties == given

@@ -269,7 +269,12 @@ async def test_what_is_no_folder_of_whole_parquet_files_is_refused(tmp_path: Pat
         (root / path).touch()
         with pytest.raises(InvalidOptionError):
             await adelta.convert(root)
-    for wrong in ({"delta.constraints.c": "a > 0"}, {"delta.columnMapping.mode": "id"}):
+    by_name = {"delta.columnMapping.mode": "name"}
+    for wrong in (
+        {"delta.constraints.c": "a > 0"},
+        {"delta.columnMapping.mode": "id"},
+        {"delta.enableIcebergCompatV2": "true", **by_name},
+    ):
         put(tmp_path / "three", "a.parquet", pa.table({"a": [1]}))
         with pytest.raises((InvalidPropertyError, UnsupportedFeatureError)):
             await adelta.convert(tmp_path / "three", properties=wrong)

@@ -13,7 +13,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from adelta.errors import InvalidTableError
+from adelta.errors import InvalidPropertyError, InvalidTableError
 from adelta.kernel.actions.file_actions import decode_path, encode_path
 from adelta.kernel.deletion_vector.descriptor import encode_relative, vector_path
 from adelta.kernel.file_id import canonical_path
@@ -31,6 +31,7 @@ from adelta.kernel.table_features import (
     upgraded_protocol,
     validate_properties,
 )
+from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.kernel.transaction.creation import NewTable
 from adelta.kernel.transaction.restoring import joined_protocol, merged_marks
 
@@ -94,6 +95,12 @@ def cloned_definition(
     stored = {
         key: value for key, value in source.metadata.configuration.items() if key not in _NOT_COPIED
     }
+    for key, value in asked.items():
+        if key.lower().startswith(CONSTRAINT_PREFIX) and stored.get(key) != value:
+            raise InvalidPropertyError(
+                f"{key} is a constraint, to which nobody has held the source's rows; clone it, and "
+                "add the constraint to the clone (add_constraint)"
+            )
     protocol = source.protocol
     if source.supports(CATALOG_MANAGED):
         protocol = protocol_without(protocol, CATALOG_MANAGED)
