@@ -13,11 +13,12 @@ import pytest
 
 from adelta.changes import changes
 from adelta.errors import AdeltaError, CommitOutcomeUnknownError, StorageError
-from adelta.operations import delete, optimize, update, write_table
+from adelta.operations import delete, merge, optimize, update, write_table
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
 from tests.faults.test_append import DyingStore
 from tests.support.created import create_in
+from tests.support.depth import DEEP
 from tests.support.stores import CountingStore, FailingStore, Fault
 
 if TYPE_CHECKING:
@@ -50,6 +51,18 @@ async def ordering(table: Table) -> None:
     await optimize(table, zorder_by=["id"])
 
 
+async def merging(table: Table) -> None:
+    source = pa.table({"id": [3, 300, 1000], "n": [7, 8, 9]}, SCHEMA)
+    await (
+        merge(table, source, "target.id = source.id")
+        .when_matched_delete("source.id = 3")
+        .when_matched_update_all()
+        .when_not_matched_insert_all("source.id = 1000")
+        .when_not_matched_by_source_delete("target.id = 4")
+        .execute()
+    )
+
+
 WORK = {
     compacting: BEFORE,
     ordering: BEFORE,
@@ -57,6 +70,8 @@ WORK = {
     updating: [(i, int(i % 3 == 0 or i >= 300)) for i in range(400)],
     replacing: sorted([(0, 7), *((i, 0) for i in range(400) if i % 3)]),
 }
+if DEEP:
+    WORK[merging] = [*((i, 8 * (i == 300)) for i in range(400) if i not in (3, 4)), (1000, 9)]
 
 
 async def table_with_rows(properties: dict[str, str]) -> MemoryStore:
