@@ -12,6 +12,7 @@ from adelta.kernel.expressions.dnf import to_predicate
 from adelta.operations.merge.clauses import Clause, check_clauses, values_of
 from adelta.operations.merge.plan import MergeRequest
 from adelta.operations.merge.run import MergeOptions, run_merge
+from adelta.operations.merge.source import GivenSource
 from adelta.table import opened
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 
@@ -93,7 +94,7 @@ def merge(
     options = MergeOptions(
         txn, isolation, user_metadata, data_files or AS_THE_TABLE_SAYS, on_progress
     )
-    return Merge(table, source, request, options, storage_options)
+    return Merge(table, GivenSource(source), request, options, storage_options)
 
 
 @dataclass(frozen=True, slots=True, repr=False, eq=False)
@@ -111,7 +112,7 @@ class Merge:
     """
 
     _table: TableOrAddress
-    _source: MergeSource
+    _source: GivenSource
     _request: MergeRequest
     _options: MergeOptions
     _storage_options: Mapping[str, str] | None
@@ -195,6 +196,7 @@ class Merge:
 
         Raises:
             TableNotFoundError: there is no table.
+            InvalidUseError: the source can be read once, as an iterator can, and has been.
             InvalidOptionError: there is no clause, or one that can never apply; the source holds
                 no rows of columns.
             SchemaMismatchError: a column is not there, cannot be set, or cannot hold a value.

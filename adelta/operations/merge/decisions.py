@@ -65,7 +65,7 @@ class Decider:
         """
         plan = self._plan
         met = np.zeros(target.num_rows if plan.not_matched_by_source else 0, np.bool_)
-        found: list[Decisions] = []
+        taken = _Taken(target.num_rows if plan.matched else 0)
         for first, joiner in self._joiners():
             for left, right in joiner.pairs(target):
                 if plan.not_matched:
@@ -74,9 +74,10 @@ class Decider:
                     met[left] = True
                 if plan.matched:
                     clauses = self._of_pairs(joiner, target, left, right)
-                    taken = clauses != _NONE
-                    found.append(Decisions(left[taken], clauses[taken], right[taken] + first))
-        changed = self._once(_ordered(found), target)
+                    again = taken.add(left, clauses, right + first)
+                    if again is not None and not plan.deletes_all_matched:
+                        raise InvariantViolationError(self._told(target.slice(again, 1)))
+        changed = taken.decisions()
         if plan.not_matched_by_source:
             changed = _ordered([changed, self._of_others(target, np.flatnonzero(~met))])
         return changed
@@ -130,17 +131,6 @@ class Decider:
         places = places[taken]
         return Decisions(places, clauses, np.full(len(places), _NONE, np.int64))
 
-    def _once(self, found: Decisions, target: pa.RecordBatch) -> Decisions:
-        """The same with every row once."""
-        again = found.rows[1:] == found.rows[:-1]
-        if not again.any():
-            return found
-        if not self._plan.deletes_all_matched:
-            row = int(found.rows[int(np.argmax(again))])
-            raise InvariantViolationError(self._told(target.slice(row, 1)))
-        first = np.concatenate([[True], ~again])
-        return Decisions(found.rows[first], found.clauses[first], found.sources[first])
-
     def _told(self, row: pa.RecordBatch) -> str:
         names = self._plan.sides.columns([self._plan.condition], "target")
         values = (f"{name} = {row.column(name)[0].as_py()!r}"[:_SHOWN] for name in sorted(names))
@@ -150,6 +140,34 @@ class Decider:
             f"{to_sql(self._plan.condition)}, and each of them would change it, so that it cannot "
             "be said to what; leave one row of each such group in the source"
         )
+
+
+class _Taken:
+    """What takes which of so many rows; however many pairs there are, a row is kept once."""
+
+    def __init__(self, num_rows: int) -> None:
+        self._clauses = np.full(num_rows, _NONE, np.int16)
+        self._sources = np.full(num_rows, _NONE, np.int64)
+
+    def add(
+        self,
+        rows: NDArray[np.int64],
+        clauses: NDArray[np.int16],
+        sources: NDArray[np.int64],
+    ) -> int | None:
+        """Take in pairs of rows and sources, none of them twice; a row that was taken before."""
+        acting = clauses != _NONE
+        if not acting.all():
+            rows, clauses, sources = rows[acting], clauses[acting], sources[acting]
+        again = self._sources[rows] != _NONE
+        self._clauses[rows], self._sources[rows] = clauses, sources
+        again |= self._sources[rows] != sources
+        return int(rows[int(np.argmax(again))]) if again.any() else None
+
+    def decisions(self) -> Decisions:
+        """All that has been taken in."""
+        rows = np.flatnonzero(self._sources != _NONE)
+        return Decisions(rows, self._clauses[rows], self._sources[rows])
 
 
 def first_clause(
@@ -180,9 +198,6 @@ def first_clause(
 
 def _ordered(parts: Sequence[Decisions]) -> Decisions:
     """All of them, by row."""
-    if not parts:
-        nothing = np.empty(0, np.int64)
-        return Decisions(nothing, np.empty(0, np.int16), nothing)
     rows = np.concatenate([part.rows for part in parts])
     order = np.argsort(rows, kind="stable")
     return Decisions(

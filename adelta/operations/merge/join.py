@@ -12,7 +12,7 @@ Without any key, every row is held against every row, block by block.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -27,13 +27,24 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from adelta.operations.merge.names import Side
     from adelta.operations.merge.plan import MergePlan
 
 __all__ = ["Joiner", "Pairs"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
+JoinKind = Literal["inner", "left semi", "right semi"]
 _PAIRS = 128 * 1024
+_PAIRS_AHEAD = 4 * 1024 * 1024  # that Acero makes, and keeps, before it looks whether to go on
+_LEAST_STEP = 64
+_SAMPLE = 64 * 1024
+_MANY = 64
+_JOINS: Final[dict[Side | None, JoinKind]] = {
+    None: "inner",
+    "target": "left semi",
+    "source": "right semi",
+}
 
 Pairs = tuple["NDArray[np.int64]", "NDArray[np.int64]"]
 """Places of rows of the target, and of the source rows that match them."""
@@ -49,12 +60,17 @@ class Joiner:
         self._plan = plan
         self.source = source
         self._build: pa.Table | None = None
+        self._most = 1  # rows of the source that share one key
         if plan.keys:
             rows = plan.sides.paired(None, source)
             self._build = _keyed(key_columns(plan.keys, "source", rows))
+            self._most = _most_of_a_key(self._build)
 
     def pairs(self, target: pa.RecordBatch) -> Iterator[Pairs]:
         """The pairs that match, a block after the other; a row may be in several blocks.
+
+        Where the plan asks of one side alone which rows match, each of these comes in one pair,
+        with any row of the other side: rows that share a key may be too many for all their pairs.
 
         Raises:
             InvalidExpressionError: the condition cannot be computed for a pair.
@@ -87,10 +103,23 @@ class Joiner:
         probe = _keyed(key_columns(self._plan.keys, "target", rows))
         if not probe.num_rows or not self._build.num_rows:
             return
-        for batch in _hash_join(probe, self._build):
+        asked = self._plan.asked_side
+        if asked is None:
+            step = max(_LEAST_STEP, _PAIRS_AHEAD // self._most)
+            probe = pa.Table.from_batches(probe.to_batches(max_chunksize=step), probe.schema)
+        elif asked == "source" and self._most > _MANY:
+            probe = probe.group_by(probe.schema.names[:-1], use_threads=False).aggregate(
+                [("place", "min")]
+            )
+        for batch in _hash_join(probe, self._build, _JOINS[asked]):
             for start in range(0, batch.num_rows, _PAIRS):
                 part = batch.slice(start, _PAIRS)
-                yield part.column(0).to_numpy(), part.column(1).to_numpy()
+                places: NDArray[np.int64] = part.column(0).to_numpy()
+                if asked is None:
+                    yield places, part.column(1).to_numpy()
+                else:
+                    any_row = np.zeros_like(places)
+                    yield (places, any_row) if asked == "target" else (any_row, places)
 
 
 def _keyed(columns: Sequence[pa.Array[Any]]) -> pa.Table:
@@ -101,12 +130,23 @@ def _keyed(columns: Sequence[pa.Array[Any]]) -> pa.Table:
     return table.drop_null() if any(column.null_count for column in columns) else table
 
 
-def _hash_join(probe: pa.Table, build: pa.Table) -> Iterator[pa.RecordBatch]:
+def _most_of_a_key(keyed: pa.Table) -> int:
+    """About how many rows share one key, at the most, by some of them; 1 where there are none."""
+    keys, apart = keyed.schema.names[:-1], -(-keyed.num_rows // _SAMPLE)
+    some = keyed.take(np.arange(0, keyed.num_rows, apart)) if apart > 1 else keyed
+    counted = some.group_by(keys, use_threads=False).aggregate([([], "count_all")])
+    most: int = pc.max(counted.column("count_all")).as_py() or 1
+    return most if most == 1 else most * max(1, apart)
+
+
+def _hash_join(probe: pa.Table, build: pa.Table, kind: JoinKind) -> Iterator[pa.RecordBatch]:
     from pyarrow import acero  # slow to load
 
-    keys: list[Any] = probe.schema.names[:-1]
+    keys: list[Any] = build.schema.names[:-1]
+    left: list[Any] = [] if kind == "right semi" else ["place"]
+    right: list[Any] = [] if kind == "left semi" else ["place"]
     options = acero.HashJoinNodeOptions(
-        "inner", keys, keys, ["place"], ["place"], output_suffix_for_right="_of_source"
+        kind, keys, keys, left, right, output_suffix_for_right="_of_source"
     )
     inputs = [
         acero.Declaration("table_source", acero.TableSourceNodeOptions(side))

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.operations.merge.assignments import Assigned
     from adelta.operations.merge.clauses import Clause, ClauseKind
+    from adelta.operations.merge.names import Side
 
 __all__ = ["BoundClause", "MergePlan", "MergeRequest", "plan_merge", "to_take_in"]
 
@@ -98,6 +99,16 @@ class MergePlan:
     def deletes_all_matched(self) -> bool:
         """Whether matched rows go whatever matches them, however often."""
         return self.matched == (BoundClause(None),)
+
+    @cached_property
+    def asked_side(self) -> Side | None:
+        """The side of which alone it is asked which rows match; None where pairs are needed."""
+        by_keys = bool(self.keys) and self.residual is None
+        if not by_keys or (self.matched and not self.deletes_all_matched):
+            return None
+        if bool(self.not_matched) == self.changes_rows:
+            return None
+        return "target" if self.changes_rows else "source"
 
     @cached_property
     def target_columns(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from adelta.operations.merge.matching import plan_matching
 from adelta.operations.merge.metrics import MergeMetrics, measured, report, row_counts
 from adelta.operations.merge.plan import plan_merge, to_take_in
 from adelta.operations.merge.rewriting import ChangeTask, RowsToChange
-from adelta.operations.merge.source import LargeSource, open_source, read_source
+from adelta.operations.merge.source import LargeSource, read_source
 from adelta.operations.rearrange.auto_compaction import auto_compact
 from adelta.operations.rewrite import RewriteResult, shared
 from adelta.operations.row_metrics import Stopwatch
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from adelta.operations.merge.matching import ChangedFile, MatchResult
     from adelta.operations.merge.plan import MergePlan, MergeRequest
     from adelta.operations.merge.rewriting import ChangeResult, RowsOfFiles
-    from adelta.operations.merge.source import MergeSource, OpenSource, SourceRows
+    from adelta.operations.merge.source import GivenSource, OpenSource, SourceRows
     from adelta.progress import OnProgress
     from adelta.storage.roots import StoreRoots
     from adelta.table import Table
@@ -92,7 +92,7 @@ class Match:
 
 
 async def run_merge(
-    table: Table, source: MergeSource | OpenSource, request: MergeRequest, options: MergeOptions
+    table: Table, source: GivenSource, request: MergeRequest, options: MergeOptions
 ) -> MergeMetrics:
     """Carry out a merge, in one commit.
 
@@ -100,7 +100,7 @@ async def run_merge(
         As `Merge.execute` does.
     """
     watch = Stopwatch()
-    opened = await open_source(source)
+    opened = await source.open()
     async with aclosing(opened.batches):
         kept = await _materialised(table, opened, request, options)
     try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import pyarrow as pa
 
 from adelta._concurrency import in_thread
-from adelta.errors import InvalidOptionError
+from adelta.errors import InvalidOptionError, InvalidUseError, SchemaMismatchError
 from adelta.kernel.schema.arrow import from_arrow_schema, to_arrow_schema
 from adelta.kernel.schema.cast import cast_to_schema
 from adelta.kernel.schema.names import as_nullable
@@ -31,7 +33,15 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.operations.merge.plan import MergePlan
 
-__all__ = ["LargeSource", "MergeSource", "OpenSource", "SourceRows", "open_source", "read_source"]
+__all__ = [
+    "GivenSource",
+    "LargeSource",
+    "MergeSource",
+    "OpenSource",
+    "SourceRows",
+    "open_source",
+    "read_source",
+]
 
 MergeSource: TypeAlias = Data | Scan | Snapshot
 """Rows to merge: an Arrow stream, batches from an iterable of either kind, or rows of a table."""
@@ -56,7 +66,7 @@ async def open_source(source: MergeSource | OpenSource) -> OpenSource:
 
     Raises:
         InvalidOptionError: it holds no rows, or it cannot be seen of which columns.
-        SchemaMismatchError: a column has a type that Delta does not have.
+        SchemaMismatchError: a column has a type that Delta does not have, or two have one name.
     """
     if isinstance(source, OpenSource):
         return source
@@ -74,9 +84,41 @@ async def open_source(source: MergeSource | OpenSource) -> OpenSource:
 
 
 def _opened(schema: pa.Schema, batches: AsyncGenerator[pa.RecordBatch, None]) -> OpenSource:
+    names = Counter(name.lower() for name in schema.names)
+    for name in schema.names:
+        if names[name.lower()] > 1:
+            raise SchemaMismatchError(
+                f"the source has {names[name.lower()]} columns that are called {name!r}, where "
+                "upper and lower case are the same; give each a name of its own"
+            )
     known = as_nullable(from_arrow_schema(schema))
     assert isinstance(known, StructType)
     return OpenSource(known, batches)
+
+
+class GivenSource:
+    """The source of a merge as it was given; one that can be read once is opened once."""
+
+    def __init__(self, rows: MergeSource | OpenSource) -> None:
+        self._rows = rows
+        self._once = isinstance(rows, (Iterator, AsyncIterator, OpenSource))
+        self._is_spent = False
+
+    async def open(self) -> OpenSource:
+        """Look at what is to be merged.
+
+        Raises:
+            InvalidUseError: it can be read once, and has been.
+            As `open_source` does.
+        """
+        if self._is_spent:
+            raise InvalidUseError(
+                f"the source, a {type(self._rows).__name__}, can be read once, and this merge has "
+                "read it before: its rows are gone. Make another merge with a source that has all "
+                "rows, or pass what can be read again, such as a table or a data frame"
+            )
+        self._is_spent = self._once
+        return await open_source(self._rows)
 
 
 @dataclass(frozen=True, slots=True)

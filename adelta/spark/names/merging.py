@@ -19,6 +19,7 @@ from adelta.kernel.schema.alteration import shown
 from adelta.operations.merge.clauses import Clause, check_clauses, values_of
 from adelta.operations.merge.plan import MergeRequest
 from adelta.operations.merge.run import MergeOptions, run_merge
+from adelta.operations.merge.source import GivenSource
 from adelta.spark.identifiers import identifier_parts
 from adelta.spark.session_settings import merges_schemas, session_zone
 from adelta.spark.staged_rows import staged_rows
@@ -103,7 +104,7 @@ def merge_rows(
     Raises:
         As `adelta.Merge.execute` does.
     """
-    rows = staged_rows(spark, source, uri, storage_options)
+    rows = GivenSource(staged_rows(spark, source, uri, storage_options))
     options = MergeOptions(
         None, None, None, AS_THE_TABLE_SAYS, None, at_version=version, stands_for=merge.stands_for
     )

@@ -130,6 +130,7 @@ class Merge(Handle[_AsyncMerge]):
 
         Raises:
             TableNotFoundError: there is no table.
+            InvalidUseError: the source can be read once, as an iterator can, and has been.
             InvalidOptionError: there is no clause, or one that can never apply; the source holds
                 no rows of columns.
             SchemaMismatchError: a column is not there, cannot be set, or cannot hold a value.
