@@ -102,7 +102,7 @@ def test_tables_are_cloned_under_names_and_elsewhere(spark, table, tmp_path):
     assert spark.table("statements.copy").count() == 2
     sql(f"CREATE TABLE statements.there CLONE {table} LOCATION '{tmp_path}/there'")
     [detail] = sql("DESCRIBE DETAIL statements.there")
-    assert detail[4] == f"{tmp_path}/there"
+    assert detail[4].endswith(f"{tmp_path}/there")
     assert sql(f"CREATE TABLE delta.`{tmp_path}/near` SHALLOW CLONE statements.there")[0][3] == 0
     with pytest.raises(AnalysisException, match="not a Delta table"):
         sql("CREATE TABLE statements.none CLONE statements.nothing")

@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> str:
 def test_many_rows_wait_in_files_that_go_when_they_were_read(spark, path):
     source = spark.range(6000).select("id", f.repeat("id", 20).alias("a.b"), f.lit(None).alias("n"))
     staged = staged_rows.staged_rows(spark, source, path)
-    assert staged.schema.names == ["id", "a.b", "n"]
+    assert list(staged.schema.names) == ["id", "a.b", "n"]
 
     there: list[bool] = []
 

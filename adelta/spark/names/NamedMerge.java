@@ -45,6 +45,7 @@ import scala.jdk.javaapi.CollectionConverters;
  */
 public final class NamedMerge implements NamedChange.Question {
     private final MergeIntoTable merge;
+    private final NamedTable table;
     private final SparkSession session;
     private final LogicalPlan target;
     private final LogicalPlan source;
@@ -52,14 +53,16 @@ public final class NamedMerge implements NamedChange.Question {
     private final String sourceName;
     private final Map named = new HashMap();
     private final Set used = new HashSet();
+    private final List computed = new ArrayList();
+    private final Set taken = new HashSet();
     private String said;
 
-    private NamedMerge(MergeIntoTable merge, SparkSession session) {
+    private NamedMerge(MergeIntoTable merge, NamedTable table) {
         this.merge = merge;
-        this.session = session;
+        this.table = table;
+        this.session = table.session();
         this.target = columnsOf(merge.targetTable(), true);
         this.source = columnsOf(merge.sourceTable(), false);
-        Set taken = new HashSet();
         note(target.output(), taken);
         note(source.output(), taken);
         this.targetName = free("target", taken);
@@ -84,8 +87,8 @@ public final class NamedMerge implements NamedChange.Question {
     }
 
     /** The merge, once what its tables are is known. */
-    public static NamedMerge of(MergeIntoTable merge, SparkSession session) {
-        NamedMerge found = new NamedMerge(merge, session);
+    public static NamedMerge of(MergeIntoTable merge, NamedTable table) {
+        NamedMerge found = new NamedMerge(merge, table);
         found.said = InPython.write(found.described());
         return found;
     }
@@ -150,6 +153,7 @@ public final class NamedMerge implements NamedChange.Question {
                         (Seq) Nil$.MODULE$, Option.empty(), (Seq) Nil$.MODULE$));
             }
         }
+        columns.addAll(computed);
         if (columns.isEmpty()) { // the rows count
             columns.add(
                 new Alias(
@@ -281,7 +285,49 @@ public final class NamedMerge implements NamedChange.Question {
                     + " side: let the source be a query, and make what " + expression.sql()
                     + " finds a column of it");
         }
-        return SqlText.of((Expression) ((Alias) found).child().transform(new Named(named, used)));
+        Expression meant = ((Alias) found).child();
+        if (!table.evaluates(meant)) {
+            meant = withComputed(meant);
+        }
+        return SqlText.of((Expression) meant.transform(new Named(named, used)));
+    }
+
+    /** The expression, in which columns of the source's stand for what is about it alone. */
+    private Expression withComputed(Expression expression) {
+        if (stars() && evolves()) { // and would become columns of the table
+            return expression;
+        }
+        return (Expression) expression.transformDown(
+            new scala.runtime.AbstractPartialFunction() {
+                public boolean isDefinedAt(Object node) {
+                    return isOfSource((Expression) node);
+                }
+
+                public Object applyOrElse(Object node, scala.Function1 otherwise) {
+                    return isDefinedAt(node) ? computed((Expression) node) : otherwise.apply(node);
+                }
+            });
+    }
+
+    private boolean evolves() {
+        String conf = "spark.databricks.delta.schema.autoMerge.enabled";
+        return merge.withSchemaEvolution() || "true".equalsIgnoreCase(session.conf().get(conf, ""));
+    }
+
+    private boolean isOfSource(Expression expression) {
+        boolean whole = !(expression instanceof Attribute) && !expression.foldable();
+        return whole && expression.references().subsetOf(source.outputSet())
+            && (!expression.references().isEmpty() || !expression.deterministic());
+    }
+
+    private Attribute computed(Expression expression) {
+        String name = free("computed " + computed.size(), taken);
+        Alias alias = new Alias(
+            expression, name, NamedExpression$.MODULE$.newExprId(), (Seq) Nil$.MODULE$,
+            Option.empty(), (Seq) Nil$.MODULE$);
+        computed.add(alias);
+        named.put(alias.exprId(), like(alias.toAttribute(), name, sourceName));
+        return alias.toAttribute();
     }
 
     /** Columns under the names of their sides; those that have none, by their bare names. */

@@ -7,9 +7,9 @@ import java.util.Map;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Alias;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.ListQuery;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.OneRowRelation;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.sql.types.AtomicType;
 import org.apache.spark.unsafe.Platform;
 import scala.Option;
@@ -30,29 +31,33 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Which rows DELETE and UPDATE change, and to what, in words for Python.
  *
- * Conditions and values are SQL text over one row. What is in them of subqueries Spark computes: a
- * part that is about no row becomes a constant. Where there are others, a condition says of two rows
- * the same that are alike in the columns which it names; so Spark finds what these hold in the rows
- * for which it is true, and the rows of the table that hold it are changed.
+ * Conditions and values are SQL text over one row. What adelta does not compute in them, subqueries
+ * and functions of the user's own, Spark does. A part with subqueries that is about no row becomes a
+ * constant. Else a condition says of two rows the same that are alike in the columns which it names;
+ * so Spark finds what these hold in the rows for which it is true, and the rows of the table that
+ * hold it are changed.
  */
 public final class NamedRows implements NamedChange.Question {
     private static final String TARGET = "target";
     private static final String SOURCE = "source";
 
     private final String verb;
-    private final LogicalPlan scan;
+    private final NamedTable table;
+    private final DataSourceV2Relation relation;
     private final Expression where;
     private final List columns;
     private final List values;
 
     /**
-     * `scan` has the table's rows under the ids of the columns in `where`, which is null where all
-     * rows are meant, and in `values`, expressions for `columns`.
+     * `where` is null where all rows are meant; `values` are expressions for `columns`. Both are
+     * over the columns of `relation`, which is the table.
      */
     public NamedRows(
-            String verb, LogicalPlan scan, Expression where, List columns, List values) {
+            String verb, NamedTable table, DataSourceV2Relation relation, Expression where,
+            List columns, List values) {
         this.verb = verb;
-        this.scan = scan;
+        this.table = table;
+        this.relation = relation;
         this.where = where;
         this.columns = columns;
         this.values = values;
@@ -67,20 +72,29 @@ public final class NamedRows implements NamedChange.Question {
         org.apache.spark.sql.classic.SparkSession session =
             (org.apache.spark.sql.classic.SparkSession) given;
         Expression condition = where == null ? null : constant(where, session);
-        boolean joins = condition != null && asks(condition);
+        boolean joins = condition != null && !evaluates(condition);
         List found = new ArrayList();
+        List computed = new ArrayList();
         for (int index = 0; index < values.size(); index++) {
             Expression value = constant((Expression) values.get(index), session);
-            joins = joins || asks(value);
+            boolean ours = evaluates(value);
+            joins = joins || !ours;
+            computed.add(Boolean.valueOf(!ours));
             found.add(value);
         }
         Map said = new HashMap();
         if (!joins) {
             said.put("where", condition == null ? null : text(condition, null));
-            said.put("values", pairs(found, null, null));
+            said.put("values", pairs(found, computed, null, null));
             return new Object[] {verb, given, InPython.write(said), null};
         }
-        List picked = picked(condition, found);
+        List picked = new ArrayList();
+        pick(condition, picked);
+        for (int index = 0; index < found.size(); index++) {
+            if (Boolean.TRUE.equals(computed.get(index))) {
+                pick((Expression) found.get(index), picked);
+            }
+        }
         List names = new ArrayList();
         List on = new ArrayList();
         for (int index = 0; index < picked.size(); index++) {
@@ -88,10 +102,11 @@ public final class NamedRows implements NamedChange.Question {
             names.add(named((Expression) picked.get(index), name));
             on.add(text((Expression) picked.get(index), TARGET) + " <=> " + SOURCE + "." + name);
         }
-        said.put("values", pairs(found, TARGET, names));
+        said.put("values", pairs(found, computed, TARGET, names));
         said.put("predicate", where == null ? "true" : where.sql());
         said.put("on", on.isEmpty() ? "true" : joined(on));
-        LogicalPlan rows = picked.isEmpty() ? (LogicalPlan) new OneRowRelation() : scan;
+        LogicalPlan rows = picked.isEmpty()
+            ? (LogicalPlan) new OneRowRelation() : NamedTables.scan(relation, table);
         if (condition != null) {
             rows = new Filter(condition, rows);
         }
@@ -102,39 +117,49 @@ public final class NamedRows implements NamedChange.Question {
         return new Object[] {verb, given, InPython.write(said), Dataset.ofRows(session, rows)};
     }
 
-    /** The columns of the table by which it is known what becomes of a row. */
-    private List picked(Expression condition, List found) {
-        List picked = new ArrayList();
-        for (int index = 0; index < scan.output().size(); index++) {
-            Attribute column = (Attribute) scan.output().apply(index);
-            boolean needed = condition != null && names(condition, column);
-            for (int at = 0; at < found.size(); at++) {
-                Expression value = (Expression) found.get(at);
-                needed = needed || asks(value) && names(value, column);
-            }
-            if (needed) {
-                picked.add(column);
-            }
-        }
-        return picked;
+    /** Whether adelta computes an expression by its text. */
+    private boolean evaluates(Expression expression) {
+        return !asks(expression) && table.evaluates(expression);
     }
 
-    private static boolean names(Expression expression, Attribute column) {
+    /** Take up the columns, and fields of columns, by which it is known what an expression is. */
+    private static void pick(Expression expression, List picked) {
+        if (expression == null) {
+            return;
+        }
         if (!expression.deterministic()) {
-            throw refused(expression.sql() + " is another value whenever it is computed: it cannot"
-                + " stand beside a subquery in a change of a Delta table");
+            throw refused(expression.sql() + " is another value whenever it is computed, which a"
+                + " change of a Delta table cannot go by: write its values to a table, and merge"
+                + " that");
         }
-        return expression.references().contains(column);
+        if (isPath(expression)) {
+            for (int index = 0; index < picked.size(); index++) {
+                if (expression.semanticEquals((Expression) picked.get(index))) {
+                    return;
+                }
+            }
+            picked.add(expression);
+            return;
+        }
+        for (int index = 0; index < expression.children().size(); index++) {
+            pick((Expression) expression.children().apply(index), picked);
+        }
     }
 
-    /** Columns and the text of their values; what subqueries are in becomes one of `names`. */
-    private List pairs(List found, String table, List names) {
+    private static boolean isPath(Expression expression) {
+        return expression instanceof AttributeReference
+            || expression instanceof GetStructField
+                && isPath(((GetStructField) expression).child());
+    }
+
+    /** Columns and the text of their values; those that Spark has computed become `names`. */
+    private List pairs(List found, List computed, String table, List names) {
         List pairs = new ArrayList();
         for (int index = 0; index < found.size(); index++) {
             Expression value = (Expression) found.get(index);
             List pair = new ArrayList();
             pair.add(columns.get(index));
-            if (names != null && asks(value)) {
+            if (names != null && Boolean.TRUE.equals(computed.get(index))) {
                 String name = "v" + index;
                 names.add(named(value, name));
                 pair.add(SOURCE + "." + name);

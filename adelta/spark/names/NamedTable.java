@@ -9,6 +9,7 @@ import java.util.Set;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.catalog.Identifier;
 import org.apache.spark.sql.connector.catalog.StagedTable;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
@@ -88,6 +89,13 @@ public class NamedTable implements SupportsWrite, TruncatableTable {
     /** The answer of its own to what is asked of it. */
     public Object ask(Object[] question) {
         return python.ask(identifier, question);
+    }
+
+    /** Whether adelta computes an expression over columns by its text. */
+    public boolean evaluates(Expression expression) {
+        return !SqlText.hasOwnFunctions(expression)
+            && Boolean.TRUE.equals(
+                ask(new Object[] {"evaluates", NamedRows.text(expression, null)}));
     }
 
     public SparkSession session() {

@@ -151,7 +151,8 @@ public final class NamedTables extends Rule {
 
     // --------------------------------------------------------------------------------- reads
 
-    private static LogicalPlan scan(DataSourceV2Relation relation, NamedTable table) {
+    /** What reads a table, under the ids of a relation's columns. */
+    static LogicalPlan scan(DataSourceV2Relation relation, NamedTable table) {
         String options = InPython.write(new HashMap(relation.options().asCaseSensitiveMap()));
         LogicalPlan plan =
             (LogicalPlan) table.ask(new Object[] {"plan", table.session(), options});
@@ -323,20 +324,16 @@ public final class NamedTables extends Rule {
 
     private static LogicalPlan deletion(DeleteFromTable delete, NamedTable table) {
         Expression condition = delete.condition();
-        if (!condition.resolved()) {
-            return delete;
-        }
-        LogicalPlan scan = NamedRows.asks(condition) ? scanned(delete.table(), table) : null;
-        return NamedChange.rows(
-            table, new NamedRows("delete", scan, condition, new ArrayList(), new ArrayList()));
+        return !condition.resolved() ? (LogicalPlan) delete : NamedChange.rows(
+            table,
+            new NamedRows(
+                "delete", table, relation(delete.table()), condition, new ArrayList(),
+                new ArrayList()));
     }
 
     private static LogicalPlan update(UpdateTable update, NamedTable table) {
         List columns = new ArrayList();
         List values = new ArrayList();
-        Expression condition =
-            update.condition().isDefined() ? (Expression) update.condition().get() : null;
-        boolean asks = condition != null && NamedRows.asks(condition);
         for (int index = 0; index < update.assignments().size(); index++) {
             Assignment one = (Assignment) update.assignments().apply(index);
             if (!one.key().resolved() || !one.value().resolved()) {
@@ -344,18 +341,17 @@ public final class NamedTables extends Rule {
             }
             columns.add(NamedRows.text(one.key(), null));
             values.add(one.value());
-            asks = asks || NamedRows.asks(one.value());
         }
-        if (condition != null && !condition.resolved()) {
-            return update;
-        }
-        LogicalPlan scan = asks ? scanned(update.table(), table) : null;
-        return NamedChange.rows(
-            table, new NamedRows("update", scan, condition, columns, values));
+        Expression condition =
+            update.condition().isDefined() ? (Expression) update.condition().get() : null;
+        return condition != null && !condition.resolved() ? (LogicalPlan) update : NamedChange.rows(
+            table,
+            new NamedRows(
+                "update", table, relation(update.table()), condition, columns, values));
     }
 
-    private static LogicalPlan scanned(LogicalPlan target, NamedTable table) {
-        return scan((DataSourceV2Relation) EliminateSubqueryAliases$.MODULE$.apply(target), table);
+    private static DataSourceV2Relation relation(LogicalPlan target) {
+        return (DataSourceV2Relation) EliminateSubqueryAliases$.MODULE$.apply(target);
     }
 
     private LogicalPlan merge(MergeIntoTable merge, NamedTable table) {
@@ -365,6 +361,6 @@ public final class NamedTables extends Rule {
             merge.notMatchedActions(), merge.notMatchedBySourceActions(),
             merge.withSchemaEvolution());
         boolean ready = source.resolved() && merge.targetTable().resolved();
-        return ready ? NamedChange.merge(table, NamedMerge.of(found, table.session())) : found;
+        return ready ? NamedChange.merge(table, NamedMerge.of(found, table)) : found;
     }
 }

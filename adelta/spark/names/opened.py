@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pyspark.sql import DataFrame
 
+from adelta.errors import InvalidExpressionError
+from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.table_features import (
     CLUSTERING,
     CLUSTERING_DOMAIN,
@@ -139,6 +141,14 @@ class OpenedTable(Answers):
         mode = "Overwrite" if overwrites else "Append"
         told = WriteState(FORMAT, mode, given, None, None, buckets=False)
         self._sessions.save(DataFrame(rows, spark), told)
+
+    def answer_evaluates(self, text: str) -> bool:
+        """Whether adelta computes an expression, as far as it is seen without the columns."""
+        try:
+            parse_expression(text)
+        except InvalidExpressionError:
+            return False
+        return True
 
     def answer_delete(self, session: Any, said: str, rows: Any) -> str:
         """How many rows were deleted; null where that is not known."""

@@ -10,8 +10,10 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.InheritAnalysisRules;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
+import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.expressions.With;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
 
@@ -29,8 +31,23 @@ public final class SqlText implements Function {
         return of((Expression) expression);
     }
 
+    /** Whether a function of the user's own is in it: by its name alone it would be another one. */
+    public static boolean hasOwnFunctions(Expression expression) {
+        boolean found = expression instanceof UserDefinedExpression;
+        for (int index = 0; !found && index < expression.children().size(); index++) {
+            found = hasOwnFunctions((Expression) expression.children().apply(index));
+        }
+        return found;
+    }
+
     /** The text of `expression`. */
     public static String of(Expression expression) {
+        if (hasOwnFunctions(expression)) {
+            Platform.throwException(
+                new UnsupportedOperationException(
+                    expression.sql() + " has a function of your own, which only Spark computes:"
+                        + " compute it in a DataFrame, and merge that"));
+        }
         return ((Expression) expression.transform(new Exact())).sql();
     }
 
