@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["java_class", "ship_class"]
 
 _PACKAGE = "adelta.spark"
+_PARTS = {"TableFormat": ("DeletionVector",)}
+"""Classes that are compiled, and shipped, with another one that alone uses them."""
 _lock = threading.Lock()
 _compilers: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()  # by py4j's gateway
 _shipped: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()  # by SparkContext
@@ -37,13 +39,25 @@ def _compiled(gateway: Any, name: str) -> Any:
     with _lock:
         known = _compilers.setdefault(gateway, {})
         if name not in known:
-            source = files("adelta.spark.native").joinpath(f"{name}.java").read_text()
             compiler = gateway.jvm.org.codehaus.janino.SimpleCompiler()
             thread = gateway.jvm.java.lang.Thread.currentThread()
             compiler.setParentClassLoader(thread.getContextClassLoader())
-            compiler.cook(source)
+            compiler.cook(_unit(name, *_PARTS.get(name, ())))
             known[name] = compiler
         return known[name]
+
+
+def _unit(*names: str) -> str:
+    """The sources of some classes as one."""
+    head, body = set[str](), list[str]()
+    for name in names:
+        source = files("adelta.spark.native").joinpath(f"{name}.java").read_text()
+        for line in source.splitlines():
+            if line.startswith("import "):
+                head.add(line)
+            elif not line.startswith("package "):
+                body.append(line)
+    return "\n".join((f"package {_PACKAGE};", *sorted(head), *body))
 
 
 def ship_class(spark: SparkSession, name: str) -> None:
