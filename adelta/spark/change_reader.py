@@ -27,7 +27,6 @@ from adelta.storage.resolve import open_store
 from adelta.storage.roots import StoreRoots
 from adelta.sync._iterate import iterate
 from adelta.sync._portal import call
-from adelta.table import open_table
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -64,7 +63,7 @@ def load_change_schema(options: ReadOptions) -> tuple[int, s.StructType]:
     """
 
     async def load() -> tuple[int, s.StructType]:
-        async with open_table(options.uri, options.storage_options) as table:
+        async with options.opened() as table:
             latest = (await table.snapshot()).version
             state = await load_state(
                 table.store, version=await _schema_version(table.store, options, latest)
@@ -97,7 +96,7 @@ class ChangeReader(DataSourceReader):
 
     async def _plan(self) -> list[ChangePartition]:
         options = self._options
-        async with open_table(options.uri, options.storage_options) as table:
+        async with options.opened() as table:
             latest = self._version
             if latest is None:
                 latest = (await table.snapshot()).version

@@ -19,8 +19,10 @@ from adelta.operations.write_kind import WriteKind
 from adelta.operations.write_transactions import WriteRequest
 from adelta.spark.change_options import CHANGE_OPTIONS, ChangeRange
 from adelta.spark.hadoop_conf import storage_of_session, storage_options_of
+from adelta.spark.unity import CATALOG_OPTIONS, catalog_client
 from adelta.storage.option_names import is_known
 from adelta.storage.providers import OPTION_PREFIXES
+from adelta.table import open_table
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 
 if TYPE_CHECKING:
@@ -28,9 +30,11 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from adelta.commit.unity_catalog import UnityCatalogClient
     from adelta.kernel.expressions.nodes import Node
     from adelta.operations.write_kind import PartitionOverwrite, SchemaMode, WriteMode
     from adelta.operations.write_transactions import Replacing
+    from adelta.table import Table
 
 __all__ = [
     "READ_OPTIONS",
@@ -48,6 +52,7 @@ _SESSION_STORAGE = "sessionStorage"
 
 READ_OPTIONS = (
     _SESSION_STORAGE,
+    *CATALOG_OPTIONS,
     "path",
     "versionAsOf",
     "timestampAsOf",
@@ -112,7 +117,8 @@ class ReadOptions:
     `distributed_planning_files` or more executors look for the files that a query reads; None is as
     the session has it. With `changes` the rows
     are those that a range of commits changed. With `session_storage` the storage options are those
-    that the session's own file systems have, too.
+    that the session's own file systems have, too. `catalog` is the client of the catalog that
+    manages the table.
     """
 
     uri: str = field(repr=False)  # may hold secrets
@@ -129,6 +135,11 @@ class ReadOptions:
     distributed_planning_files: int | None = None
     changes: ChangeRange | None = None
     session_storage: bool = False
+    catalog: UnityCatalogClient | None = None
+
+    def opened(self) -> Table:
+        """The table, which closes itself."""
+        return open_table(self.uri, self.storage_options, catalog=self.catalog)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> ReadOptions:
@@ -167,6 +178,7 @@ class ReadOptions:
             ),
             changes=changes,
             session_storage=given.get(_SESSION_STORAGE.lower()) == "true",
+            catalog=catalog_client(given),
         )
 
 

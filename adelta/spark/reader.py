@@ -34,7 +34,6 @@ from adelta.storage.resolve import open_store
 from adelta.storage.roots import StoreRoots
 from adelta.sync._iterate import iterate
 from adelta.sync._portal import call
-from adelta.table import open_table
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -106,7 +105,7 @@ def load_schema(options: ReadOptions) -> tuple[int, s.StructType]:
     """
 
     async def load() -> tuple[int, s.StructType]:
-        async with open_table(options.uri, options.storage_options) as table:
+        async with options.opened() as table:
             snapshot = await _snapshot(table, options)
             plan = snapshot.scan(options.columns, _where(options, snapshot.delta_schema)).plan
             return snapshot.version, to_spark_schema(plan.output)
@@ -149,7 +148,7 @@ class DeltaReader(DataSourceReader):
 
     async def _plan(self) -> list[InputPartition]:
         options = self._options
-        async with open_table(options.uri, options.storage_options) as table:
+        async with options.opened() as table:
             snapshot = await _snapshot(table, options, self._version)
             pushed = to_expression(self._pushed, snapshot.delta_schema)
             where = conjunction(_where(options, snapshot.delta_schema), pushed)

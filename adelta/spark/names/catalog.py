@@ -15,6 +15,7 @@ from adelta.spark.names.definitions import Definition, StagedTable, check_alike,
 from adelta.spark.names.opened import OpenedTable
 from adelta.spark.names.places import uri_of
 from adelta.spark.session_settings import session_zone
+from adelta.spark.unity import options_in_catalog
 from adelta.sync._portal import call
 from adelta.table import open_table
 
@@ -33,6 +34,15 @@ async def _exists(uri: str, storage_options: Mapping[str, str]) -> bool:
         return await exists(table)
 
 
+def _time_travel(version: str | None, microseconds: int | None) -> dict[str, str]:
+    """What the options of a read say of it."""
+    found = {} if version is None else {"versionAsOf": version}
+    if microseconds is not None:
+        moment = _EPOCH + timedelta(microseconds=microseconds)
+        found["timestampAsOf"] = moment.isoformat()
+    return found
+
+
 class CatalogAnswers(Answers):
     """Answers to `PathCatalog.java` and `SessionTables.java`."""
 
@@ -43,13 +53,23 @@ class CatalogAnswers(Answers):
         self, session: Any, path: str, version: str | None, microseconds: int | None
     ) -> OpenedTable:
         """A version of the table at a path."""
-        options = {"path": uri_of(path)}
-        if version is not None:
-            options["versionAsOf"] = version
-        if microseconds is not None:
-            moment = _EPOCH + timedelta(microseconds=microseconds)
-            options["timestampAsOf"] = moment.isoformat()
+        options = {"path": uri_of(path), **_time_travel(version, microseconds)}
         return OpenedTable(self._sessions, self._sessions.of(session), options)
+
+    def answer_open_in_catalog(
+        self,
+        session: Any,
+        catalog: str,
+        schema: str,
+        table: str,
+        version: str | None,
+        microseconds: int | None,
+    ) -> OpenedTable:
+        """A version of a table of a Unity Catalog."""
+        spark = self._sessions.of(session)
+        options = options_in_catalog(spark, catalog, schema, table)
+        options |= _time_travel(version, microseconds)
+        return OpenedTable(self._sessions, spark, options)
 
     def answer_exists(self, session: Any, path: str) -> bool:
         """Whether there is a table at a path."""

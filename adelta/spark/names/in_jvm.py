@@ -15,6 +15,8 @@ from weakref import WeakKeyDictionary
 from pyspark import java_gateway
 from pyspark.errors import AnalysisException
 
+from adelta.spark.unity import known_catalogs
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -35,6 +37,7 @@ _SOURCES = (
     "NamedPaths",
     "PathCatalog",
     "SessionTables",
+    "UnityTables",
 )
 _SHARED = ("SqlText",)
 _SESSION_CATALOG = "spark_catalog"
@@ -47,7 +50,7 @@ def install(spark: SparkSession, formats: Iterable[str], answers: Answers) -> No
 
     The session's own catalog keeps what it is, and what extends it already; tables of the formats
     are taken from it before, and so are paths in the place of names. Called again, only the formats
-    change.
+    change. Unity Catalogs are catalogs beside, under the names that settings give them.
     """
     gateway: Any = spark.sparkContext._gateway
     java_gateway.ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
@@ -58,6 +61,9 @@ def install(spark: SparkSession, formats: Iterable[str], answers: Answers) -> No
     names = gateway.jvm.java.util.ArrayList()
     for name in sorted(formats):
         names.add(name)
+    for name in known_catalogs(spark):
+        if not catalogs.contains(name) and not session.conf().contains(f"spark.sql.catalog.{name}"):
+            catalogs.put(name, _new(gateway, "UnityTables", session, name, answers))
     before = manager.v2SessionCatalog()
     if java_class(gateway, "SessionTables").isInstance(before):
         before.setFormats(names)

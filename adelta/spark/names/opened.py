@@ -85,7 +85,8 @@ class OpenedTable(Answers):
 
     def __init__(self, sessions: Sessions, spark: SparkSession, options: Mapping[str, str]) -> None:
         self._sessions = sessions
-        self._options = ReadOptions.parse(with_session_storage(spark, options))
+        self._asked = with_session_storage(spark, options)
+        self._options = ReadOptions.parse(self._asked)
         self._version = OpenVersion(self._options)
 
     def answer_describe(self) -> str:
@@ -121,11 +122,11 @@ class OpenedTable(Answers):
         given = {k: v for k, v in json.loads(options).items() if k.lower() not in _TIME_TRAVEL}
         asked = {
             "timeZone": session_zone(spark),
+            **{k: v for k, v in self._asked.items() if k.lower() not in _TIME_TRAVEL},
             **given,
             "path": self._options.uri,
             "versionAsOf": str(version),
         }
-        asked = with_session_storage(spark, asked)
         wanted = ReadOptions.parse(asked)
         found = native_frame(spark, wanted, self._version) if wanted.native_scan else None
         if found is None:

@@ -78,7 +78,7 @@ class OpenVersion:
 
 
 async def _opened(options: ReadOptions) -> tuple[Table, Snapshot]:
-    table = Table(options.uri, options.storage_options)
+    table = Table(options.uri, options.storage_options, catalog=options.catalog)
     try:
         if options.timestamp is not None:
             moment = moment_in(options.timestamp, options.time_zone)

@@ -1,0 +1,93 @@
+package adelta.spark;
+
+import java.util.HashMap;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Function;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
+import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableChange;
+import org.apache.spark.sql.connector.catalog.TableInfo;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+import org.apache.spark.unsafe.Platform;
+
+/** The tables of a Unity Catalog, for reading: Python asks the catalog where each of them is. */
+public final class UnityTables implements TableCatalog {
+    private final SparkSession session;
+    private final String name;
+    private final InPython python;
+
+    /** `name` is that of the catalog; `function` answers for all tables of a session. */
+    public UnityTables(SparkSession session, String name, Function function) {
+        this.session = session;
+        this.name = name;
+        this.python = new InPython(function);
+    }
+
+    public void initialize(String given, CaseInsensitiveStringMap options) {}
+
+    public String name() {
+        return name;
+    }
+
+    public Set capabilities() {
+        return new java.util.HashSet();
+    }
+
+    public Identifier[] listTables(String[] namespace) {
+        throw refused("listed");
+    }
+
+    public Table loadTable(Identifier table) {
+        return loaded(table, null, null);
+    }
+
+    public Table loadTable(Identifier table, String version) {
+        return loaded(table, version, null);
+    }
+
+    public Table loadTable(Identifier table, long microseconds) {
+        return loaded(table, null, Long.valueOf(microseconds));
+    }
+
+    private Table loaded(Identifier table, String version, Long moment) {
+        if (table.namespace().length != 1) {
+            Platform.throwException(new NoSuchTableException(table));
+        }
+        String schema = table.namespace()[0];
+        Object found = python.ask(
+            table,
+            new Object[] {"open_in_catalog", session, name, schema, table.name(), version, moment});
+        Map said = new HashMap();
+        said.put(TableCatalog.PROP_PROVIDER, "delta");
+        String shown = name + "." + schema + "." + table.name();
+        return new NamedTable(session, table, shown, new InPython((Function) found), said);
+    }
+
+    public Table createTable(Identifier table, TableInfo info) {
+        throw refused("created");
+    }
+
+    public Table alterTable(Identifier table, TableChange[] changes) {
+        throw refused("altered");
+    }
+
+    public boolean dropTable(Identifier table) {
+        throw refused("dropped");
+    }
+
+    public void renameTable(Identifier table, Identifier other) {
+        throw refused("renamed");
+    }
+
+    private RuntimeException refused(String what) {
+        Platform.throwException(
+            new InPython.Refused(
+                "tables of the Unity Catalog " + name + " are read here, and not " + what
+                    + ": use adelta.UnityCatalogClient, or the catalog itself"));
+        return null;
+    }
+}

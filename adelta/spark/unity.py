@@ -1,0 +1,82 @@
+"""Tables of Unity Catalogs in a session: which catalogs it knows, and what opens their tables.
+
+A session knows a catalog by ``spark.adelta.catalog.<name>.uri`` and, where it wants one,
+``spark.adelta.catalog.<name>.token``. The catalog says where a table is, and hands out credentials
+for it, which go to the executors with the options of the read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from adelta.commit.unity_catalog import UnityCatalogClient
+from adelta.errors import InvalidOptionError
+from adelta.kernel.table_features import CATALOG_MANAGED
+from adelta.sync._portal import call
+from adelta.table import open_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+__all__ = ["CATALOG_OPTIONS", "catalog_client", "known_catalogs", "options_in_catalog"]
+
+CATALOG_OPTIONS = ("catalogEndpoint", "catalogTable", "catalogToken")
+"""Options of a read of a table that a Unity Catalog manages."""
+
+_SETTING = re.compile(r"spark\.adelta\.catalog\.(\w+)\.uri")
+
+
+def known_catalogs(spark: SparkSession) -> frozenset[str]:
+    """The names of the Unity Catalogs that a session's settings name."""
+    matches = (_SETTING.fullmatch(key) for key in spark.conf.getAll)
+    return frozenset(match[1] for match in matches if match is not None)
+
+
+def options_in_catalog(
+    spark: SparkSession, catalog: str, schema: str, table: str
+) -> dict[str, str]:
+    """The options by which a table of a catalog is read: where it is, credentials, the catalog.
+
+    Raises:
+        TableNotFoundError: the catalog has no such table.
+        PermissionDeniedError: the catalog does not let this user read it.
+        StorageError: the catalog refused or failed.
+    """
+    setting = f"spark.adelta.catalog.{catalog}"
+    said = {
+        "catalogEndpoint": spark.conf.get(f"{setting}.uri"),
+        "catalogTable": f"{catalog}.{schema}.{table}",
+    }
+    if (token := spark.conf.get(f"{setting}.token", None)) is not None:
+        said["catalogToken"] = token
+    return call(_found, {key: value for key, value in said.items() if value is not None})
+
+
+async def _found(said: dict[str, str]) -> dict[str, str]:
+    client = catalog_client({key.lower(): value for key, value in said.items()})
+    assert client is not None
+    try:
+        uri, storage = await client.location(), await client.storage_options()
+    finally:
+        await client.aclose()
+    async with open_table(uri, storage) as table:
+        managed = (await table.snapshot())._configuration.supports(CATALOG_MANAGED)
+    options = {f"option.{key}": value for key, value in storage.items()}
+    return {"path": uri, **options, **(said if managed else {})}
+
+
+def catalog_client(given: Mapping[str, str]) -> UnityCatalogClient | None:
+    """The client that options, by lower-case key, describe; None where they name no catalog.
+
+    Raises:
+        InvalidOptionError: one of them is missing, or wrong.
+    """
+    endpoint, table, token = (given.get(name.lower()) for name in CATALOG_OPTIONS)
+    if endpoint is None and table is None:
+        return None
+    if endpoint is None or table is None:
+        raise InvalidOptionError("catalogEndpoint and catalogTable belong together: give both")
+    return UnityCatalogClient(endpoint, table, token=token)
