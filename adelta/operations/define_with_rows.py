@@ -91,6 +91,11 @@ async def define_with_rows(
             f"there is no Delta table at {table.uri} to replace; say CREATE OR REPLACE TABLE"
         )
     else:
-        async with begin(table, request, creates=first) as tx:
-            await tx.write(rows)
+        try:
+            async with begin(table, request, creates=first) as tx:
+                await tx.write(rows)
+        except TableAlreadyExistsError:
+            if mode == "create if not exists":
+                return 0  # it does by now
+            raise
     return tx.metrics.get("numOutputRows", 0)

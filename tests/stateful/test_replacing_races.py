@@ -23,6 +23,7 @@ from adelta.operations import (
     write_table,
 )
 from adelta.operations.define_with_rows import define_with_rows
+from adelta.storage.memory import MemoryStore
 from adelta.table import Table, open_table
 from tests.support.conflict_settings import CONFLICTS, cells
 from tests.support.races import (
@@ -37,8 +38,6 @@ from tests.support.races import (
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-
-    from adelta.storage.memory import MemoryStore
 
     Act = Callable[[Table], Awaitable[object]]
 
@@ -129,6 +128,18 @@ async def race(loser: str, winner: str) -> str:
 async def seen(store: MemoryStore) -> object:
     found = await outcome_of(store)
     return found.rows, found.columns, found.properties, found.features
+
+
+async def test_create_if_not_exists_leaves_the_table_of_whoever_came_first() -> None:
+    inner, data = MemoryStore(), rows(1)
+
+    async def win() -> None:
+        await write_table(Table(inner.uri, store=inner), rows(2))
+
+    table = Table(inner.uri, store=OvertakenStore(inner, win))
+    mode: Any = "create if not exists"
+    assert await define_with_rows(table, data, SCHEMA, mode=mode) == 0
+    assert [row[0] for row in (await outcome_of(inner)).rows] == [2]
 
 
 @pytest.mark.parametrize(("winner", "expected"), races(OVERTAKEN))
