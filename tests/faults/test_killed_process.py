@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.timeout(300)
 OPERATIONS = ["append", "overwrite", "delete", "optimize", "checkpoint", "clean-up", "restore"]
-OPERATIONS += ["vacuum"]
-STEPS = {"optimize": 5, "restore": 5, "vacuum": 5}  # killed at each step elsewhere
+OPERATIONS += ["vacuum", "clone", "replace"]
+STEPS = {"optimize": 5, "restore": 5, "vacuum": 5, "clone": 2, "replace": 2}  # not at each here
 MOST = 300  # requests or calls of an operation
 
 

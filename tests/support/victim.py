@@ -31,10 +31,12 @@ from adelta.kernel.actions.protocol import Protocol
 from adelta.operations import (
     checkpoint,
     cleanup_log,
+    clone,
     create_table,
     delete,
     merge,
     optimize,
+    replace_table,
     restore,
     update,
     vacuum,
@@ -87,6 +89,8 @@ AFTER = {
     "merge": [1, 3, 5, 14],
     "optimize": [1, 2, 3, 4],
     "restore": [1, 2],
+    "clone": [21, 22],
+    "replace": [],
     "vacuum": [1, 2, 3, 4],
 }
 """The ids that there are after an operation, by its name."""
@@ -163,6 +167,16 @@ async def _restore(table: Table) -> None:
     await restore(table, version=1)
 
 
+async def _clone(table: Table) -> None:
+    async with Table("memory://victim/source") as source:
+        await write_table(source, rows(21, 22), mode="overwrite", partition_by=["p"])
+        await clone(source, table, replace=True)
+
+
+async def _replace(table: Table) -> None:
+    await replace_table(table, SCHEMA, cluster_by=["id"])
+
+
 async def _vacuum(table: Table) -> None:
     await table.store.put("p=x/orphan.parquet", b"x")
     later = ManualClock(SYSTEM_CLOCK.now_ms() + _YEAR_MS)
@@ -183,6 +197,8 @@ OPERATIONS: Mapping[str, Callable[[Table], Awaitable[None]]] = {
     "checkpoint": _checkpoint,
     "clean-up": _clean_up,
     "restore": _restore,
+    "clone": _clone,
+    "replace": _replace,
     "vacuum": _vacuum,
 }
 
