@@ -129,6 +129,7 @@ class DropConstraint(Step):
         return Effect("DROP CONSTRAINT")
 
 
+_LASTING = ("appendOnly", "identityColumns", "invariants", "generatedColumns")
 FEATURES = (
     "deletionVectors",
     "changeDataFeed",
@@ -171,7 +172,8 @@ class DropFeature(Step):
 
     @classmethod
     def draw(cls, source: random.Random, model: ModelTable, keys: range) -> Step | None:
-        return cls(source.choice(FEATURES))
+        there = [name for name in model.features if name not in _LASTING]
+        return cls(source.choice(there or FEATURES))
 
     async def run(self, table: Table) -> object:
         return await adelta.drop_feature(table, self.name)

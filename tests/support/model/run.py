@@ -170,7 +170,11 @@ class Run:
         (kind,) = source.choices(kinds or list(STEPS), None if kinds else list(STEPS.values()))
         keys = range(self.keys, self.keys + 50)
         self.keys += 50
-        if not self.model.mapped and kind in (RenameColumn, DropColumn) and source.random() < 0.9:
+        widens = self.properties.get("delta.enableTypeWidening") == "true"
+        unable = (kind in (RenameColumn, DropColumn) and not self.model.mapped) or (
+            kind is Widen and not widens
+        )
+        if unable and source.random() < 0.9:
             return None
         return kind.draw(source, self.model, keys)
 
@@ -183,6 +187,7 @@ class Run:
         self.version = snapshot.version
         self.properties = dict(snapshot.properties)
         self.model.mapped = self.properties.get(MODE, "none") != "none"
+        self.model.features = tuple(sorted(snapshot.protocol.writer_features or ()))
         ids = await ids_of(snapshot, self.model.key.name)
         then = replace(self.model.copy(), past={})
         self.model.past[self.version] = Moment(then, ids)

@@ -239,6 +239,7 @@ class ModelTable:
     constraints: dict[str, Condition] = field(default_factory=dict)
     past: dict[int, Moment] = field(default_factory=dict)
     mapped: bool = False
+    features: tuple[str, ...] = ()
 
     def copy(self) -> ModelTable:
         """One that does not change with this one."""
