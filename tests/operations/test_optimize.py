@@ -325,3 +325,12 @@ async def test_cancelled_anywhere_it_leaves_the_table_as_before_or_as_after(
         log = b"".join(data for path, data in after.items() if is_commit(path))
         assert all(path.encode() in log for path in after if is_data(path)), at
     assert versions == {3, 4}
+
+
+async def test_partitions_of_times_beyond_those_of_python_are_compacted() -> None:
+    times = pa.array([400_000_000_000_000_000], pa.int64()).cast(pa.timestamp("us", "UTC"))
+    rows = pa.table({"id": [1], "at": times})
+    async with adelta.open_table(f"memory://{uuid.uuid4()}/t") as table:
+        for _ in range(2):
+            await adelta.write_table(table, rows, partition_by=["at"])
+        assert (await adelta.optimize(table)).num_files_removed == 2

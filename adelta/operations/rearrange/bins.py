@@ -130,7 +130,10 @@ def _reader(field: t.StructField) -> Callable[[str | None], object]:
     def read(text: str | None) -> object:
         if text not in known:
             texts = pa.array([text], pa.string())
-            value = parse_partition_values(texts, field.type, column=field.name)[0].as_py()
+            values = parse_partition_values(texts, field.type, column=field.name)
+            if field.type in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
+                values = values.cast(pa.int64())  # Python's times end with the year 9999
+            value = values[0].as_py()
             known[text] = "NaN" if value != value else value  # else no two would be the same
         return known[text]
 
