@@ -193,14 +193,16 @@ def step_statements_are_run_on_tables_by_name(spark, path):
 
 
 def step_streams_go_from_name_to_name(spark, path):
-    made = DeltaTable.create(spark).tableName("stream_from").addColumn("id", "BIGINT").execute()
-    adelta.spark.write(spark.range(2), made.detail().collect()[0].location, mode="append")
+    builder = DeltaTable.create(spark).tableName("stream_from").addColumn("id", "BIGINT")
+    made = builder.addColumn("part", "BIGINT").execute()
+    rows = spark.range(2).selectExpr("id", "id part")
+    adelta.spark.write(rows, made.detail().collect()[0].location, mode="append")
     writer = spark.readStream.table("stream_from").writeStream.format("adelta")
     writer = writer.option("checkpointLocation", f"{path}-checkpoint").trigger(availableNow=True)
-    assert writer.toTable("stream_to", partitionBy=["id"]).awaitTermination(110)
+    assert writer.toTable("stream_to", partitionBy=["part"]).awaitTermination(110)
     to = DeltaTable.forName(spark, "stream_to")
     assert ids(to) == [0, 1]
-    assert to.detail().collect()[0].partitionColumns == ["id"]
+    assert to.detail().collect()[0].partitionColumns == ["part"]
 
 
 def serve(folder: Path) -> None:
