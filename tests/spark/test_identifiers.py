@@ -51,6 +51,7 @@ def test_settings_of_hadoop_become_storage_options():
     assert storage_options_of(conf) == {
         "aws_access_key_id": "k",
         "aws_endpoint_url": "http://127.0.0.1:9000",
+        "aws_allow_http": "true",  # who names an address without TLS has said so
         "aws_virtual_hosted_style_request": "false",
         "aws_region": "eu-north-1",
     }
