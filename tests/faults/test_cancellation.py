@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
-MANY = cases(1, 7)  # steps
+MANY = cases(1, 13)  # steps
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
 TRACKING = {"delta.enableRowTracking": "true"}

@@ -83,7 +83,7 @@ async def kill_at_each(
 ) -> None:
     options = {} if server is None else server.storage_options
     base, seen = await base_of(operation), []
-    for number in count(step=cases(1, 2) * STEPS.get(operation, 1)):
+    for number in count(step=cases(1, 3) * STEPS.get(operation, 1)):
         assert number < MOST
         death = Death(f"{root}/{moment}-{number}", operation, number, moment, options)
         await put_base(base, death, server)

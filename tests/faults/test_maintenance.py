@@ -104,7 +104,7 @@ async def die_everywhere(
     expected = await content(table, first)
     counting = CountingStore(copy_of(table))
     await work(opened(counting))
-    for lives in range(int(takes_effect and not DEEP), counting.count, cases(1, 2)):
+    for lives in range(int(takes_effect and not DEEP), counting.count, cases(1, 4)):
         store = copy_of(table)
         with suppress(StorageError, CommitOutcomeUnknownError):  # upkeep's failures are logged
             await work(opened(DyingStore(store, lives, last_takes_effect=takes_effect)))

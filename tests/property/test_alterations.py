@@ -40,7 +40,7 @@ WIDER = {
     "decimal(4,1)": ("decimal(9,3)",),
 }
 KINDS = (*WIDER, "string", "double")
-SEEDS = int(os.environ.get("ADELTA_TEST_SEEDS", cases(6, 3)))
+SEEDS = int(os.environ.get("ADELTA_TEST_SEEDS", cases(6, 2)))
 STEPS = 25
 
 

@@ -165,7 +165,7 @@ def adjusted(times: list[int]) -> list[int]:
     retention=st.integers(0, 2),
     lives=st.integers(0, 12),
 )
-@settings(max_examples=cases(20, 10))
+@settings(max_examples=cases(20, 6))
 def test_every_version_still_promised_reads_as_before(
     kind: str, steps: list[Step], later: int, retention: int, lives: int
 ) -> None:

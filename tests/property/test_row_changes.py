@@ -188,7 +188,7 @@ def read(uri: str, options: dict[str, str], *, tracked: bool) -> tuple[list[Row]
     return rows, ids
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("ADELTA_TEST_SEEDS", cases(60, 20)))))
+@pytest.mark.parametrize("seed", range(int(os.environ.get("ADELTA_TEST_SEEDS", cases(60, 12)))))
 def test_tables_feeds_and_ids_agree_with_a_model(seed: int) -> None:
     follow(f"memory://{uuid.uuid4()}/table", {}, seed)
 

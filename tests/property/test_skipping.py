@@ -361,7 +361,7 @@ def _canonical(rows: list[Row]) -> list[str]:
 
 
 @settings(
-    max_examples=cases(300, 120),
+    max_examples=cases(300, 70),
     deadline=None,
     derandomize=True,
     database=None,
@@ -390,7 +390,7 @@ def test_a_scan_has_every_row_that_its_predicate_keeps_and_no_other(tables: list
 
 
 @settings(
-    max_examples=cases(300, 120),
+    max_examples=cases(300, 70),
     deadline=None,
     derandomize=True,
     database=None,

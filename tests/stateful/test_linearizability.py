@@ -76,7 +76,7 @@ async def test_changes_by_many_processes_on_local_disk_are_linearizable(
     tmp_path: Path, vectors: str
 ) -> None:
     """Rows are taken out by writing files anew, or by deletion vectors as well."""
-    uri, commits = str(tmp_path / "table"), COMMITS or cases(120, 60)
+    uri, commits = str(tmp_path / "table"), COMMITS or cases(120, 40)
     properties = {"delta.enableDeletionVectors": vectors}
     await (await create_table(uri, SCHEMA, partition_by=["p"], properties=properties)).aclose()
     history = await run(uri, commits, {})
@@ -88,7 +88,7 @@ async def test_changes_by_many_processes_on_local_disk_are_linearizable(
 async def test_changes_by_many_processes_on_s3_are_linearizable_though_connections_break(
     s3_location: S3Location,
 ) -> None:
-    uri, commits = f"{s3_location.uri}/table", COMMITS or cases(80, 40)
+    uri, commits = f"{s3_location.uri}/table", COMMITS or cases(80, 25)
     options = s3_location.storage_options
     await (await create_table(uri, SCHEMA, partition_by=["p"], storage_options=options)).aclose()
     chance = random.Random(7)
