@@ -17,13 +17,14 @@ from adelta.operations import create_table
 from adelta.table import open_table
 from tests.stateful.test_linearizability import check, run
 from tests.storage.faulty_proxy import Fate, FaultyProxy
+from tests.support.depth import cases
 from tests.support.linearizability import violations
 from tests.support.workload import SCHEMA
 
 if TYPE_CHECKING:
     from tests.support.s3_server import S3Location
 
-COMMITS = int(os.environ.get("ADELTA_TEST_COMMITS", "24"))
+COMMITS = int(os.environ.get("ADELTA_TEST_COMMITS", cases(24, 12)))
 RESETS = 0.03  # of all requests to S3 and DynamoDB
 WITHOUT_PUT = {"aws_conditional_put": "disabled"}
 

@@ -64,7 +64,7 @@ def test_what_only_spark_computes_is_computed_by_spark(spark, table, tmp_path):
     )
     assert spark.sql(text).collect() == [(2, 1, 0, 1)]
 
-    def upper(number: int) -> bool:  # which adelta knows otherwise
+    def upper(number):  # which adelta knows otherwise
         return number == 1
 
     own = f.udf(upper, "boolean")
