@@ -98,7 +98,7 @@ class Case:
     properties: dict[str, str] = field(default_factory=dict)
     creates: bool = False
     beside: Objects = field(default_factory=dict)
-    stride: int = 1
+    stride: int = cases(1, 3)
     each_by_itself: bool = False
     commits: int = 1
     deleted: int | None = None  # a row in a vector of the first file
