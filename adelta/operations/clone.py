@@ -31,6 +31,7 @@ from adelta.log.time_travel import version_at_timestamp
 from adelta.operations.clone_tasks import plan_copies
 from adelta.operations.create import exists
 from adelta.operations.restore_check import check_no_vacuum
+from adelta.operations.stage_content import stage_content
 from adelta.progress import Meter, OnProgress
 from adelta.storage.addresses import Place
 from adelta.table import begin, clock_of, latest_state, opened, roots_of, state_at
@@ -348,11 +349,7 @@ async def _stage(
     tx: TransactionCore, plan: _Plan, comes: tuple[AddFile, ...], *, creates: bool
 ) -> None:
     if not creates:
-        tx.replace_definition(plan.definition)
-        if await tx.read_domain(CLUSTERING_DOMAIN) != plan.clustering:
-            tx.staging.set_domain(CLUSTERING_DOMAIN, plan.clustering)
-        if plan.goes.num_files:
-            tx.remove(plan.goes)
+        await stage_content(tx, plan.definition, plan.clustering, plan.goes)
     tx.staging.bring_back(comes)
     tx.metrics.clear()
     told = asdict(plan.metrics(None))

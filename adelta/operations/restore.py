@@ -15,6 +15,7 @@ from adelta.kernel.timestamps import from_ms
 from adelta.kernel.transaction.restoring import difference, restored_definition
 from adelta.log.time_travel import version_at_timestamp
 from adelta.operations.restore_check import check_no_vacuum, missing_files, refuse_missing
+from adelta.operations.stage_content import stage_content
 from adelta.progress import Meter, OnProgress
 from adelta.table import begin, latest_state, opened, roots_of, state_at
 from adelta.write.transaction_request import TransactionRequest
@@ -210,11 +211,7 @@ async def _plan(
 
 
 async def _stage(tx: TransactionCore, plan: _Plan) -> None:
-    tx.replace_definition(plan.definition)
-    if await tx.read_domain(CLUSTERING_DOMAIN) != plan.clustering:
-        tx.staging.set_domain(CLUSTERING_DOMAIN, plan.clustering)
-    if plan.goes.num_files:
-        tx.remove(plan.goes)
+    await stage_content(tx, plan.definition, plan.clustering, plan.goes)
     tx.staging.bring_back(plan.comes)
     tx.metrics.clear()
     told = asdict(plan.metrics(None))
