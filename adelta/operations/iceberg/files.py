@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -186,16 +186,10 @@ class _Leaf:
                 return _EPOCH_DATE + timedelta(days=value)
             if self.type in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
                 moment = _EPOCH + timedelta(microseconds=value)
-                return moment if self.type == t.TIMESTAMP_NTZ else _in_utc(moment)
+                return moment if self.type == t.TIMESTAMP_NTZ else moment.replace(tzinfo=UTC)
         except (struct.error, OverflowError, ValueError):  # of another type, or beyond Python's
             return None
         return value
-
-
-def _in_utc(moment: datetime) -> datetime:
-    from datetime import UTC
-
-    return moment.replace(tzinfo=UTC)
 
 
 def _all_fields(fields: Sequence[Any]) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from adelta.errors import SchemaMismatchError, UnsupportedFeatureError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.json import type_to_json
-from adelta.kernel.schema.names import COLUMN_ID_KEY, PHYSICAL_NAME_KEY
+from adelta.kernel.schema.names import COLUMN_ID_KEY, PHYSICAL_NAME_KEY, walk_fields
 from adelta.kernel.schema.widening import TYPE_CHANGES_KEY, can_widen
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ def converted_schema(schema: Any, earlier: Sequence[Any]) -> t.StructType:
 
 def has_type_changes(schema: t.StructType) -> bool:
     """Whether a column of files may be of a narrower type."""
-    from adelta.kernel.schema.names import walk_fields
-
     return any(TYPE_CHANGES_KEY in field.metadata for _, field in walk_fields(schema))
 
 
