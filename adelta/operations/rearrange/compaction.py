@@ -58,10 +58,9 @@ async def compact(
         As `Rearrangement.carry_out` does.
     """
     files = await files_in_partitions(table.uri, base, where)
-    plan = await in_thread(_plan, base.configuration, files, sizes)
+    plan, left = await in_thread(_plan, base.configuration, files, sizes)
     if plan.bins and not dry_run:
         await run.carry_out(base, plan)
-        left = await in_thread(_left_over, files, sizes, plan)
         try:
             await _compact_again(table, run, where, sizes, base.configuration, left)
         except CommitOutcomeUnknownError:
@@ -95,12 +94,9 @@ async def _compact_again(
         base = await look(table)
         files = await files_in_partitions(table.uri, base, where)
         paths = {file.path for file in known}
-        plan = await in_thread(_plan, base.configuration, files, sizes, paths)
+        plan, left = await in_thread(_plan, base.configuration, files, sizes, paths)
         if not plan.bins:
             return
-        left = [
-            file for file in await in_thread(_left_over, files, sizes, plan) if file.path in paths
-        ]
         await run.carry_out(base, plan, "rewriting again")
 
 
@@ -109,15 +105,12 @@ def _plan(
     files: FileSet,
     sizes: FileSizes,
     only: set[str] | None = None,
-) -> Plan:
+) -> tuple[Plan, list[AddFile]]:
+    """A plan for the small files, or `only` those at some paths, and those in no bin of it."""
     chosen = [f for f in small_files(files, sizes) if only is None or f.path in only]
-    return plan_compaction(configuration, chosen, sizes, considered=files.num_files)
-
-
-def _left_over(files: FileSet, sizes: FileSizes, plan: Plan) -> list[AddFile]:
-    """The small files that are in no bin of the plan."""
+    plan = plan_compaction(configuration, chosen, sizes, considered=files.num_files)
     taken = {file.path for one in plan.bins for file in one.bin.files}
-    return [file for file in small_files(files, sizes) if file.path not in taken]
+    return plan, [file for file in chosen if file.path not in taken]
 
 
 def plan_compaction(
