@@ -5,8 +5,8 @@ goes on with the next at once, not when the loop gets round to it. Work that oth
 before the rest. There are as many threads as work has needed at once, and they do most of it in
 turn: a library that keeps memory for every thread keeps little.
 
-The threads end with their loop. Where it outlives the program they end when the program does, after
-what they are doing: none of them is in the middle of native code when the interpreter goes.
+The threads end with their loop, after what they are doing, and the program ends after them: none of
+them is in the middle of native code when the interpreter goes.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ _Job: TypeAlias = "Callable[[], Callable[[], object] | None]"
 _EXIT_SECONDS = 30.0  # to wait for threads at exit
 
 _all: WeakSet[Workers] = WeakSet()
+_threads: WeakSet[threading.Thread] = WeakSet()  # also of loops that are gone
 
 
 class _Jobs:
@@ -76,6 +77,7 @@ class _Crew:
         )
         thread.start()
         self.threads.append(thread)
+        _threads.add(thread)
 
 
 class Workers:
@@ -112,12 +114,11 @@ class Workers:
                     ) from error
         crew.jobs.put(job, ahead=ahead)
 
-    def end(self) -> list[threading.Thread]:
-        """Let the threads end when what was submitted is done; the threads."""
+    def end(self) -> None:
+        """Let the threads end when what was submitted is done."""
         crew, self._crew = self._crew, _Crew()
         for _ in crew.threads:
             crew.jobs.put(None)
-        return crew.threads
 
     def leave(self) -> None:
         """Begin anew in a forked child, which has none of the threads."""
@@ -142,9 +143,10 @@ def _work(jobs: _Jobs, idle: threading.Semaphore) -> None:
 
 
 def _end_all() -> None:
-    threads = [thread for workers in list(_all) for thread in workers.end()]
+    for workers in list(_all):
+        workers.end()
     deadline = time.monotonic() + _EXIT_SECONDS
-    for thread in threads:
+    for thread in list(_threads):
         thread.join(max(0.0, deadline - time.monotonic()))
 
 

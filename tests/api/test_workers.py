@@ -121,6 +121,27 @@ task._log_destroy_pending = False
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
+def test_a_program_ends_after_the_threads_of_a_loop_that_is_gone() -> None:
+    """A thread lets go of what it worked on after its answer, and that may be the loop's last."""
+    program = """
+import asyncio, gc, time
+from adelta._workers import Workers
+
+def let_go():
+    time.sleep(0.5)
+    print("done", flush=True)
+
+def leave():
+    loop = asyncio.new_event_loop()
+    Workers(loop, 1).submit(let_go)
+    loop.close()
+
+leave()
+gc.collect()
+"""
+    assert run(program) == (0, "done\n", "")
+
+
 def run(program: str) -> tuple[int, str, str]:
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
