@@ -124,6 +124,9 @@ class ObjectBytes:
         """The bytes as Arrow reads them: what was fetched, or the file itself."""
         path = self.layout.path
         if not fetched.in_file:
+            if len(fetched.pieces) == 1 and fetched.pieces[0][0] == 0:  # as if it ended there
+                yield pa.BufferReader(fetched.pieces[0][1])
+                return
             sparse: Any = SparseFile(path, self.layout.size, fetched.pieces)
             yield pa.PythonFile(sparse, mode="r")
             return

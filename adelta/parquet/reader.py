@@ -155,7 +155,7 @@ class ParquetFile:
         if store.local is None:
             return None
         begin = _Opening(store, path, look, verify, Pin())
-        return begin.here(store.local, min(DEFAULT_TAIL, size))
+        return begin.here(store.local, size)
 
     async def read(
         self,

@@ -14,6 +14,7 @@ from adelta.kernel.deletion_vector.mask import check_bounds
 from adelta.kernel.scan_plan import ScanPlan, file_column_indices, row_id_columns
 from adelta.kernel.schema.calendar import legacy_calendar
 from adelta.log.deletion_vector_reader import read_deletion_vector
+from adelta.parquet.footer.fetch_footer import DEFAULT_TAIL
 from adelta.parquet.footer.layout import SelectedColumns
 from adelta.parquet.reader import ParquetFile
 from adelta.read.index_skipping import IndexSkipping
@@ -82,6 +83,7 @@ class Opener:
         self._made = skipping
         self._found: dict[bool, tuple[pa.Schema, SelectedColumns]] = {}
         nearby = roots.store.local is not None
+        self._nearby = nearby
         self._decodes = plan.where is None and nearby
         self._head = _HEAD if plan.where is None and plan.reads_all_columns and not nearby else 0
 
@@ -95,8 +97,8 @@ class Opener:
 
     def opens_together(self, piece: Piece) -> int:
         """Bytes of a file that is opened in one go with others like it; 0 for one that is not."""
-        file, nearby = piece.file, self._roots.store.local is not None
-        alone = not nearby or file.deletion_vector is not None or piece.only is not None
+        file = piece.file
+        alone = not self._nearby or file.deletion_vector is not None or piece.only is not None
         size = 0 if alone else file.size or 0
         return size if size <= _NOT_WORTH_A_LOOK else 0
 
@@ -166,6 +168,7 @@ class Opener:
                 path,
                 partial(self._look, piece, whole=whole, decodes=decodes),
                 size=file.size or None,
+                tail=_NOT_WORTH_A_LOOK if is_small and self._nearby else DEFAULT_TAIL,
                 head=head,
                 decodes=decodes or is_small,
                 verify=self._plan.verifies,

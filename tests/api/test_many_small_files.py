@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -66,6 +69,21 @@ async def test_a_damaged_file_among_small_ones_is_named(tmp_path: Path) -> None:
     files[9].write_bytes(files[9].read_bytes()[:-9] + b"123456789")
     with pytest.raises(InvalidTableError, match=files[9].name):
         await numbers(tmp_path)
+
+
+async def test_each_small_file_is_opened_once(tmp_path: Path) -> None:
+    for _ in range(3):
+        rows = pa.table({"n": range(100), "noise": [os.urandom(1500) for _ in range(100)]})
+        await adelta.write_table(str(tmp_path), rows)
+    opened: Counter[str] = Counter()
+
+    def note(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "open" and str(arguments[0]).startswith(str(tmp_path)):
+            opened[os.path.basename(str(arguments[0]))] += 1
+
+    sys.addaudithook(note)  # for good, but there is nothing at that path later on
+    assert len(await numbers(tmp_path)) == 300
+    assert [count for name, count in opened.items() if name.endswith(".parquet")] == [1, 1, 1]
 
 
 async def test_files_of_other_schemas_beside_each_other(tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ def _repeats(group: pq.RowGroupMetaData, leaf: int) -> bool:
 
 def laid_out(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """The table with the columns named, which are dictionaries, as texts."""
+    if not names:
+        return table
     for index, field in enumerate(table.schema):
         if field.name not in names or not pa.types.is_dictionary(field.type):
             continue

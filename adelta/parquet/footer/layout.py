@@ -65,6 +65,7 @@ class FileLayout:
     footer: memoryview | None = None
     _places: dict[tuple[int, int], ByteRange] = field(default_factory=dict, repr=False)
     _sizes: dict[tuple[int, tuple[int, ...]], int] = field(default_factory=dict, repr=False)
+    _types: dict[int, str] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -226,16 +227,24 @@ class FileLayout:
 
     def _check_types(self, groups: Sequence[int], leaves: Sequence[int]) -> None:
         """Hold chunks to the schema's types: Arrow ends the process where it meets another one."""
-        types = {leaf: self.metadata.schema.column(leaf).physical_type for leaf in leaves}
+        schema, types = self.metadata.schema, self._types
+        types.update(
+            (leaf, schema.column(leaf).physical_type) for leaf in leaves if leaf not in types
+        )
         for group in groups:
             chunks = self.metadata.row_group(group)
-            for leaf, expected in types.items():
+            for leaf in leaves:
+                expected = types[leaf]
                 if (found := chunks.column(leaf).physical_type) != expected:
                     raise InvalidTableError(
                         f"{self.path}: a chunk of its row group {group} is of {found}, where the "
                         f"schema says {expected}. The footer is damaged: restore the object, or "
                         "remove it from the table."
                     )
+
+    def byte_arrays(self, leaves: Sequence[int]) -> list[int]:
+        """Those of the leaves, whose `places` are known, of which each value has its own length."""
+        return [leaf for leaf in leaves if self._types[leaf] == "BYTE_ARRAY"]
 
     def chunk(self, row_group: int, leaf: int) -> pq.ColumnChunkMetaData:
         """What the footer says of one leaf in one row group, once Arrow has found it sound.

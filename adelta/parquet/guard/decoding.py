@@ -71,12 +71,18 @@ class DecodingGuard:
         for group in groups:
             left = most = min(_LARGEST_ROW_GROUP, self.memory_limit)
             left -= layout.decoded_bytes(leaves, group)
-            places = layout.places(leaves, (group,))
-            pages = _held(source, places)
-            for leaf, place in zip(leaves, places, strict=True):
-                chunk = (group, leaf)
+            if left < 0:
+                self.check_decoded(most - left, group)
+            places = dict(zip(leaves, layout.places(leaves, (group,)), strict=True))
+            unfolding = layout.byte_arrays(leaves)
+            checked = leaves if self.verifies else unfolding
+            pages = _held(source, list(places.values())) if checked else source
+            for leaf in checked:
+                chunk, place = (group, leaf), places[leaf]
                 if self.verifies:
                     check_pages(layout.path, pages, layout.metadata, chunk, place)
+                if leaf not in unfolding:  # of others one page at a time is held beside the values
+                    continue
                 found = unfolded(
                     layout.path, pages, layout.metadata, chunk, place, limit=left, rows=rows
                 )

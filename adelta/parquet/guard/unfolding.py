@@ -71,7 +71,7 @@ def unfolded(
     limit: int,
     rows: int | None = None,
 ) -> Unfolding:
-    """What the chunk, a row group and a leaf, at `place` of the object at `path` comes to.
+    """What the chunk of byte arrays, a row group and a leaf, at `place` of `path` comes to.
 
     Texts are only counted where so many `rows` of them, all by default, may be more than `limit`
     bytes. CPU-heavy: call it in a worker thread.
@@ -81,8 +81,6 @@ def unfolded(
     """
     group, leaf = chunk
     column: Any = metadata.row_group(group).column(leaf)
-    if column.physical_type != "BYTE_ARRAY":
-        return Unfolding()  # of numbers, one page at a time is held beside them
     stated, values = column.total_uncompressed_size, column.num_values
     if rows is not None and values == metadata.row_group(group).num_rows:  # no lists
         values = min(values, rows)
