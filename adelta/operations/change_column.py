@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from adelta._arguments import checked
+from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta.errors import (
     InvalidOptionError,
@@ -273,7 +274,7 @@ def _check_default(text: str, schema: StructType, path: tuple[str, ...]) -> None
         raise SchemaMismatchError(
             f"column {shown(path)!r} is generated from others, so that it can have no default"
         )
-    bind(Cast(parse_expression(text), field.type), StructType())
+    bind(Cast(parse_expression(text, now=moment()), field.type), StructType())
 
 
 def _described(schema: StructType, path: tuple[str, ...]) -> dict[str, object]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql.utils import is_remote
 
+from adelta._clock import moment
 from adelta.errors import InvalidExpressionError, InvalidStatementError, TableNotFoundError
 from adelta.spark.arguments_in_text import with_arguments
 from adelta.spark.exceptions import raises_as_spark
@@ -95,7 +96,7 @@ def sql(spark: SparkSession, text: str, args: _Args = None) -> DataFrame:
         return plain_sql(spark, text, args)
     zone = session_zone(spark)
     try:
-        statement = parse_statement(with_arguments(text, args), zone=zone)
+        statement = parse_statement(with_arguments(text, args), zone=zone, now=moment())
     except (InvalidStatementError, InvalidExpressionError):
         if own:
             raise

@@ -29,6 +29,7 @@ from adelta.sql.grammar.upkeep import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from datetime import datetime
 
     from adelta.sql.statements import Statement
 
@@ -61,15 +62,17 @@ _STATEMENTS: tuple[tuple[tuple[str, ...], Read], ...] = (
 )
 
 
-def parse_statement(text: str, *, zone: str = "UTC") -> Statement:
+def parse_statement(text: str, *, zone: str = "UTC", now: datetime | None = None) -> Statement:
     """The statement that `text` spells; `zone` is that of times which name none.
+
+    `now` is what `current_timestamp` means in it; without it that is refused.
 
     Raises:
         InvalidStatementError: it is no statement that adelta knows, or is not written as it is to
             be; the error says where.
         InvalidExpressionError: an expression in it uses what adelta does not evaluate.
     """
-    reader = Reader(text, zone)
+    reader = Reader(text, zone, now)
     read = _reading(reader)
     if read is None:
         known = sorted({" ".join(words) for words, _ in _STATEMENTS} | {"SELECT", "WITH"})

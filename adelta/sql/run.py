@@ -124,7 +124,7 @@ async def sql(
         As the operation does that the statement stands for (`adelta.delete` for ``DELETE``).
     """
     session = _session(tables, zone, user_metadata, storage_options)
-    statement = await in_thread(parse_statement, text, zone=zone)
+    statement = await in_thread(parse_statement, text, zone=zone, now=session.now)
     return await run_statement(statement, session)
 
 
@@ -147,7 +147,7 @@ async def sql_batches(
         As `sql` does.
     """
     session = _session(tables, zone, user_metadata, storage_options)
-    statement = await in_thread(parse_statement, text, zone=zone)
+    statement = await in_thread(parse_statement, text, zone=zone, now=session.now)
     if not isinstance(statement, Query):
         answer = await run_statement(statement, session)
         for batch in answer.to_batches() or [_no_rows(answer.schema)]:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from adelta import _clock
 from adelta._arguments import address
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, InvalidUseError, TableNotFoundError
@@ -43,6 +44,7 @@ class Session:
         storage_options: how tables are opened that are given by their address.
         zone: the time zone of texts that name none.
         user_metadata: what the table's history is to say besides.
+        now: the time that `current_timestamp` and the like stand for.
         executors: makes what carries out the tasks of operations on a table that is given by its
             address, with the options that it is opened by; None is this process.
     """
@@ -51,6 +53,7 @@ class Session:
     storage_options: Mapping[str, str] | None = None
     zone: str = "UTC"
     user_metadata: str | None = None
+    now: datetime = field(default_factory=_clock.moment)
     executors: Executors | None = None
 
     def meant(self, name: TableName) -> TableOrAddress | ArrowStream:

@@ -170,6 +170,7 @@ def _rules(spec: WriteSpec, schema: t.StructType) -> RowRules:
         has_defaults=spec.has_defaults,
         where=spec.where,
         zone=spec.zone,
+        now=spec.now,
         partition_by=spec.partition_columns,
     )
 

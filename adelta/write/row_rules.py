@@ -36,6 +36,7 @@ from adelta.write.text_lengths import LengthCheck, has_limits
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
+    from datetime import datetime
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import StructField
@@ -88,6 +89,7 @@ class _Computed:
     text: str
     what: str
     zone: str
+    now: datetime | None = None
 
     def bound(self, schema: StructType) -> Node:
         """Its expression, in the type of the column.
@@ -97,7 +99,7 @@ class _Computed:
         """
         where = f"the {self.what} of column {self.field.name!r} ({self.text})"
         try:
-            node = parse_expression(self.text, zone=self.zone)
+            node = parse_expression(self.text, zone=self.zone, now=self.now)
             if type_of(node, schema) != self.field.type:
                 node = Cast(node, self.field.type)
             return bind(node, schema, zone=self.zone)
@@ -132,20 +134,22 @@ class RowRules:
         has_defaults: bool,
         where: Node | None = None,
         zone: str = "UTC",
+        now: datetime | None = None,
         partition_by: Collection[str] = (),
     ) -> RowRules:
         """The rules of a table with this schema and these properties.
 
         `generates` and `has_defaults` say whether the table supports generated columns and
         defaults; `where` is a condition of the caller's. Dates and clocks of times, and texts that
-        become times without naming a zone, are of `zone`.
+        become times without naming a zone, are of `zone`. Defaults are of the time `now`; those
+        that tell the time are refused without it.
 
         Raises:
             InvalidExpressionError: a rule is not an expression that adelta evaluates.
             InvalidTableError: the metadata of a column that holds an expression is damaged.
         """
         defaults = [
-            _Computed(f, str(f.metadata[DEFAULT_KEY]), "default", zone)
+            _Computed(f, str(f.metadata[DEFAULT_KEY]), "default", zone, now)
             for f in schema
             if has_defaults and DEFAULT_KEY in f.metadata
         ]

@@ -11,11 +11,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import check_count, check_flag
+from adelta._clock import moment
 from adelta.errors import InvalidOptionError
 from adelta.kernel.table_features import ALLOW_COLUMN_DEFAULTS, GENERATED_COLUMNS
 from adelta.parquet.write.options import WriterOptions
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.table_configuration import TableConfiguration
 
@@ -110,7 +113,8 @@ class WriteSpec:
     Columns are computed by the schema's generation expressions and defaults where the table
     supports these (`generates`, `has_defaults`). `where` is a condition of the caller's own that
     every row has to satisfy, beside the constraints of the table. Dates and clocks in all of these
-    are of `zone`, and so are times that name no zone.
+    are of `zone`, and so are times that name no zone. Defaults that tell the time tell `now`, the
+    same in all of a statement's files; without it they are refused.
 
     All of that is for new rows. Where the `content` is ``copies``, rows are complete and have been
     held to the rules before; they come with the hidden `row_id_columns` where the table has these.
@@ -142,6 +146,7 @@ class WriteSpec:
     max_records_per_file: int | None = None
     task: int | None = None
     zone: str = "UTC"
+    now: datetime | None = None
 
     def __post_init__(self) -> None:
         _check_sizes(self)
@@ -155,8 +160,9 @@ class WriteSpec:
         where: Node | None = None,
         content: FileContent = "rows",
         zone: str = "UTC",
+        now: datetime | None = None,
     ) -> WriteSpec:
-        """How files of a table with this configuration are written."""
+        """How files of a table with this configuration are written, from now on."""
         metadata, properties = configuration.metadata, configuration.properties
         optimize = files.optimize_write
         if optimize is None:
@@ -182,6 +188,7 @@ class WriteSpec:
             files.compression,
             files.max_records_per_file,
             zone=zone,
+            now=now or moment(),
         )
 
     @classmethod

@@ -147,11 +147,13 @@ class TransactionCore(TransactionLife):
         if await self.is_applied():
             self._staging.touched = True
             return []
+        now = moment(self._clock)
         spec = WriteSpec.of(
             self.configuration,
             files=self._request.data_files,
-            where=to_predicate(where, now=moment(self._clock)),
+            where=to_predicate(where, now=now),
             content=content,
+            now=now,
         )
         async with aclosing(record_batches(data)) as batches:
             written = await write_rows(self.store, spec, batches, changes=changes)

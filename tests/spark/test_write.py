@@ -197,3 +197,13 @@ def test_a_write_of_no_rows_makes_an_empty_table(spark, path):
     adelta.spark.write(numbers(spark, 0, 0), path)
     assert rows(path) == []
     assert spark.read.format("adelta").load(path).columns == ["id", "part"]
+
+
+def test_tasks_tell_the_same_time_where_a_default_asks_for_it(spark, path):
+    columns = "id BIGINT, at TIMESTAMP DEFAULT current_timestamp()"
+    adelta.sync.sql(f"CREATE TABLE '{path}' ({columns})")
+    spark.range(6).repartition(3).write.format("adelta").mode("append").save(path)
+    with adelta.sync.open_table(path) as table:
+        snapshot = table.snapshot()
+        assert snapshot.files().num_rows > 1
+        assert len(set(snapshot.scan(columns=["at"]).to_arrow()["at"].to_pylist())) == 1

@@ -97,7 +97,8 @@ class InsertTask:
             SchemaMismatchError: a column cannot hold a value.
             StorageError: the store refused or failed.
         """
-        spec = WriteSpec.of(self.plan.configuration, files=self.options, zone=self.plan.sides.zone)
+        zone = self.plan.sides.zone
+        spec = WriteSpec.of(self.plan.configuration, files=self.options, zone=zone)
         async with AsyncExitStack() as stack:
             changes = None
             if self.tells:

@@ -347,8 +347,8 @@ class _Planner:
         text = field.metadata.get(DEFAULT_KEY) if known else None
         if text is None:
             return Literal(None, field.type)
-        zone = self._request.zone
-        return bind(parse_expression(str(text), zone=zone), t.StructType(), zone=zone)
+        zone, now = self._request.zone, self._request.now
+        return bind(parse_expression(str(text), zone=zone, now=now), t.StructType(), zone=zone)
 
     # ---------------------------------------------------------------------------------- checks
 

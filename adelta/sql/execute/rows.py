@@ -61,7 +61,7 @@ async def run_update(statement: Update, session: Session) -> pa.Table:
                 if name.lower() in map(str.lower, values):
                     raise InvalidOptionError(f"column {name!r} is set twice; set it once")
                 if each.value is None:
-                    values[name] = default_of(schema, name)
+                    values[name] = default_of(schema, name, session)
                 else:
                     values[name] = session.value(each.value.node, schema, alias)
             where = statement.where
@@ -123,7 +123,7 @@ async def _source(
     if isinstance(source, Values):
         width = max(map(len, source.rows))
         names = target_columns(statement, schema, [f"col{place + 1}" for place in range(width)])
-        table = await in_thread(values_table, source, names, schema, session.zone)
+        table = await in_thread(values_table, source, names, schema, session)
         yield _with_constants(table, fixed), {}
         return
     async with query_rows(source, session) as running:
@@ -153,7 +153,7 @@ def _constants(statement: Insert, session: Session) -> dict[str, Any]:
         return {}
     names = [name for name, _ in given]
     row = Values((tuple(node for _, node in given),))
-    table = values_table(row, names, None, session.zone)
+    table = values_table(row, names, None, session)
     return {name: table.column(name)[0] for name in names}
 
 

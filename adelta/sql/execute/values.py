@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import DataType
+    from adelta.sql.session import Session
     from adelta.sql.statements import Values
 
 __all__ = ["default_of", "values_table"]
@@ -34,7 +35,7 @@ _NO_COLUMNS = StructType()
 
 
 def values_table(
-    values: Values, names: Sequence[str], schema: StructType | None, zone: str
+    values: Values, names: Sequence[str], schema: StructType | None, session: Session
 ) -> pa.Table:
     """The rows, under `names`; what is DEFAULT is as the columns of `schema` have it.
 
@@ -56,19 +57,21 @@ def values_table(
         nodes = [row[place] for row in values.rows]
         if all(node is None for node in nodes):
             continue
-        default = NULL if schema is None else default_of(schema, name)
+        default = NULL if schema is None else default_of(schema, name, session)
         given = [default if node is None else node for node in nodes]
-        columns[name] = _column(name, given, zone)
+        columns[name] = _column(name, given, session.zone)
     if not columns:
         raise InvalidStatementError("all values are DEFAULT: name a column, and give it a value")
     return pa.table(columns)
 
 
-def default_of(schema: StructType, name: str) -> Node:
+def default_of(schema: StructType, name: str, session: Session) -> Node:
     """The default of a column; NULL where it has none."""
     field = schema.field(name)
     text = None if field is None else field.metadata.get(DEFAULT_KEY)
-    return NULL if text is None else parse_expression(str(text))
+    if text is None:
+        return NULL
+    return parse_expression(str(text), zone=session.zone, now=session.now)
 
 
 def _column(name: str, nodes: Sequence[Node], zone: str) -> Any:

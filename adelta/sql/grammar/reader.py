@@ -15,6 +15,7 @@ from adelta.sql.statements import AsOf, Expression, TableName
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
     from typing import TypeVar
 
     from adelta.kernel.expressions.lexer import Token
@@ -33,11 +34,15 @@ _SHOWN = 200
 
 
 class Reader:
-    """The tokens of a statement, read from left to right; `zone` is that of times without one."""
+    """The tokens of a statement, read from left to right; `zone` is that of times without one.
 
-    def __init__(self, text: str, zone: str = "UTC") -> None:
+    `now` is the time that `current_timestamp` and the like stand for; without it they are refused.
+    """
+
+    def __init__(self, text: str, zone: str = "UTC", now: datetime | None = None) -> None:
         self.text = text
         self._zone = zone
+        self._now = now
         try:
             self._tokens = tokenize(text)
         except InvalidExpressionError as error:
@@ -291,7 +296,9 @@ class Reader:
     def node(self) -> Expression:
         """An expression, and its text."""
         begin = self._next
-        node, self._next = parse_part(self.text, self._tokens, begin, zone=self._zone)
+        node, self._next = parse_part(
+            self.text, self._tokens, begin, zone=self._zone, now=self._now
+        )
         return Expression(node, self.slice(begin))
 
     def as_of(self) -> AsOf | None:
