@@ -31,6 +31,8 @@ __all__ = [
     "bounded_leaves",
     "check_stats_columns",
     "has_bounds",
+    "json_members",
+    "json_object",
     "num_records",
     "stats_json",
     "stats_leaves",
@@ -188,8 +190,8 @@ def stats_json(statistics: FileStatistics, string_prefix_length: int = 32) -> st
     nulls: dict[str, Any] = {}
     _fill(statistics.columns, low, high, nulls, string_prefix_length)
     return (
-        f'{{"numRecords":{statistics.num_rows},"minValues":{_object(low)},'
-        f'"maxValues":{_object(high)},"nullCount":{_object(nulls)}}}'
+        f'{{"numRecords":{statistics.num_rows},"minValues":{json_object(low)},'
+        f'"maxValues":{json_object(high)},"nullCount":{json_object(nulls)}}}'
     )
 
 
@@ -230,12 +232,16 @@ def with_num_records(stats: str | None, rows: int) -> str:
 
 
 def _with_members(stats: str | None, own: Mapping[str, str]) -> str:
-    found = {**own, **(_members(stats) if stats else {}), **own}
-    return "{" + ",".join(f"{_quoted(name)}:{text}" for name, text in found.items()) + "}"
+    found = {**own, **(json_members(stats) if stats else {}), **own}
+    return json_object(found)
 
 
-def _members(text: str) -> dict[str, str]:
-    """The members of a JSON object, each value as the text that it was."""
+def json_members(text: str) -> dict[str, str]:
+    """The members of a JSON object, each value as the text that it was.
+
+    Raises:
+        InvalidTableError: the text is not a JSON object.
+    """
     decoder = json.JSONDecoder()
     found: dict[str, str] = {}
     try:
@@ -322,9 +328,10 @@ def _text(value: Any, prefix: int, *, greatest: bool) -> str | None:
     return None
 
 
-def _object(parts: Mapping[str, Any]) -> str:
+def json_object(parts: Mapping[str, Any]) -> str:
+    """The JSON text of an object whose values are JSON texts, or objects again."""
     inside = (
-        f"{_quoted_name(name)}:{part if isinstance(part, str) else _object(part)}"
+        f"{_quoted_name(name)}:{part if isinstance(part, str) else json_object(part)}"
         for name, part in parts.items()
     )
     return "{" + ",".join(inside) + "}"

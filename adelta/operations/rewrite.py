@@ -17,11 +17,12 @@ from adelta._concurrency import in_thread
 from adelta._memory import filtered
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.mask import named_rows
+from adelta.operations.column_update import update_columns
 from adelta.operations.copy_plan import copy_plan
 from adelta.operations.matching import live_rows
 from adelta.read.data_files import Piece, read_pieces
 from adelta.write.change_data import DELETE, POSTIMAGE, PREIMAGE, ChangeDataWriter
-from adelta.write.data_file_writer import DataFileWriter
+from adelta.write.data_file_writer import DataFileWriter, discard_data_files
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions, WriteSpec
 from adelta.write.task_executor import grouped
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.actions.file_actions import AddCDCFile, AddFile
     from adelta.kernel.table_configuration import TableConfiguration
+    from adelta.operations.column_update import ColumnAssignments
     from adelta.operations.matching import MatchedFile
     from adelta.storage.roots import StoreRoots
     from adelta.write.task_executor import TaskExecutor
@@ -57,6 +59,11 @@ F = TypeVar("F", bound=_OfFile)
 
 class RowUpdate(Protocol):
     """What becomes of matched rows; without one, they go."""
+
+    @property
+    def alone(self) -> ColumnAssignments | None:
+        """The same as new values for some columns, where nothing else of a row is looked at."""
+        ...
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows afterwards, complete and checked, with the hidden columns that they came with.
@@ -99,9 +106,27 @@ class RewriteTask:
             InvalidTableError: a file is damaged.
             StorageError: the store refused or failed.
         """
-        configuration = self.configuration
-        spec = WriteSpec.of_copies(configuration, self.options)
-        copied = 0
+        spec = WriteSpec.of_copies(self.configuration, self.options)
+        alone = None if self.update is None or self.tells or not self.copies else self.update.alone
+        if alone is None:
+            return await self._written(roots, spec)
+        adds, left = await update_columns(roots, self.configuration, spec, alone, self.files)
+        taken = {each.file.path for each in left}
+        copied = sum(
+            each.num_live - len(each.rows) for each in self.files if each.file.path not in taken
+        )
+        done = RewriteResult(tuple(adds), (), copied)
+        if not left:
+            return done
+        try:
+            return done + await replace(self, files=tuple(left))._written(roots, spec)
+        except BaseException:
+            await discard_data_files(roots.store, list(done.paths))
+            raise
+
+    async def _written(self, roots: StoreRoots, spec: WriteSpec) -> RewriteResult:
+        """All rows of the files, encoded anew."""
+        configuration, copied = self.configuration, 0
         async with AsyncExitStack() as stack:
             writer = await stack.enter_async_context(DataFileWriter(roots.store, spec))
             changes = None

@@ -19,6 +19,7 @@ from adelta.kernel.expressions.resolve import bind, bind_predicate
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.table_features import DELETION_VECTORS, identities_of
 from adelta.operations.assigned_rows import AssignedRows
+from adelta.operations.column_update import ColumnAssignments
 from adelta.operations.matching import find_matches, match_all
 from adelta.operations.rearrange.auto_compaction import auto_compact
 from adelta.operations.removal import removals_of
@@ -225,6 +226,11 @@ class Assignments:
                 raise InvalidOptionError(f"column {field.name!r} is set twice; set it once")
             values[field.name] = bind(node, schema, zone=zone)
         return cls(tuple(values.items()), AssignedRows.of(configuration, values, zone))
+
+    @property
+    def alone(self) -> ColumnAssignments | None:
+        """The assignments, where nothing but what they name is looked at."""
+        return ColumnAssignments.of(self.values, self.assigned)
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the new values, complete and checked, and under the ids that they had.

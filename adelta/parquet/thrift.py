@@ -104,6 +104,12 @@ class CompactReader:
         start = self._advance(self._varint())
         return self._data[start : self.position]
 
+    def skipped(self, kind: int) -> bytes:
+        """A value of the type `kind`, the value of a field, as it is encoded."""
+        start = self.position
+        self.skip(kind)
+        return self._data[start : self.position]
+
     def skip(self, kind: int, depth: int = 0) -> None:
         """Pass over a value of the type `kind`, the value of a field."""
         if kind in (I16, I32, I64):

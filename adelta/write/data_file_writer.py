@@ -11,7 +11,6 @@ Nothing here touches the log: until a commit adds them, the files are not part o
 from __future__ import annotations
 
 import logging
-import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +22,6 @@ from adelta._concurrency import in_thread, map_concurrent, to_the_end
 from adelta.errors import StorageError
 from adelta.kernel.actions.file_actions import AddFile, encode_path
 from adelta.kernel.deletable import parse_written_path
-from adelta.kernel.partition import partition_directory
 from adelta.log.deletion import delete_objects
 from adelta.parquet.write.abortable import Abortable
 from adelta.parquet.write.statistics import StatisticsCollector
@@ -70,10 +68,6 @@ async def _discard(store: ObjectStore, paths: list[str]) -> None:
             _log.warning("%s: uncommitted data files were left behind: %s", store.uri, error)
 
 
-_ICEBERG_TAG = "ICEBERG_COMPAT_VERSION"  # by which Delta Spark knows files that need no rewriting
-_MARKED_FROM = 2
-
-
 @dataclass(slots=True)
 class OpenFile:
     """A file that takes rows, and the statistics of those it has taken."""
@@ -106,8 +100,6 @@ class DataFileWriter(Abortable):
         self._files = 0
         self._done: list[AddFile] = []
         self._paths: list[str] = []
-        marked = spec.iceberg_compat >= _MARKED_FROM
-        self._tags = {_ICEBERG_TAG: str(spec.iceberg_compat)} if marked else None
 
     async def __aenter__(self) -> Self:
         """The writer itself, which knows by now what its files will be like.
@@ -196,10 +188,7 @@ class DataFileWriter(Abortable):
 
     def _begin(self, values: tuple[str | None, ...]) -> OpenFile:
         layout = self._layout
-        names = [name for name, _ in layout.partition_columns]
-        directory = partition_directory(zip(names, values, strict=True))
-        name = f"{layout.prefix}-{self._files:05d}-{uuid.uuid4()}.c000{layout.suffix}"
-        path = "/".join(filter(None, (layout.directory, directory, name)))
+        path = layout.path_of(values, self._files)
         self._files += 1
         statistics = StatisticsCollector(
             layout.file_schema, layout.statistics_leaves, bounded=layout.bounded_leaves
@@ -228,7 +217,7 @@ class DataFileWriter(Abortable):
                 modification_time=self._clock.now_ms(),
                 data_change=True,
                 stats=await in_thread(self._layout.stats_json, file.statistics.result()),
-                tags=self._tags,
+                tags=self._spec.file_tags,
             )
         )
 

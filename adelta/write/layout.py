@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from adelta.errors import InvalidOptionError, SchemaMismatchError
+from adelta.kernel.partition import partition_directory
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import FIELD_ID_KEY, to_arrow_schema
 from adelta.kernel.schema.cast import relabel
@@ -20,6 +22,8 @@ from adelta.write.identity_values import IdentityValues
 from adelta.write.row_rules import RowRules
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from adelta.parquet.footer.columns import ColumnName, ColumnNode
@@ -130,6 +134,16 @@ class DataFileLayout:
         """What numbers the rows that one writer takes in; copied rows have their numbers."""
         schema = t.StructType() if self.rules is None else self.rules.schema
         return IdentityValues(schema, task=self.task)
+
+    def path_of(self, values: Sequence[str | None], number: int) -> str:
+        """A path that no other file has, for a writer's file of this number.
+
+        `values` are those of the partition columns, in their order.
+        """
+        names = [name for name, _ in self.partition_columns]
+        directory = partition_directory(zip(names, values, strict=True))
+        name = f"{self.prefix}-{number:05d}-{uuid.uuid4()}.c000{self.suffix}"
+        return "/".join(filter(None, (self.directory, directory, name)))
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """`batch` with the table's columns but the void ones, in its types, under physical names.

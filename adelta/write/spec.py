@@ -39,6 +39,8 @@ def engine_info() -> str:
         return "adelta/source"
 
 
+_ICEBERG_TAG = "ICEBERG_COMPAT_VERSION"  # by which Delta Spark knows files that need no rewriting
+_MARKED_FROM = 2
 _MIB = 1024 * 1024
 _TARGET_FILE_SIZE = 128 * _MIB
 _MEMORY_BUDGET = 256 * _MIB
@@ -150,6 +152,12 @@ class WriteSpec:
 
     def __post_init__(self) -> None:
         _check_sizes(self)
+
+    @property
+    def file_tags(self) -> dict[str, str] | None:
+        """The tags of every file."""
+        marked = self.iceberg_compat >= _MARKED_FROM
+        return {_ICEBERG_TAG: str(self.iceberg_compat)} if marked else None
 
     @classmethod
     def of(

@@ -42,6 +42,12 @@ from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.json import schema_from_string, schema_to_string
 from adelta.kernel.table_properties import PROPERTIES
+from adelta.parquet.footer.footer_parts import (
+    GroupParts,
+    assembled_footer,
+    footer_parts,
+    moved_offset_index,
+)
 from adelta.parquet.skip.bloom_filter import SplitBlockFilter
 from adelta.parquet.skip.page_index import decode_pages, index_places
 from adelta.parquet.thrift import ThriftError
@@ -223,6 +229,17 @@ def test_page_indexes_and_bloom_filters(count: Count, data: bytes) -> None:
             assert list(pages.first_rows) == sorted({*pages.first_rows, 0})
             assert pages.first_rows[-1] < 20
             assert len(pages.minima) == len(pages.maxima) == len(pages.places)
+    with suppress(ThriftError):
+        assert moved_offset_index(moved_offset_index(data, 1000), -1000) is not None
+    with suppress(ThriftError):
+        parts = footer_parts(data)
+        moved = [
+            GroupParts(group.num_rows, tuple(c.moved(99, None, None) for c in group.chunks))
+            for group in parts.groups
+        ]
+        again = footer_parts(assembled_footer(parts, moved)[:-8])
+        assert again.is_alike(parts)
+        assert again.groups == tuple(moved)
 
 
 class _Descriptor:

@@ -19,6 +19,7 @@ from adelta.operations.rearrange.bins import (
     small_files,
 )
 from adelta.operations.rearrange.copying import bare
+from adelta.operations.rearrange.joining import may_be_joined
 from adelta.operations.rearrange.partitions import files_in_partitions
 from adelta.operations.rearrange.run import Plan, PlannedBin, Rearrangement, look
 from adelta.operations.rearrange.tasks import CompactTask
@@ -146,6 +147,6 @@ def planned(
 ) -> PlannedBin:
     """The bin, to become one file that keeps its place, and bears these `tags` beside."""
     newest = max(insertion_time(file) for file in files.files)
-    task = CompactTask(configuration, bare(files.files))
+    task = CompactTask(configuration, bare(files.files, stats=may_be_joined(files.files)))
     said = {**(tags or {}), INSERTION_TIME: str(newest)}
     return PlannedBin(files, task, said, clustering_provider)

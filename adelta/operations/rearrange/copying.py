@@ -29,9 +29,9 @@ READ_AHEAD = 16 * 1024 * 1024
 _WORTH_WRITING = 4 * 1024 * 1024
 
 
-def bare(files: Sequence[AddFile]) -> tuple[AddFile, ...]:
-    """What a task needs of the files to read them."""
-    return tuple(replace(file, stats=None, tags=None) for file in files)
+def bare(files: Sequence[AddFile], *, stats: bool = False) -> tuple[AddFile, ...]:
+    """What a task needs of the files to read them, or to join them by their `stats`."""
+    return tuple(replace(f, stats=f.stats if stats else None, tags=None) for f in files)
 
 
 async def copied_batches(

@@ -11,6 +11,7 @@ from adelta._read_ahead import ReadAhead
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.operations.copy_plan import copy_plan
 from adelta.operations.rearrange.copying import copied_batches
+from adelta.operations.rearrange.joining import joined_file
 from adelta.operations.rearrange.sorting import RowSample, RunSorter
 from adelta.write.data_file_writer import DataFileWriter, discard_data_files
 from adelta.write.spec import WriteSpec
@@ -66,13 +67,17 @@ class CompactTask:
             StorageError: the store refused or failed.
         """
         spec = copy_spec(self.configuration)
+        size = sum(file.size for file in self.files)
+        joined = await joined_file(roots, spec, self.configuration, self.files)
+        if joined is not None:
+            return Rewritten((joined,), size)
         rows = copied_batches(roots, self.configuration, self.files)
         async with DataFileWriter(roots.store, spec) as writer, aclosing(rows) as batches:
             async for batch in batches:
                 await writer.write(batch)
                 del batch  # so that the next one may have its memory
             adds = await writer.finish()
-        return Rewritten(tuple(adds), sum(file.size for file in self.files))
+        return Rewritten(tuple(adds), size)
 
 
 @dataclass(frozen=True, slots=True)
