@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import adelta.sync
+from adelta._memory import filtered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -91,3 +92,25 @@ def test_every_thread_gets_back_the_memory_that_it_gave_two_seconds_before() -> 
         [sys.executable, "-c", AGAIN], capture_output=True, text=True, timeout=120, check=True
     )
     assert int(done.stdout) < 2000  # of 16,384 pages
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.3, 0.5, 0.99, 1.0])
+def test_rows_are_filtered_alike_however_many_stay(kept: float) -> None:
+    numbers = list(range(1000))
+    table = pa.table(
+        {
+            "n": pa.array([None if n % 7 == 0 else n for n in numbers], pa.int64()),
+            "s": [f"text {n}" for n in numbers],
+            "l": [[n] * (n % 3) for n in numbers],
+            "t": [{"x": n} for n in numbers],
+        }
+    ).slice(3)
+    mask = pa.array([n % 100 < kept * 100 for n in range(table.num_rows)], pa.bool_())
+    wanted = [row for row, stays in zip(table.to_pylist(), mask.to_pylist(), strict=True) if stays]
+    assert filtered(table, mask).to_pylist() == wanted
+    (batch,) = table.combine_chunks().to_batches()
+    found = filtered(batch, mask)
+    assert isinstance(found, pa.RecordBatch)
+    assert found.to_pylist() == wanted
+    nothing = filtered(table.select([]), mask)
+    assert nothing.num_rows == len(wanted)
