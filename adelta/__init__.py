@@ -16,10 +16,14 @@ if TYPE_CHECKING:
     from adelta.changes.feed import changes as changes
     from adelta.changes.tail import tail as tail
     from adelta.commit.catalog import CatalogClient as CatalogClient
-    from adelta.commit.catalog import CommitResponse as CommitResponse
-    from adelta.commit.catalog import ProposedCommit as ProposedCommit
-    from adelta.commit.catalog import RatifiedCommit as RatifiedCommit
-    from adelta.commit.catalog import RatifiedCommits as RatifiedCommits
+    from adelta.commit.owner import CommitOwner as CommitOwner
+    from adelta.commit.owner import CommitOwnerClient as CommitOwnerClient
+    from adelta.commit.owner import CommitResponse as CommitResponse
+    from adelta.commit.owner import ManagedTable as ManagedTable
+    from adelta.commit.owner import ProposedCommit as ProposedCommit
+    from adelta.commit.owner import RatifiedCommit as RatifiedCommit
+    from adelta.commit.owner import RatifiedCommits as RatifiedCommits
+    from adelta.commit.owner_registry import register_commit_owner as register_commit_owner
     from adelta.commit.unity_catalog import StagedTable as StagedTable
     from adelta.commit.unity_catalog import UnityCatalogClient as UnityCatalogClient
     from adelta.kernel.actions.commit_info import CommitInfo as CommitInfo
@@ -119,13 +123,17 @@ __all__ = exports(
     {
         "adelta.changes.feed": ("changes",),
         "adelta.changes.tail": ("tail",),
-        "adelta.commit.catalog": (
-            "CatalogClient",
+        "adelta.commit.catalog": ("CatalogClient",),
+        "adelta.commit.owner": (
+            "CommitOwner",
+            "CommitOwnerClient",
             "CommitResponse",
+            "ManagedTable",
             "ProposedCommit",
             "RatifiedCommit",
             "RatifiedCommits",
         ),
+        "adelta.commit.owner_registry": ("register_commit_owner",),
         "adelta.commit.unity_catalog": ("StagedTable", "UnityCatalogClient"),
         "adelta.kernel.actions.commit_info": ("CommitInfo",),
         "adelta.kernel.actions.domain_metadata": ("DomainMetadata",),

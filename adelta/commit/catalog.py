@@ -1,143 +1,31 @@
-"""The port to a catalog: what adelta asks of the client of a catalog that manages tables.
+"""CatalogClient: what adelta asks of the client of a catalog that manages tables.
 
-Of a table with the feature `catalogManaged` the catalog decides which commits count (PROTOCOL.md,
-"Catalog-managed tables"). A client is written for one table: it knows the table's name in the
-catalog, its credentials there, and how to talk to it. adelta stages and publishes commits itself.
-
-Guarantees that a client gives:
-
-1. Of all commits proposed for one version, by any process, at most one is ever ratified.
-2. A version is ratified only after the one before it.
-3. `get_ratified_commits` tells of every commit that was ratified before it was called.
+Of a table with the feature `catalogManaged` the catalog is the owner from the table's first version
+on (PROTOCOL.md, "Catalog-managed tables"). Its client is given by the user, and need not know of
+changes of owners: `as_owner_client` makes a `CommitOwnerClient` of it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from adelta.errors import InvalidTableError
-from adelta.kernel.log_path import STAGED_DIR, LogFileKind, parse_log_path
+from adelta.commit.owner import CommitOwnerClient
+from adelta.errors import InvalidUseError
 
-__all__ = [
-    "CatalogClient",
-    "CommitResponse",
-    "ProposedCommit",
-    "RatifiedCommit",
-    "RatifiedCommits",
-]
+if TYPE_CHECKING:
+    from typing import NoReturn
 
-_SHOWN = 200
+    from adelta.commit.owner import CommitResponse, ProposedCommit, RatifiedCommits
+
+__all__ = ["CatalogClient", "as_owner_client"]
 
 
-@dataclass(frozen=True, slots=True)
-class RatifiedCommit:
-    """A commit that the catalog has ratified and still keeps.
-
-    Either `staged_file` is the bare name of its file in `_delta_log/_staged_commits`, or `content`
-    is the commit itself, an action a line. `size` is in bytes and `modified_ms` the time of the
-    file in milliseconds since the epoch; both may be 0 where the catalog does not know them.
-    """
-
-    version: int
-    staged_file: str | None = None
-    content: bytes | None = None
-    size: int = 0
-    modified_ms: int = 0
-
-    def __post_init__(self) -> None:
-        """Prove that there is one commit, and that it is of this version.
-
-        Raises:
-            InvalidTableError: the catalog says something else.
-        """
-        if (self.staged_file is None) == (self.content is None):
-            raise InvalidTableError(
-                f"the catalog says of version {self.version} neither where its commit is staged "
-                "nor what it holds, or both; its client has to say one of them"
-            )
-        if self.staged_file is None:
-            return
-        named = parse_log_path(STAGED_DIR + self.staged_file)
-        if (
-            named is None
-            or named.kind is not LogFileKind.STAGED_COMMIT
-            or named.version != self.version
-        ):
-            raise InvalidTableError(
-                f"the catalog says that version {self.version} is staged as "
-                f"{self.staged_file[:_SHOWN]!r}, which is not <version>.<uuid>.json of that version"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class RatifiedCommits:
-    """What a catalog says of a table: its latest version, and the commits that it still keeps.
-
-    `commits` ascend without a gap. Versions up to `latest_version` that are not among them have
-    been published. `latest_version` is -1 where nothing has been ratified.
-    """
-
-    latest_version: int
-    commits: tuple[RatifiedCommit, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Prove that the commits are contiguous.
-
-        Raises:
-            InvalidTableError: one is missing between two others, or is later than the latest.
-        """
-        for before, after in pairwise(self.commits):
-            if after.version != before.version + 1:
-                raise InvalidTableError(
-                    f"the catalog tells of the commits {before.version} and {after.version} one "
-                    "after the other; what it tells of has to ascend without a gap"
-                )
-        if self.commits and self.commits[-1].version > self.latest_version:
-            raise InvalidTableError(
-                f"the catalog tells of the commit {self.commits[-1].version}, and that the latest "
-                f"version is {self.latest_version}"
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class ProposedCommit:
-    """A commit that adelta asks a catalog to ratify.
-
-    `content` is the commit, an action a line. `staged_file` is the bare name of the file in
-    `_delta_log/_staged_commits` that holds it already, of `size` bytes and the time `modified_ms`;
-    None where the client takes commits inline. `in_commit_timestamp` (ms) and `transaction_id`
-    stand in its `commitInfo`. All versions up to `published_version` are known to be published, so
-    that the catalog need not keep them; None where that is not known of any.
-    """
-
-    version: int
-    content: bytes
-    in_commit_timestamp: int
-    transaction_id: str
-    staged_file: str | None = None
-    size: int = 0
-    modified_ms: int = 0
-    published_version: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class CommitResponse:
-    """Whether a proposed commit is `ratified`; if not, its version is another one's.
-
-    `latest` is what `get_ratified_commits` would say now. A catalog that tells it with a conflict
-    saves that request.
-    """
-
-    ratified: bool
-    latest: RatifiedCommits | None = None
-
-
+@runtime_checkable
 class CatalogClient(Protocol):
     """The client of a catalog, for one table; given to `open_table` as `catalog`.
 
-    Its methods may be called by several tasks at once.
+    Its methods may be called by several tasks at once. It gives the guarantees of
+    `adelta.CommitOwnerClient`.
     """
 
     @property
@@ -185,3 +73,63 @@ class CatalogClient(Protocol):
         Other tables may be open with it: later calls make new connections.
         """
         ...
+
+
+def as_owner_client(client: CatalogClient | CommitOwnerClient) -> CommitOwnerClient:
+    """The client as one of a commit owner; one that is that already is returned as it is."""
+    if not isinstance(client, CatalogClient):
+        return client
+    return _CatalogAsOwner(client)
+
+
+class _CatalogAsOwner(CommitOwnerClient):
+    """A catalog as a commit owner, which neither comes to own a table nor gives one up."""
+
+    def __init__(self, catalog: CatalogClient) -> None:
+        self._catalog = catalog
+
+    def __repr__(self) -> str:
+        return repr(self._catalog)
+
+    @property
+    def takes_inline_commits(self) -> bool:
+        """Whether the catalog stores the content of commits."""
+        return self._catalog.takes_inline_commits
+
+    @property
+    def permits_maintenance(self) -> bool:
+        """Whether adelta may delete from the log."""
+        return self._catalog.permits_maintenance
+
+    async def get_commits(
+        self, start_version: int | None = None, end_version: int | None = None
+    ) -> RatifiedCommits:
+        """What the catalog keeps. Raises: TableNotFoundError, StorageError."""
+        return await self._catalog.get_ratified_commits(start_version, end_version)
+
+    async def commit(self, proposed: ProposedCommit) -> CommitResponse:
+        """Ratify a commit. Raises: AdeltaError."""
+        return await self._catalog.commit(proposed)
+
+    async def propose(self, proposed: ProposedCommit) -> None:
+        """Refuse. Raises: InvalidUseError."""
+        _refuse()
+
+    async def accept(self, version: int) -> None:
+        """Refuse. Raises: InvalidUseError."""
+        _refuse()
+
+    async def release(self, proposed: ProposedCommit) -> CommitResponse:
+        """Refuse. Raises: InvalidUseError."""
+        _refuse()
+
+    async def aclose(self) -> None:
+        """Give back the catalog's connections."""
+        await self._catalog.aclose()
+
+
+def _refuse() -> NoReturn:
+    raise InvalidUseError(
+        "a catalog manages its tables from their first version on, and neither takes one over nor "
+        "gives one up; copy the rows to another table"
+    )

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 import anyio
 import orjson
 
-from adelta.commit.catalog import CommitResponse, ProposedCommit, RatifiedCommit
 from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown
 from adelta.commit.filesystem import FilesystemCoordinator, is_by
+from adelta.commit.owner import CommitResponse, ProposedCommit, RatifiedCommit
 from adelta.errors import (
     AdeltaError,
     CommitOutcomeUnknownError,
@@ -40,10 +40,10 @@ from adelta.errors import (
 from adelta.kernel.log_path import STAGED_DIR, commit_path
 
 if TYPE_CHECKING:
-    from adelta.commit.catalog import CatalogClient
     from adelta.commit.catalog_log import CatalogLog
     from adelta.commit.coordinator import HasBase
     from adelta.commit.filesystem import Create
+    from adelta.commit.owner import CommitOwnerClient
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["CatalogCoordinator"]
@@ -56,7 +56,7 @@ class CatalogCoordinator:
     """Claims versions of the table in `store` through its catalog."""
 
     def __init__(
-        self, store: ObjectStore, client: CatalogClient, log: CatalogLog, create: Create
+        self, store: ObjectStore, client: CommitOwnerClient, log: CatalogLog, create: Create
     ) -> None:
         self._store = store
         self._client = client

@@ -14,7 +14,7 @@ import anyio.lowlevel
 from adelta.errors import AdeltaError, InvalidTableError, StorageError
 
 if TYPE_CHECKING:
-    from adelta.commit.catalog import CatalogClient, RatifiedCommit, RatifiedCommits
+    from adelta.commit.owner import CommitOwnerClient, RatifiedCommit, RatifiedCommits
 
 __all__ = ["CatalogLog"]
 
@@ -39,7 +39,7 @@ class CatalogLog:
         commits: commits that the catalog keeps, by version.
     """
 
-    def __init__(self, client: CatalogClient, uri: str) -> None:
+    def __init__(self, client: CommitOwnerClient, uri: str) -> None:
         self.client = client
         self._uri = uri
         self._unsent: _Question | None = None
@@ -76,7 +76,7 @@ class CatalogLog:
 
     async def _told(self, start: int | None) -> RatifiedCommits:
         try:
-            return await self.client.get_ratified_commits(start)
+            return await self.client.get_commits(start)
         except AdeltaError:
             raise
         except Exception as error:

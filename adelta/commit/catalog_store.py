@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from adelta._concurrency import map_concurrent, together
+from adelta.commit.catalog import as_owner_client
 from adelta.commit.catalog_commit import CatalogCoordinator
 from adelta.commit.catalog_log import CatalogLog
 from adelta.commit.coordinated_store import CoordinatedStore, may_list_commits
@@ -25,8 +26,9 @@ from adelta.storage.object_store import ObjectMeta
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 
-    from adelta.commit.catalog import CatalogClient, RatifiedCommit
+    from adelta.commit.catalog import CatalogClient
     from adelta.commit.filesystem import Create
+    from adelta.commit.owner import CommitOwnerClient, RatifiedCommit
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["CatalogStore", "catalog_store"]
@@ -38,14 +40,19 @@ _LAST = "\U0010ffff"  # sorts after all that the names of objects have
 
 
 def catalog_store(
-    inner: ObjectStore, client: CatalogClient, create: Create, *, conditional_put: bool = True
+    inner: ObjectStore,
+    client: CatalogClient | CommitOwnerClient,
+    create: Create,
+    *,
+    conditional_put: bool = True,
 ) -> CatalogStore:
     """The store `inner` of a table that a catalog manages, seen through the catalog's `client`.
 
     `create` is put-if-absent on `inner`, or the best that there is.
     """
-    log = CatalogLog(client, inner.uri)
-    coordinator = CatalogCoordinator(inner, client, log, create)
+    owner = as_owner_client(client)
+    log = CatalogLog(owner, inner.uri)
+    coordinator = CatalogCoordinator(inner, owner, log, create)
     return CatalogStore(inner, coordinator, log, conditional_put=conditional_put)
 
 

@@ -63,8 +63,10 @@ def check_client(catalog: object) -> None:
     Raises:
         InvalidOptionError: it lacks one of a client's members.
     """
-    members = ("get_ratified_commits", "commit", "aclose")
-    if catalog is not None and not all(callable(getattr(catalog, m, None)) for m in members):
+    asks = ("get_ratified_commits", "get_commits")  # a catalog's, or any commit owner's
+    members = (*filter(lambda m: hasattr(catalog, m), asks), "commit", "aclose")
+    given = len(members) > 2 and all(callable(getattr(catalog, m, None)) for m in members)
+    if catalog is not None and not given:
         raise InvalidOptionError(
             f"catalog is {catalog!r:.100}, which is no client of a catalog; pass an object with "
             "the members of adelta.CatalogClient"

@@ -21,7 +21,8 @@ import anyio
 import orjson
 
 from adelta._secrets import without_secrets
-from adelta.commit.catalog import CatalogClient, CommitResponse, RatifiedCommit, RatifiedCommits
+from adelta.commit.catalog import CatalogClient
+from adelta.commit.owner import CommitResponse, RatifiedCommit, RatifiedCommits
 from adelta.commit.unity_updates import (
     TOLD_DOMAINS,
     leading_actions,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from adelta.commit.catalog import ProposedCommit
+    from adelta.commit.owner import ProposedCommit
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol as TableProtocol
     from adelta.storage.json_http import JsonAnswer

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from adelta import ColumnOptions as ColumnOptions
     from adelta import Commit as Commit
     from adelta import CommitInfo as CommitInfo
+    from adelta import CommitOwner as CommitOwner
+    from adelta import CommitOwnerClient as CommitOwnerClient
     from adelta import CommitResponse as CommitResponse
     from adelta import ConvertMetrics as ConvertMetrics
     from adelta import DataFileOptions as DataFileOptions
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from adelta import HistoryEntry as HistoryEntry
     from adelta import LogCleanupMetrics as LogCleanupMetrics
     from adelta import LogCompactionMetrics as LogCompactionMetrics
+    from adelta import ManagedTable as ManagedTable
     from adelta import ManifestMetrics as ManifestMetrics
     from adelta import MapType as MapType
     from adelta import MergeMetrics as MergeMetrics
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
     from adelta import WriterOptions as WriterOptions
     from adelta import ZOrderStats as ZOrderStats
     from adelta import identity_column as identity_column
+    from adelta import register_commit_owner as register_commit_owner
     from adelta.sync import operations as operations
     from adelta.sync._iterate import BlockingIterator as BlockingIterator
     from adelta.sync._retry import retry as retry
@@ -125,6 +129,8 @@ __all__ = exports(
             "ColumnOptions",
             "Commit",
             "CommitInfo",
+            "CommitOwner",
+            "CommitOwnerClient",
             "CommitResponse",
             "ConvertMetrics",
             "DataFileOptions",
@@ -141,6 +147,7 @@ __all__ = exports(
             "HistoryEntry",
             "LogCleanupMetrics",
             "LogCompactionMetrics",
+            "ManagedTable",
             "ManifestMetrics",
             "MapType",
             "MergeMetrics",
@@ -166,6 +173,7 @@ __all__ = exports(
             "WriterOptions",
             "ZOrderStats",
             "identity_column",
+            "register_commit_owner",
         ),
         "adelta.sync._iterate": ("BlockingIterator",),
         "adelta.sync._retry": ("retry",),

@@ -13,7 +13,7 @@ import pytest
 import adelta
 import adelta.sync
 from adelta._clock import SYSTEM_CLOCK
-from adelta.commit.catalog import RatifiedCommit, RatifiedCommits
+from adelta.commit.owner import RatifiedCommit, RatifiedCommits
 from adelta.errors import (
     CommitOutcomeUnknownError,
     ConcurrentDeleteReadError,

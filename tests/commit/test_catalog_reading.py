@@ -10,8 +10,8 @@ import pytest
 
 import adelta
 import adelta.sync
-from adelta.commit.catalog import RatifiedCommit, RatifiedCommits
 from adelta.commit.catalog_store import catalog_store
+from adelta.commit.owner import RatifiedCommit, RatifiedCommits
 from adelta.errors import (
     InvalidOptionError,
     InvalidTableError,

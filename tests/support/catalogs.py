@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
-from adelta.commit.catalog import CommitResponse, RatifiedCommit, RatifiedCommits
+from adelta.commit.owner import CommitResponse, RatifiedCommit, RatifiedCommits
 from adelta.errors import CommitOutcomeUnknownError, StorageError, TableNotFoundError
 from adelta.operations import create_table
 from adelta.table import Table, open_table
@@ -21,7 +21,7 @@ from adelta.table import Table, open_table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from adelta.commit.catalog import ProposedCommit
+    from adelta.commit.owner import ProposedCommit
     from adelta.operations.create import ArrowSchema
 
 __all__ = ["CATALOG_OPTION", "MANAGED", "SqliteCatalog", "create_managed", "open_managed"]

@@ -53,7 +53,7 @@ from tests.support.stores import LaterStore, Request, WrappedStore
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping
 
-    from adelta.commit.catalog import CommitResponse, ProposedCommit, RatifiedCommits
+    from adelta.commit.owner import CommitResponse, ProposedCommit, RatifiedCommits
     from adelta.storage.object_store import ObjectStore
 
 __all__ = [
