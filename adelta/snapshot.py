@@ -10,6 +10,7 @@ from adelta._arguments import check_choice, check_count, check_flag, check_names
 from adelta._clock import moment
 from adelta._concurrency import arrow_is_ready, in_thread
 from adelta._streams import stream
+from adelta.commit.choose import may_be_stale
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.expressions.dnf import Where, is_long, to_predicate
@@ -56,6 +57,15 @@ class Snapshot:
     def version(self) -> int:
         """The version."""
         return self._state.version
+
+    @property
+    def may_be_stale(self) -> bool:
+        """Whether there may be later versions that only the table's commit owner knows of.
+
+        So it is where the owner is not asked, since nothing here speaks to it: the table is read as
+        far as the filesystem shows it.
+        """
+        return may_be_stale(self._state.store, self._configuration)
 
     @property
     def timestamp(self) -> datetime:

@@ -20,12 +20,12 @@ from adelta._arguments import (
     checked,
 )
 from adelta._clock import SYSTEM_CLOCK, Clock
-from adelta.commit.catalog_store import catalog_store
 from adelta.commit.choose import (
     UNSAFE_SINGLE_WRITER,
     check_catalog_needed,
     check_client,
     open_log_store,
+    with_owner,
 )
 from adelta.errors import InvalidOptionError, InvalidUseError, VersionNotFoundError
 from adelta.kernel.history import parse_timestamp
@@ -111,14 +111,14 @@ class Table:
         self._given_uri = uri
         self._options = dict(storage_options or {})
         self._catalog = catalog
-        self._roots = StoreRoots(
-            _managed(store, catalog) or open_log_store(uri, self._options, catalog), self._options
-        )
+        self._roots = StoreRoots(_home(uri, self._options, catalog, store), self._options)
         self._clock = clock
         self._executor = executor
         self._source = LatestState(self._roots.store, clock)
         self._queue = QueueOfTable(
-            self._roots.store, self._options if store is None else None, catalog
+            self._roots.store if store is None or catalog is not None else store,
+            self._options if store is None else None,
+            catalog,
         )
         self._closed = False
 
@@ -251,11 +251,16 @@ class Table:
         await self.aclose()
 
 
-def _managed(store: ObjectStore | None, catalog: CatalogClient | None) -> ObjectStore | None:
-    """A store that is open already, as the catalog's client has it."""
-    if store is None or catalog is None:
-        return store
-    return catalog_store(store, catalog, store.put_if_absent)
+def _home(
+    uri: str,
+    options: Mapping[str, str],
+    catalog: CatalogClient | None,
+    store: ObjectStore | None,
+) -> ObjectStore:
+    """The store of a table, which may be open already."""
+    if store is not None:
+        return with_owner(store, catalog)
+    return open_log_store(uri, options, catalog)
 
 
 # What adelta's own operations need of a handle, beyond what it shows its users.

@@ -78,7 +78,7 @@ async def _adelta(uri: str, options: Options, tasks: int, commits: int, group: b
             await warm_up.read()
         async with table.transaction() as tidy:
             tidy.remove_files(await tidy.read())
-        table.store.observe_requests(lambda method, key, query: requests.update([method]))
+        table.store.inner.observe_requests(lambda method, key, query: requests.update([method]))
         start = time.perf_counter()
         await asyncio.gather(*(write(f"w{number}") for number in range(tasks)))
         seconds = time.perf_counter() - start

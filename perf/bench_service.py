@@ -126,11 +126,11 @@ async def serve(options: Options, readers: int, writers: int, every: float, seco
         load = Load(table, every, seconds)
         load.written = before - FILES * ROWS_OF_A_FILE
         seen: Counter[str] = Counter()
-        table.store.observe_requests(lambda method, _key, _query: seen.update([method]))
+        table.store.inner.observe_requests(lambda method, _key, _query: seen.update([method]))
         cpu = time.process_time()
         await load.run(readers, writers)
         cpu = time.process_time() - cpu
-        table.store.observe_requests(None)
+        table.store.inner.observe_requests(None)
         found = await (await table.snapshot()).scan(["writer"], where="writer >= 0").to_arrow()
         assert sorted(found.column("writer").to_pylist()) == list(range(load.written))
     return {

@@ -14,8 +14,10 @@ A store that has no conditional puts, as the option ``aws_conditional_put=disabl
 which nothing is chosen, can only be read. Of a table in S3 options may be environment variables, in
 capitals; `ADELTA_UNSAFE_SINGLE_WRITER` is one.
 
-Of a table that a catalog manages it is the catalog who decides, through the client that is given
-for it, whatever the options say; and no such table is ever committed to without one.
+Of a table that has a commit owner it is the owner who decides, whatever the options say, through
+the client that is found by the owner's name in the table, or given where a catalog is the owner;
+and no such table is ever committed to without one. The commit by which the owner changes is
+claimed through both.
 """
 
 from __future__ import annotations
@@ -23,13 +25,18 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adelta.commit.catalog_store import CatalogStore, catalog_store
+import orjson
+
 from adelta.commit.check_then_put import check_then_put
 from adelta.commit.coordinated_store import CoordinatedStore
 from adelta.commit.dynamodb import DynamoDbCoordinator
 from adelta.commit.filesystem import FilesystemCoordinator
+from adelta.commit.ownable_store import OwnableStore
+from adelta.commit.owned_store import OwnedStore, owned_store
+from adelta.commit.owner_change import OwnerChange
 from adelta.commit.postgresql import PostgresCoordinator
 from adelta.errors import InvalidOptionError, InvalidUseError
+from adelta.kernel.table_features import CATALOG_MANAGED
 from adelta.storage.given_options import GivenOptions
 from adelta.storage.providers import provider_of
 from adelta.storage.resolve import open_store
@@ -40,6 +47,7 @@ if TYPE_CHECKING:
     from adelta.commit.catalog import CatalogClient
     from adelta.commit.coordinator import CommitCoordinator
     from adelta.commit.filesystem import Create
+    from adelta.commit.owner import CommitOwnerClient
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.storage.object_store import ObjectStore
 
@@ -48,10 +56,14 @@ __all__ = [
     "check_catalog_needed",
     "check_client",
     "check_maintenance",
+    "conf_for_owner",
     "coordinator_of",
+    "may_be_stale",
     "open_log_store",
+    "owner_publishes",
     "permits_maintenance",
     "publish",
+    "with_owner",
 ]
 
 UNSAFE_SINGLE_WRITER = "unsafe_single_writer"
@@ -76,7 +88,7 @@ def check_client(catalog: object) -> None:
 def open_log_store(
     uri: str,
     storage_options: Mapping[str, str] | None = None,
-    catalog: CatalogClient | None = None,
+    catalog: CatalogClient | CommitOwnerClient | None = None,
 ) -> ObjectStore:
     """The store of the table at `uri`, with the coordinator that the options choose. No I/O.
 
@@ -93,9 +105,33 @@ def open_log_store(
     conditional = provider.has_conditional_puts(options)
     create = store.put_if_absent if conditional else partial(check_then_put, store)
     if catalog is not None:
-        return catalog_store(store, catalog, create, conditional_put=conditional)
+        return owned_store(store, catalog, create, conditional_put=conditional)
+    plain = _on_filesystem(store, create, given, options, conditional=conditional)
+    return OwnableStore(plain, store, create, options, conditional_put=conditional)
+
+
+def with_owner(
+    store: ObjectStore, catalog: CatalogClient | CommitOwnerClient | None
+) -> ObjectStore:
+    """A store that is open already as `open_log_store` makes one of a table in it."""
+    if catalog is not None:
+        return owned_store(store, catalog, store.put_if_absent)
+    if isinstance(store, CoordinatedStore | OwnableStore):
+        return store
+    return OwnableStore(store, store, store.put_if_absent, {}, conditional_put=True)
+
+
+def _on_filesystem(
+    store: ObjectStore,
+    create: Create,
+    given: GivenOptions,
+    options: Mapping[str, str],
+    *,
+    conditional: bool,
+) -> ObjectStore:
+    """The store of a table on whose commits the filesystem decides."""
     by_dynamodb = (
-        provider.locks_by_dynamodb
+        provider_of(store.uri).locks_by_dynamodb
         and (given.text("s3_locking_provider") or "").lower() == "dynamodb"
     )
     if lock := given.text("adelta_commit_lock"):
@@ -132,23 +168,87 @@ def _by_dynamodb(
 
 
 def coordinator_of(
-    store: ObjectStore, configuration: TableConfiguration | None = None
+    store: ObjectStore,
+    configuration: TableConfiguration | None = None,
+    after: TableConfiguration | None = None,
 ) -> CommitCoordinator:
     """Who claims the versions of the table in `store`, which is as `configuration` says.
 
+    With `after` it is who claims the version that makes the table be like that; then there is no
+    table yet where there is no `configuration`.
+
     Raises:
         InvalidOptionError: the store cannot exclude writers, and no option says what does; or the
-            table is managed by a catalog, and the handle has no client for it, or the reverse.
+            table has a commit owner, and the handle has no client for it, or the reverse.
     """
+    before = _claims(store, configuration, after)
+    if after is None:
+        return before
+    managed = None if configuration is None else configuration.management
+    if after.management == managed:
+        return before
+    coming = None
+    if after.management is not None and after.management.owner is not None:
+        coming = _ownable(store, after).owned_by(after).client
+    elif after.management is not None:
+        return before  # a catalog learns of the table when there is one
+    return OwnerChange(store, before, coming)
+
+
+async def conf_for_owner(
+    store: ObjectStore, before: TableConfiguration | None, after: TableConfiguration
+) -> Mapping[str, str]:
+    """The properties that the owner which comes with a change wants the table to keep for it.
+
+    Raises:
+        InvalidOptionError: no such owner is known.
+        AdeltaError: the owner refused or failed.
+    """
+    management = after.management
+    if management is None or management.kind.table_conf_key is None or management.table_conf:
+        return {}
+    if before is not None and before.management == management:
+        return {}
+    conf = await _ownable(store, after).owned_by(after).client.table_conf()
+    key = management.kind.table_conf_key
+    return {key: orjson.dumps(dict(conf)).decode()} if conf else {}
+
+
+def _claims(
+    store: ObjectStore,
+    configuration: TableConfiguration | None,
+    after: TableConfiguration | None,
+) -> CommitCoordinator:
+    """Who claims versions of a table that is as `configuration` says."""
     if configuration is not None:
         _check_catalog(store, configuration)
+        management = configuration.management
+        if management is not None and management.owner is not None:
+            return _ownable(store, configuration).owned_by(configuration).claims
+    elif after is not None:
+        _check_catalog(store, after)
+    if isinstance(store, OwnableStore):
+        return store.on_filesystem
     if isinstance(store, CoordinatedStore):
         return store.coordinator
     return FilesystemCoordinator(store)
 
 
+def _ownable(store: ObjectStore, configuration: TableConfiguration) -> OwnableStore:
+    if isinstance(store, OwnableStore):
+        return store
+    management = configuration.management
+    assert management is not None
+    raise InvalidOptionError(
+        f"{store.uri} has the commit owner {management.owner!r:.100}, which the table names; leave "
+        "catalog= out"
+    )
+
+
 def _check_catalog(store: ObjectStore, configuration: TableConfiguration) -> None:
-    if configuration.catalog_managed and not isinstance(store, CatalogStore):
+    management = configuration.management
+    by_catalog = management is not None and management.owner is None
+    if by_catalog and not isinstance(store, OwnedStore):
         raise InvalidOptionError(
             f"{store.uri} is managed by a catalog, which alone decides on its commits: pass the "
             "catalog's client for this table, as open_table(uri, catalog=client)"
@@ -162,42 +262,78 @@ def check_catalog_needed(store: ObjectStore, configuration: TableConfiguration) 
     Raises:
         InvalidOptionError: it is one.
     """
-    if isinstance(store, CatalogStore) and not configuration.catalog_managed:
+    if isinstance(store, OwnedStore) and not configuration.supports(CATALOG_MANAGED):
         raise InvalidOptionError(
             f"{store.uri} is not managed by a catalog: its protocol lacks catalogManaged. Leave "
             "catalog= out"
         )
 
 
+def _owned(store: ObjectStore, configuration: TableConfiguration) -> OwnedStore:
+    """The table as its owner has it.
+
+    Raises:
+        InvalidOptionError: the handle has no client for its owner.
+    """
+    _check_catalog(store, configuration)
+    if isinstance(store, OwnedStore):
+        return store
+    return _ownable(store, configuration).owned_by(configuration)
+
+
+def may_be_stale(store: ObjectStore, configuration: TableConfiguration) -> bool:
+    """Whether the table has an owner that is not asked, and may have later versions than seen."""
+    if configuration.management is None:
+        return False
+    return not isinstance(store.inner if isinstance(store, OwnableStore) else store, OwnedStore)
+
+
+def owner_publishes(store: ObjectStore, configuration: TableConfiguration) -> bool:
+    """Whether the owner of the table publishes commits by itself.
+
+    Raises:
+        InvalidOptionError: the handle has no client for its owner.
+    """
+    managed = configuration.management is not None
+    return managed and _owned(store, configuration).client.backfills
+
+
 async def publish(store: ObjectStore, configuration: TableConfiguration) -> None:
-    """Let the log itself show every commit: what a catalog has ratified is copied there.
+    """Let the log itself show every commit: what an owner has ratified is copied there.
 
     Checkpoints and log compactions may be written afterwards. Other tables need nothing.
 
     Raises:
-        InvalidOptionError: the table is managed by a catalog, and the handle has no client for it.
+        InvalidOptionError: the table has an owner, and the handle has no client for it.
         StorageError: a commit could not be published.
     """
-    if configuration.catalog_managed:
-        await coordinator_of(store, configuration).recover()
+    if configuration.management is not None:
+        await _owned(store, configuration).claims.recover()
 
 
 def permits_maintenance(store: ObjectStore, configuration: TableConfiguration) -> bool:
-    """Whether expired commits may be deleted: a catalog has to permit that of its tables."""
-    if not configuration.catalog_managed:
+    """Whether expired commits may be deleted: a catalog has to permit that of its tables.
+
+    Of a table whose owner is not asked the latest version is not known, and nothing may go.
+    """
+    management = configuration.management
+    if management is None:
         return True
-    return isinstance(store, CatalogStore) and store.client.permits_maintenance
+    if may_be_stale(store, configuration):
+        return False
+    owned = _owned(store, configuration)
+    return management.kind.permits_maintenance or owned.client.permits_maintenance
 
 
 def check_maintenance(store: ObjectStore, configuration: TableConfiguration) -> None:
-    """Refuse to delete from the log of a table whose catalog does not permit that.
+    """Refuse to delete from the log of a table whose owner does not permit that.
 
     Raises:
-        InvalidOptionError: the table is managed by a catalog, and the handle has no client for it.
-        InvalidUseError: the catalog does not permit it.
+        InvalidOptionError: the table has an owner, and the handle has no client for it.
+        InvalidUseError: the owner does not permit it.
     """
-    if configuration.catalog_managed:
-        _check_catalog(store, configuration)
+    if configuration.management is not None:
+        _owned(store, configuration)
     if not permits_maintenance(store, configuration):
         raise InvalidUseError(
             f"{store.uri} is managed by a catalog that does not permit its clients to delete from "

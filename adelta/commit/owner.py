@@ -244,8 +244,9 @@ class CommitOwnerClient(Protocol):
         """Have the owner promise to own the table, if `proposed`, which says so, gets into the log.
 
         The owner keeps its promise durably, and never refuses the table once the commit has been
-        put into the log as `<version>.json`. A later proposal for the same table, or a commit of
-        another in its place, ends a promise.
+        put into the log as `<version>.json`. Promises for one table stand beside each other, also
+        for one version: which of them gets into the log is not known before. That another commit
+        stands in the place ends them all.
 
         Raises:
             AdeltaError: the owner refused, and has promised nothing.
@@ -255,11 +256,12 @@ class CommitOwnerClient(Protocol):
     async def accept(self, version: int) -> None:
         """Tell the owner that the commit which it promised to own the table by is in the log.
 
-        Any later client may do so, and the owner may find out by itself; telling it twice does
-        nothing.
+        Any later client may do so, who sees at `version` of the log, or later, that the table
+        names the owner; and the owner may find out by itself. It is told where it has said of the
+        table that it does not own it. Telling it twice does nothing.
 
         Raises:
-            AdeltaError: it has made no such promise, or failed.
+            AdeltaError: it has made no promise for that version or one before, or failed.
         """
         ...
 

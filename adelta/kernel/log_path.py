@@ -13,6 +13,7 @@ from enum import Enum
 from adelta.errors import InvalidTableError
 
 __all__ = [
+    "COMMITS_DIR",
     "LAST_CHECKPOINT_PATH",
     "LAST_VACUUM_INFO_PATH",
     "LOG_DIR",
@@ -35,6 +36,7 @@ __all__ = [
 LOG_DIR = "_delta_log/"
 SIDECAR_DIR = "_delta_log/_sidecars/"
 STAGED_DIR = "_delta_log/_staged_commits/"
+COMMITS_DIR = "_delta_log/_commits/"
 LAST_CHECKPOINT_PATH = "_delta_log/_last_checkpoint"
 LAST_VACUUM_INFO_PATH = "_delta_log/_last_vacuum_info"
 MAX_VERSION = 2**63 - 1
@@ -89,7 +91,7 @@ _NAME = re.compile(
     r"|checkpoint\.(?P<uuid>[^./]+)\.(?:json|parquet)"
     r")"
 )
-_STAGED = re.compile(r"_staged_commits/(?P<version>\d{1,20})\.[^./]+\.json")
+_STAGED = re.compile(r"_(?:staged_)?commits/(?P<version>\d{1,20})\.[^./]+\.json")
 
 
 def parse_log_path(path: str, size: int = 0, last_modified_ms: int = 0) -> LogPath | None:

@@ -15,7 +15,6 @@ from adelta.kernel.schema.names import as_nullable, physical_name, physical_sche
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_features import (
     APPEND_ONLY,
-    CATALOG_MANAGED,
     CHANGE_DATA_FEED,
     CHECKPOINT_PROTECTION,
     CHECKPOINT_PROTECTION_BEFORE,
@@ -32,6 +31,7 @@ from adelta.kernel.table_features import (
     in_commit_timestamp_enablement,
     is_active,
     is_supported,
+    management_by,
     row_id_columns,
 )
 from adelta.kernel.table_properties import TableProperties
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.schema.types import StructField
-    from adelta.kernel.table_features import TableFeature
+    from adelta.kernel.table_features import Management, TableFeature
 
 __all__ = ["TableConfiguration"]
 
@@ -218,9 +218,13 @@ class TableConfiguration:
         return CHECKPOINT_PROTECTION_BEFORE.read(self.metadata.configuration)
 
     @property
-    def catalog_managed(self) -> bool:
-        """Whether a catalog decides on the table's commits."""
-        return self.supports(CATALOG_MANAGED)
+    def management(self) -> Management | None:
+        """Who decides on the table's commits; None where that is the filesystem.
+
+        Raises:
+            InvalidPropertyError: what the table says of its owner cannot be read.
+        """
+        return management_by(self.protocol, self.metadata)
 
     @property
     def append_only(self) -> bool:

@@ -65,6 +65,7 @@ __all__ = [
     "CheckpointContent",
     "checkpoint_if_due",
     "finish_v2",
+    "is_checkpoint_due",
     "note_counted",
     "point_to",
     "write_checkpoint",
@@ -85,10 +86,13 @@ async def checkpoint_if_due(state: LogState, clock: Clock = SYSTEM_CLOCK) -> Las
         InvalidTableError: an earlier checkpoint is damaged.
         StorageError: the store refused or failed.
     """
+    return await write_checkpoint(state, clock) if is_checkpoint_due(state) else None
+
+
+def is_checkpoint_due(state: LogState) -> bool:
+    """Whether the table's checkpoint interval asks for a checkpoint of `state`."""
     interval = TableProperties.parse(state.metadata.configuration).checkpoint_interval
-    if state.version == 0 or state.version % interval:
-        return None
-    return await write_checkpoint(state, clock)
+    return state.version > 0 and state.version % interval == 0
 
 
 async def write_checkpoint(

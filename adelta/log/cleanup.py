@@ -33,6 +33,7 @@ from adelta.kernel.checkpoint.v2 import V2Manifest
 from adelta.kernel.deletable import SidecarPath, parse_sidecar_path
 from adelta.kernel.log_cleanup import LogCleanup, day_of, is_abandoned, plan_cleanup
 from adelta.kernel.log_path import (
+    COMMITS_DIR,
     LOG_DIR,
     SIDECAR_DIR,
     STAGED_DIR,
@@ -245,7 +246,8 @@ async def _sidecars(store: ObjectStore) -> dict[str, ObjectMeta]:
 async def _staged_until(store: ObjectStore, version: int) -> tuple[LogPath, ...]:
     found = [
         parse_log_path(meta.path, meta.size, meta.last_modified_ms)
-        for meta in await _listed(store, STAGED_DIR)
+        for folder in (STAGED_DIR, COMMITS_DIR)
+        for meta in await _listed(store, folder)
     ]
     return tuple(file for file in found if file is not None and file.version <= version)
 

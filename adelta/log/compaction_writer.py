@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["WrittenCompaction", "compact_if_due", "write_compaction"]
+__all__ = ["WrittenCompaction", "compact_if_due", "is_compaction_due", "write_compaction"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,20 @@ async def compact_if_due(state: LogState) -> WrittenCompaction | None:
         InvalidTableError: a commit of them is damaged.
         StorageError: the store refused or failed.
     """
+    if not is_compaction_due(state):
+        return None
     properties = TableProperties.parse(state.metadata.configuration)
     interval, version = properties.log_compaction_interval, state.version
-    if interval is None or version < interval or version % interval:
-        return None
+    assert interval is not None
     checkpointed = version - version % properties.checkpoint_interval  # others may be gone by now
     start = max(version - interval, checkpointed) + 1
     return await write_compaction(state.store, start, version) if start < version else None
+
+
+def is_compaction_due(state: LogState) -> bool:
+    """Whether the table wants its last commits compacted, up to that of `state`."""
+    interval = TableProperties.parse(state.metadata.configuration).log_compaction_interval
+    return interval is not None and state.version >= interval and state.version % interval == 0
 
 
 async def write_compaction(store: ObjectStore, start: int, end: int) -> WrittenCompaction | None:

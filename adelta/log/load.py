@@ -11,7 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import together
-from adelta.errors import InvalidTableError, ObjectNotFoundError, TableNotFoundError
+from adelta.errors import (
+    InvalidTableError,
+    ObjectNotFoundError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from adelta.kernel.log_path import LogFileKind
 from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED
 from adelta.log.checksum_io import usable_checksum
@@ -19,6 +24,7 @@ from adelta.log.commit_provenance import read_commit_info
 from adelta.log.commit_reader import read_commit
 from adelta.log.listing import LogListing, list_log_back, list_log_from_hint
 from adelta.log.opened_segment import open_version, plan_version
+from adelta.log.ownership import FollowsOwner, followed
 from adelta.log.state import LogState, commit_timestamp
 
 if TYPE_CHECKING:
@@ -43,6 +49,21 @@ async def load_state(store: ObjectStore, *, version: int | None = None) -> LogSt
         VersionNotFoundError: the version does not exist, or is no longer kept.
         InvalidTableError: the log is damaged and no earlier checkpoint helps.
     """
+    if not isinstance(store, FollowsOwner):
+        return await _load(store, version)
+    if version is None:
+        state = await _load(store, None)
+        return await followed(store, state, lambda _: _load(store, None))
+    try:
+        return await _load(store, version)
+    except VersionNotFoundError:
+        if store.is_followed:
+            raise
+    await load_state(store)  # the version may be known to the table's owner alone
+    return await _load(store, version)
+
+
+async def _load(store: ObjectStore, version: int | None) -> LogState:
     if version is None:
         listing = await list_log_from_hint(store)
     else:

@@ -19,6 +19,7 @@ from adelta.kernel.log_path import LogFileKind
 from adelta.log.commit_reader import read_commit, read_commits
 from adelta.log.listing import list_log
 from adelta.log.load import load_state
+from adelta.log.ownership import FollowsOwner, followed
 
 if TYPE_CHECKING:
     from adelta.kernel.commit import Commit
@@ -43,8 +44,15 @@ async def refresh_state(state: LogState, *, recent: bool = False) -> LogState:
 
     Raises:
         InvalidTableError: a new commit is damaged or missing.
-        TableNotFoundError: the table is gone.
+        TableNotFoundError: the table is gone, or its owner does not know it.
     """
+    store, newest = state.store, await _refresh(state, recent=recent)
+    if not isinstance(store, FollowsOwner):
+        return newest
+    return await followed(store, newest, lambda seen: _refresh(seen, recent=True))
+
+
+async def _refresh(state: LogState, *, recent: bool) -> LogState:
     store = state.store
     found: list[Commit] = []
     start = state.version

@@ -26,9 +26,9 @@ from adelta.kernel.schema.names import check_column_names
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.statistics import check_stats_columns
 from adelta.kernel.table_features import (
-    CATALOG_MANAGED,
     CLUSTERING_DOMAIN,
     COLUMN_MAPPING_MODE,
+    KINDS,
     check_change,
     check_identity_columns,
     check_replacement,
@@ -41,6 +41,7 @@ from adelta.kernel.table_features import (
     stored_properties,
     supported_features,
     validate_properties,
+    with_owner_of,
 )
 from adelta.kernel.transaction.creation import NewTable
 from adelta.operations.clustering import CLUSTERED, clustering_paths
@@ -232,13 +233,15 @@ def new_table(
         kept = outlasting_protocol(instead_of.protocol, metadata)
         protocol = protocol_with(kept, *supported_features(protocol))
         metadata = _succeeding(metadata, instead_of)
+        if not any(kind.has_owner(metadata) for kind in KINDS):
+            protocol, metadata = with_owner_of(instead_of, protocol, metadata)
     metadata = completed_metadata(None, metadata, protocol, lambda: str(uuid.uuid4()))
     table = NewTable(protocol, metadata)
-    table.configuration.check_writable("the new table")
     if instead_of is None:
         check_change(None, table.configuration)
     else:
         check_replacement(instead_of, table.configuration)
+    table.configuration.check_writable("the new table")
     check_stats_columns(schema, table.configuration.properties, partition_columns)
     if not cluster_by:
         return table
@@ -253,6 +256,6 @@ def _succeeding(metadata: Metadata, before: TableConfiguration) -> Metadata:
     if before.column_mapping_mode == COLUMN_MAPPING_MODE.read(metadata.configuration) != "none":
         schema = adopt_mapping(metadata.schema, before.schema)
         metadata = replace(metadata, schema_string=schema_to_string(schema))
-    if before.supports(CATALOG_MANAGED):
+    if before.management is not None:
         metadata = replace(metadata, id=before.metadata.id)
     return metadata.with_configuration({**metadata.configuration, **kept})

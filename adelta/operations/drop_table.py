@@ -107,8 +107,12 @@ async def drop_table(
         if not _is_dropped(configuration):
             configuration.check_writable(handle.uri)
         check_maintenance(handle.store, configuration)
-        if configuration.catalog_managed:
-            raise InvalidUseError(f"{handle.uri} is managed by a catalog; drop the table there")
+        if (management := configuration.management) is not None:
+            where = "drop the table there"
+            if management.owner is not None:
+                where = "take the table from it first, by release_table"
+            by = "a catalog" if management.owner is None else f"an owner, {management.owner!r}"
+            raise InvalidUseError(f"{handle.uri} is managed by {by}; {where}")
         found = await _found(handle.store, Meter(on_progress, "listing"))
         if not dry_run:
             if not _is_dropped(configuration):

@@ -39,6 +39,15 @@ class Snapshot(Handle[_AsyncSnapshot]):
         return self._async().version
 
     @property
+    def may_be_stale(self) -> bool:
+        """Whether there may be later versions that only the table's commit owner knows of.
+
+        So it is where the owner is not asked, since nothing here speaks to it: the table is read as
+        far as the filesystem shows it.
+        """
+        return self._async().may_be_stale
+
+    @property
     def timestamp(self) -> datetime:
         """When the version was committed: its in-commit timestamp where it has one."""
         return self._async().timestamp

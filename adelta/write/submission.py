@@ -88,7 +88,7 @@ class Submission:
         staged: StagedChanges,
         read: ReadSet,
         *,
-        coordinator: CommitCoordinator,
+        coordinator: CommitCoordinator | None = None,
         level: IsolationLevel,
         engine: str,
         clock: Clock,
@@ -100,7 +100,7 @@ class Submission:
         self.state = state
         self.staged = staged
         self.read = read
-        self.coordinator = coordinator
+        self._given_coordinator = coordinator
         self.level = effective_level(staged, level)
         self.engine = engine
         self.clock = clock
@@ -119,6 +119,22 @@ class Submission:
     def root(self) -> str:
         """The table's address."""
         return self.store.uri
+
+    @property
+    def coordinator(self) -> CommitCoordinator:
+        """Who claims the version that the changes are good to become.
+
+        Raises:
+            InvalidOptionError: nobody does, who is known here.
+        """
+        if self._given_coordinator is not None:
+            return self._given_coordinator
+        staged = self.staged
+        before = None if self.state is None else self.state.configuration
+        after = None
+        if staged.protocol is not None or staged.metadata is not None:
+            after = _after(before, staged)
+        return coordinator_of(self.store, before, after)
 
     @property
     def next_version(self) -> int:
@@ -296,7 +312,7 @@ class Submission:
             theirs = state.configuration
             domains = await state.domain_metadata()
             self.staged = rebase_creation(self.staged, theirs, domains, self.root)
-            self.coordinator = coordinator_of(self.store, _configuration(state, self.staged))
+            coordinator_of(self.store, _configuration(state, self.staged))
             self._prepared_for = _configuration(state, self.staged)
         except AdeltaError as error:
             self.settle(error)
@@ -309,6 +325,15 @@ class Submission:
         except ObjectNotFoundError:  # cleaned up already
             return False
         return first.info.txn_id == self.staged.transaction_id
+
+
+def _after(before: TableConfiguration | None, staged: StagedChanges) -> TableConfiguration:
+    """The table as it is by changes of its protocol or metadata."""
+    protocol = staged.protocol or (None if before is None else before.protocol)
+    metadata = staged.metadata or (None if before is None else before.metadata)
+    assert protocol is not None
+    assert metadata is not None
+    return TableConfiguration(protocol, metadata)
 
 
 def _configuration(state: LogState | None, staged: StagedChanges) -> TableConfiguration:

@@ -290,8 +290,8 @@ class TransactionCore(TransactionLife):
             raise InvalidUseError("update_metadata() comes before the files that it is for")
         before = self.configuration
         changed = TableConfiguration(protocol or before.protocol, metadata)
-        changed.check_writable(self.root)
         check_change(before, changed)
+        changed.check_writable(self.root)
         staging.metadata = metadata
         staging.protocol = protocol or staging.protocol
 

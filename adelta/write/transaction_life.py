@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import arrow_ready, in_thread
-from adelta.commit.choose import coordinator_of
+from adelta.commit.choose import conf_for_owner, coordinator_of
 from adelta.errors import (
     CommitOutcomeUnknownError,
     ConcurrentDeleteReadError,
@@ -29,6 +29,7 @@ from adelta.errors import (
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.file_id import FileIds
 from adelta.kernel.table_configuration import TableConfiguration
+from adelta.kernel.table_features import with_properties
 from adelta.kernel.transaction.conflict_checker import already_applied, partly_applied
 from adelta.kernel.transaction.isolation import isolation_level
 from adelta.kernel.transaction.kept_files import check_kept_files
@@ -102,7 +103,6 @@ class TransactionLife:
         self._creates = creates
         self._joins = joins
         self._given_coordinator = coordinator
-        self._coordinator: CommitCoordinator | None = None
         self._queue_of_table = queue
         self._own_queue = CommitQueue()
         self._clock = clock
@@ -385,8 +385,10 @@ class TransactionLife:
         self._base = base
         self.configuration.check_writable(self.root)
         isolation_level(self._request.isolation, self.metadata.configuration)
-        coordinator = coordinator_of(self.store, self.configuration)
-        self._coordinator = self._given_coordinator or coordinator
+        if base is None:
+            coordinator_of(self.store, after=self.configuration)
+        else:
+            coordinator_of(self.store, self.configuration)
 
     @property
     def _queue(self) -> CommitQueue:
@@ -408,20 +410,20 @@ class TransactionLife:
             self._stage = Stage.SKIPPED
             return
         self._check_change_data()
+        await self._complete_owner()
         await self._hold_to_base()
         await self._hold_to_metadata()
         staged = self._staging.frozen()
         columns = self.configuration.physical_partition_columns
         counted = self.configuration.counts_rows
         await in_thread(check_staged, staged, columns, root=self.root, counted=counted)
-        assert self._coordinator is not None
         read = self._staging.read
         self._submission = Submission(
             self.store,
             self._base,
             staged,
             read if self._request.rebase else read.with_whole_log(),
-            coordinator=self._coordinator,
+            coordinator=self._given_coordinator,
             level=isolation_level(self._request.isolation, self.metadata.configuration),
             engine=engine_info(),
             clock=self._clock,
@@ -433,6 +435,15 @@ class TransactionLife:
         await self._conclude()
         if result.version is not None and result.does_upkeep:
             await after_commit(result.state, self._clock)
+
+    async def _complete_owner(self) -> None:
+        """Have a commit owner that comes say what the table is to keep for it."""
+        if self._staging.metadata is None:
+            return
+        base = None if self._base is None else self._base.configuration
+        wanted = await conf_for_owner(self.store, base, self.configuration)
+        if wanted:
+            self._staging.metadata = with_properties(self._staging.metadata, wanted)
 
     def _check_change_data(self) -> None:
         replaces = self._staging.replaces_by_hand

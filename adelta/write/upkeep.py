@@ -1,10 +1,10 @@
 """What follows a commit: upkeep of the log, which never looks like a failure of the commit.
 
-In this order: the version is published, where a catalog has ratified it; its checksum, symlink
-manifests where the table keeps them, a checkpoint where one is due, the clean-up that belongs to
-it, and a log compaction where the table asks for them. Each is of use without the others, so a
-failure of one does not keep the next from being tried; but of a version that is not published there
-are neither manifests nor a checkpoint nor a compaction.
+In this order: the version is published, where an owner has ratified it who leaves that to adelta;
+its checksum, symlink manifests where the table keeps them, a checkpoint where one is due, the
+clean-up that belongs to it, and a log compaction where the table asks for them. Each is of use
+without the others, so a failure of one does not keep the next from being tried; but of a version
+that is not published there are neither manifests nor a checkpoint nor a compaction.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
-from adelta.commit.choose import permits_maintenance, publish
-from adelta.log.checkpoint_writer import checkpoint_if_due
+from adelta.commit.choose import owner_publishes, permits_maintenance, publish
+from adelta.log.checkpoint_writer import checkpoint_if_due, is_checkpoint_due
 from adelta.log.checksum_writer import write_checksum
 from adelta.log.cleanup import clean_expired
-from adelta.log.compaction_writer import compact_if_due
+from adelta.log.compaction_writer import compact_if_due, is_compaction_due
 from adelta.write.symlink_manifests import keep_manifests
 
 if TYPE_CHECKING:
@@ -51,8 +51,16 @@ async def after_checkpoint(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None
 
 
 async def _published(state: LogState) -> bool:
+    if owner_publishes(state.store, state.configuration) and not _needs_published(state):
+        return True
     await publish(state.store, state.configuration)
     return True
+
+
+def _needs_published(state: LogState) -> bool:
+    """Whether anything is due that readers of the filesystem alone come upon."""
+    manifests = state.configuration.properties.symlink_format_manifest
+    return manifests or is_checkpoint_due(state) or is_compaction_due(state)
 
 
 async def _attempt(state: LogState, what: str, work: Callable[[], Awaitable[object]]) -> bool:

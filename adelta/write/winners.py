@@ -66,8 +66,8 @@ async def read_winners(state: LogState, *, lost: int) -> Winners:
         return None
 
     async def look() -> bool:
-        managed = state.configuration.catalog_managed  # the catalog takes no other version
-        return managed or await state.look_again()
+        managed = state.configuration.management  # its owner takes no other version
+        return managed is not None or await state.look_again()
 
     stands, damage = await together(look, read)
     return Winners(commits, stands, asked_at, damage)

@@ -57,8 +57,9 @@ async def table() -> Table:
 
 
 def watched(table: Table) -> Watched:
-    assert isinstance(table.store, Watched)
-    return table.store
+    store = table.store.inner  # type: ignore[attr-defined]
+    assert isinstance(store, Watched)
+    return store
 
 
 async def rows_of(table: Table) -> list[int]:

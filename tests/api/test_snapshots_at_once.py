@@ -71,10 +71,10 @@ async def test_snapshots_of_one_moment_cost_two_looks_at_most() -> None:
 async def test_on_s3_too(s3_location: S3Location) -> None:
     async with adelta.open_table(s3_location.uri, s3_location.storage_options) as table:
         await adelta.write_table(table, rows(1))
-        before = table.store.request_count  # type: ignore[attr-defined]
+        before = table.store.inner.request_count  # type: ignore[attr-defined]
         found = await asyncio.gather(*(table.snapshot() for _ in range(AT_ONCE)))
         assert {snapshot.version for snapshot in found} == {0}
-        asked = table.store.request_count - before  # type: ignore[attr-defined]
+        asked = table.store.inner.request_count - before  # type: ignore[attr-defined]
         assert asked <= 2 * A_LOOK.total()
 
 
@@ -82,7 +82,7 @@ def test_of_threads_too(s3_location: S3Location) -> None:
     seen: list[str] = []
     with adelta.sync.open_table(s3_location.uri, s3_location.storage_options) as table:
         adelta.sync.write_table(table, rows(1))
-        store = table._async().store
+        store = table._async().store.inner
         store.observe_requests(lambda method, *_: seen.append(method))
         with ThreadPoolExecutor(32) as threads:
             found = list(threads.map(lambda _: table.snapshot().version, range(320)))
@@ -187,4 +187,4 @@ async def test_a_look_on_s3_that_is_ended_leaves_no_connection(s3_location: S3Lo
     for end in await asyncio.gather(*looks, return_exceptions=True):
         assert isinstance(end, InvalidUseError | adelta.Snapshot), end
         assert not isinstance(end, StorageError)
-    assert table.store._client._pool._bound is None  # type: ignore[attr-defined]
+    assert table.store.inner._client._pool._bound is None  # type: ignore[attr-defined]

@@ -12,12 +12,14 @@ from adelta.commit.choose import coordinator_of, open_log_store
 from adelta.commit.coordinated_store import CoordinatedStore
 from adelta.commit.coordinator import Committed, Lost
 from adelta.commit.filesystem import FilesystemCoordinator
+from adelta.commit.ownable_store import OwnableStore
 from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.kernel.log_path import commit_path
 from adelta.storage.memory import MemoryStore
 from adelta.storage.s3 import S3Store
 
 if TYPE_CHECKING:
+    from adelta.storage.object_store import ObjectStore
     from tests.support.s3_server import S3Location
 
 WITHOUT_PUT = {"aws_conditional_put": "disabled"}
@@ -30,11 +32,17 @@ def body(transaction_id: str) -> bytes:
 
 async def test_a_table_without_such_options_keeps_its_plain_store() -> None:
     """It pays nothing for what it does not use."""
-    assert isinstance(open_log_store("memory://plain"), MemoryStore)
+    assert isinstance(plain(open_log_store("memory://plain")), MemoryStore)
     store = open_log_store("s3://bucket/t", {"aws_region": "eu-north-1"})
-    assert isinstance(store, S3Store)
+    assert isinstance(plain(store), S3Store)
     assert isinstance(coordinator_of(store), FilesystemCoordinator)
-    assert isinstance(open_log_store("s3://bucket/t", {"unsafe_single_writer": "true"}), S3Store)
+    alone = open_log_store("s3://bucket/t", {"unsafe_single_writer": "true"})
+    assert isinstance(plain(alone), S3Store)
+
+
+def plain(store: ObjectStore) -> ObjectStore:
+    assert isinstance(store, OwnableStore)
+    return store.inner
 
 
 async def test_a_store_that_cannot_exclude_writers_is_read_and_not_written(

@@ -10,7 +10,7 @@ import pyarrow as pa
 import adelta
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import map_concurrent
-from adelta.commit.choose import open_log_store
+from adelta.storage.resolve import open_store
 from adelta.storage.s3 import S3Store
 from adelta.table import Table
 from tests.support.clock import ManualClock
@@ -32,7 +32,7 @@ async def test_a_table_on_s3_is_vacuumed_restored_and_dropped(s3_location: S3Loc
         orphans = [f"p=a b/{number:04}%20x.parquet" for number in range(1_100)]
         await map_concurrent(lambda path: table.store.put(path, b"x"), orphans, limit=16)
         await table.store.put("_other/x", b"x")
-    inner = open_log_store(uri, options)
+    inner = open_store(uri, options)
     assert isinstance(inner, S3Store)
     asked: Counter[str] = Counter()
     inner.observe_requests(lambda method, _key, query: asked.update([f"{method} {query[:6]}"]))

@@ -98,7 +98,7 @@ def table(uri: str) -> Table:
 
 
 async def test_files_and_columns_that_a_query_does_not_need_are_not_read(table):
-    counted = table.store
+    counted = table.store.inner
     tables = {"t": table}
     await table.snapshot()
     counted.clear()

@@ -19,6 +19,14 @@ from adelta.kernel.table_features._commit import (
     rebased,
 )
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.table_features._management import (
+    CATALOG,
+    KINDS,
+    MANAGED,
+    Management,
+    ManagementKind,
+    management_by,
+)
 from adelta.kernel.table_features._new_table import (
     named_feature,
     protocol_for_new_table,
@@ -27,6 +35,7 @@ from adelta.kernel.table_features._new_table import (
     validate_properties,
     wanted_features,
 )
+from adelta.kernel.table_features._ownership import with_owner_of, without_owner
 from adelta.kernel.table_features._registry import (
     FEATURES,
     check_readable,
@@ -70,6 +79,7 @@ from adelta.kernel.table_features.column_mapping import (
     COLUMN_MAPPING_MAX_ID,
     COLUMN_MAPPING_MODE,
 )
+from adelta.kernel.table_features.coordinated_commits import COORDINATED_COMMITS
 from adelta.kernel.table_features.deletion_vectors import DELETION_VECTORS
 from adelta.kernel.table_features.domain_metadata import DOMAIN_METADATA
 from adelta.kernel.table_features.generated_columns import GENERATED_COLUMNS
@@ -93,6 +103,7 @@ from adelta.kernel.table_features.in_commit_timestamp import (
     IN_COMMIT_TIMESTAMPS_ENABLED,
     in_commit_timestamp_enablement,
 )
+from adelta.kernel.table_features.managed_commit import MANAGED_COMMIT
 from adelta.kernel.table_features.materialize_partition_columns import (
     MATERIALIZE_PARTITION_COLUMNS,
     PARTITION_COLUMNS_TO_PARQUET,
@@ -111,6 +122,7 @@ from adelta.kernel.table_features.v2_checkpoint import V2_CHECKPOINT
 __all__ = [
     "ALLOW_COLUMN_DEFAULTS",
     "APPEND_ONLY",
+    "CATALOG",
     "CATALOG_MANAGED",
     "CHANGE_DATA_DIRECTORY",
     "CHANGE_DATA_FEED",
@@ -122,6 +134,7 @@ __all__ = [
     "COLUMN_MAPPING",
     "COLUMN_MAPPING_MAX_ID",
     "COLUMN_MAPPING_MODE",
+    "COORDINATED_COMMITS",
     "DEFAULT_KEY",
     "DELETION_VECTORS",
     "DOMAIN_METADATA",
@@ -134,7 +147,10 @@ __all__ = [
     "IN_COMMIT_TIMESTAMPS_ENABLED",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP",
     "IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION",
+    "KINDS",
     "MAINTAINED_DOMAINS",
+    "MANAGED",
+    "MANAGED_COMMIT",
     "MATERIALIZE_PARTITION_COLUMNS",
     "PARTITION_COLUMNS_TO_PARQUET",
     "ROW_TRACKING",
@@ -146,6 +162,8 @@ __all__ = [
     "V2_CHECKPOINT",
     "FeatureKind",
     "IdentityColumn",
+    "Management",
+    "ManagementKind",
     "Removal",
     "TableFeature",
     "check_change",
@@ -166,6 +184,7 @@ __all__ = [
     "is_active",
     "is_supported",
     "maintained_domains",
+    "management_by",
     "named_feature",
     "outlasting_properties",
     "outlasting_protocol",
@@ -187,5 +206,7 @@ __all__ = [
     "validate_properties",
     "wanted_features",
     "with_high_water_marks",
+    "with_owner_of",
     "with_properties",
+    "without_owner",
 ]

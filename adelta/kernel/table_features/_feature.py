@@ -40,6 +40,7 @@ __all__ = [
     "has_field_metadata",
     "has_type",
     "never",
+    "no_contradiction",
     "not_between",
     "occurring_types",
 ]
@@ -86,6 +87,11 @@ def allows_anything(_before: ProtocolAndMetadata | None, _after: ProtocolAndMeta
     """For `check`: every change is allowed."""
 
 
+def no_contradiction(_protocol: Protocol, _metadata: Metadata) -> str | None:
+    """For `contradiction`: there is none."""
+    return None
+
+
 def as_it_is(
     _before: Metadata | None, after: Metadata, _protocol: Protocol, _unique: Callable[[], str]
 ) -> Metadata:
@@ -127,6 +133,8 @@ class TableFeature:
         needed_to_read: whether the rows of a table that supports it are read wrongly without it.
         check: refuses a change of a table that the feature does not allow; the table before is None
             where it is new. It is asked about tables that support the feature afterwards.
+        contradiction: what of a table's protocol and metadata contradicts the other, as a clause.
+            It is asked about every table.
         complete_metadata: fills in what of new metadata is Delta's to say, given the metadata
             before, None for a new table, the protocol afterwards, and what makes up parts of names.
             It is asked about every table, before the features that it requires are.
@@ -164,6 +172,9 @@ class TableFeature:
     needed_to_read: Callable[[Metadata], bool] = field(default=never, hash=False)
     check: Callable[[ProtocolAndMetadata | None, ProtocolAndMetadata], None] = field(
         default=allows_anything, hash=False
+    )
+    contradiction: Callable[[Protocol, Metadata], str | None] = field(
+        default=no_contradiction, hash=False
     )
     complete_metadata: Callable[
         [Metadata | None, Metadata, Protocol, Callable[[], str]], Metadata

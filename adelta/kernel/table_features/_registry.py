@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidTableError, UnsupportedFeatureError
 from adelta.kernel.actions.protocol import TABLE_FEATURES_READER, TABLE_FEATURES_WRITER
-from adelta.kernel.table_features._feature import FeatureKind, TableFeature
+from adelta.kernel.table_features._feature import FeatureKind, TableFeature, no_contradiction
 from adelta.kernel.table_features.allow_column_defaults import ALLOW_COLUMN_DEFAULTS
 from adelta.kernel.table_features.append_only import APPEND_ONLY
 from adelta.kernel.table_features.catalog_managed import CATALOG_MANAGED
@@ -20,6 +20,7 @@ from adelta.kernel.table_features.check_constraints import CHECK_CONSTRAINTS
 from adelta.kernel.table_features.checkpoint_protection import CHECKPOINT_PROTECTION
 from adelta.kernel.table_features.clustering import CLUSTERING
 from adelta.kernel.table_features.column_mapping import COLUMN_MAPPING
+from adelta.kernel.table_features.coordinated_commits import COORDINATED_COMMITS
 from adelta.kernel.table_features.deletion_vectors import DELETION_VECTORS
 from adelta.kernel.table_features.domain_metadata import DOMAIN_METADATA
 from adelta.kernel.table_features.generated_columns import GENERATED_COLUMNS
@@ -33,6 +34,7 @@ from adelta.kernel.table_features.iceberg_writer_compat import ICEBERG_WRITER_CO
 from adelta.kernel.table_features.identity_columns import IDENTITY_COLUMNS
 from adelta.kernel.table_features.in_commit_timestamp import IN_COMMIT_TIMESTAMP
 from adelta.kernel.table_features.invariants import INVARIANTS
+from adelta.kernel.table_features.managed_commit import MANAGED_COMMIT
 from adelta.kernel.table_features.materialize_partition_columns import (
     MATERIALIZE_PARTITION_COLUMNS,
 )
@@ -72,6 +74,7 @@ FEATURES: tuple[TableFeature, ...] = (
     CHECKPOINT_PROTECTION,
     CLUSTERING,
     COLUMN_MAPPING,
+    COORDINATED_COMMITS,
     DELETION_VECTORS,
     DOMAIN_METADATA,
     GENERATED_COLUMNS,
@@ -83,6 +86,7 @@ FEATURES: tuple[TableFeature, ...] = (
     IDENTITY_COLUMNS,
     IN_COMMIT_TIMESTAMP,
     INVARIANTS,
+    MANAGED_COMMIT,
     MATERIALIZE_PARTITION_COLUMNS,
     ROW_TRACKING,
     TIMESTAMP_NTZ,
@@ -94,6 +98,7 @@ FEATURES: tuple[TableFeature, ...] = (
 )
 """Every feature that adelta knows, by name."""
 
+_CONTRADICTABLE = tuple(f for f in FEATURES if f.contradiction is not no_contradiction)
 _BY_NAME = {name: feature for feature in FEATURES for name in feature.names}
 
 
@@ -148,9 +153,15 @@ def check_readable(protocol: Protocol, metadata: Metadata, *, table: str = "the 
     Raises:
         UnsupportedFeatureError: reading it takes features that adelta does not have.
         InvalidTableError: the protocol's versions contradict each other, or the metadata is
-            damaged.
+            damaged, or they contradict each other.
     """
     _check_versions(protocol, table)
+    for feature in _CONTRADICTABLE:
+        if (clause := feature.contradiction(protocol, metadata)) is not None:
+            raise InvalidTableError(
+                f"{table} {clause}: a table has both or neither; restore its log to the version "
+                "before"
+            )
     missing = {n for n in protocol.reader_features or () if find_feature(n) is None}
     for feature in _known(supported_names(protocol)):
         if not feature.can_read and feature.needed_to_read(metadata):

@@ -21,6 +21,7 @@ from adelta.kernel.table_features import (
     CATALOG_MANAGED,
     IN_COMMIT_TIMESTAMP_ENABLEMENT_TIMESTAMP,
     IN_COMMIT_TIMESTAMP_ENABLEMENT_VERSION,
+    KINDS,
     ROW_TRACKING,
     check_change,
     completed_metadata,
@@ -30,6 +31,8 @@ from adelta.kernel.table_features import (
     stored_properties,
     upgraded_protocol,
     validate_properties,
+    with_owner_of,
+    without_owner,
 )
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.kernel.transaction.creation import NewTable
@@ -101,7 +104,8 @@ def cloned_definition(
                 f"{key} is a constraint, to which nobody has held the source's rows; clone it, and "
                 "add the constraint to the clone (add_constraint)"
             )
-    protocol = source.protocol
+    protocol, owned = without_owner(source.protocol, source.metadata.with_configuration(stored))
+    stored = dict(owned.configuration)
     if source.supports(CATALOG_MANAGED):
         protocol = protocol_without(protocol, CATALOG_MANAGED)
     before = source.metadata.with_configuration(stored)
@@ -119,6 +123,8 @@ def cloned_definition(
             created_time=target.metadata.created_time,
         )
         after = merged_marks(target, after)
+        if not any(kind.has_owner(after) for kind in KINDS):
+            protocol, after = with_owner_of(target, protocol, after)
     after = completed_metadata(before, after, protocol, lambda: str(uuid.uuid4()))
     made = NewTable(protocol, after, domains)
     check_change(replace(source, protocol=protocol, metadata=before), made.configuration)

@@ -26,6 +26,7 @@ from adelta.kernel.table_features import (
     protocol_with,
     supported_names,
     with_high_water_marks,
+    with_owner_of,
 )
 from adelta.kernel.transaction.creation import NewTable
 
@@ -92,7 +93,8 @@ def restored_definition(
     protocol = wanted.protocol
     if not downgrade:
         protocol = joined_protocol(outlasting_protocol(latest.protocol, metadata), protocol)
-    return NewTable(protocol, metadata.with_configuration(stored))
+    metadata = metadata.with_configuration(stored)
+    return NewTable(*with_owner_of(latest, protocol, metadata))
 
 
 def merged_marks(latest: TableConfiguration, wanted: Metadata) -> Metadata:

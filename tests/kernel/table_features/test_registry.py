@@ -25,6 +25,7 @@ from adelta.kernel.schema.types import (
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     FEATURES,
+    MANAGED_COMMIT,
     FeatureKind,
     check_readable,
     check_writable,
@@ -116,7 +117,8 @@ def test_with_lists_only_what_is_listed_counts() -> None:
     [f.name for f in FEATURES if f.kind is FeatureKind.WRITER],
 )
 def test_a_feature_that_binds_writers_alone_never_stops_a_reader(name: str) -> None:
-    check_readable(protocol(name), metadata())
+    owned = {"managedCommit.commitOwner": "somebody"} if name == MANAGED_COMMIT.name else {}
+    check_readable(protocol(name), metadata(**owned))
 
 
 @pytest.mark.parametrize(

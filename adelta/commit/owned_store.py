@@ -1,26 +1,39 @@
-"""CatalogStore: the store of a catalog-managed table, in which the log is as the catalog has it.
+"""OwnedStore: the store of a managed table, in which the log is as the table's owner has it.
 
-The catalog is asked first, and the store for the rest (PROTOCOL.md, "Reading Catalog-managed
-Tables"). A commit that the catalog keeps, staged or inline, is found under the name that it will be
-published by, also where it has been published already; and of versions after the catalog's latest
-there is nothing to be found, whatever lies in the folder.
+The owner is asked first, and the store for the rest (PROTOCOL.md, "Reading Catalog-managed
+Tables"): a commit that is published between the two is in the listing. One that the owner keeps,
+staged or inline, is found under the name that it will be published by, also where it has been
+published already; and of versions after the owner's latest there is nothing to be found, whatever
+lies in the folder. Versions that were seen in the log before are the table's, whatever the owner
+says: one that has ratified nothing yet may not know them.
+
+Where the owner does not know the table, or no longer, the store is as the filesystem has it, and
+`lost` says why: what the log says then of who the owner is now is for `OwnableStore` to follow. A
+catalog's word is not doubted like that.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from adelta._concurrency import map_concurrent, together
 from adelta.commit.catalog import as_owner_client
-from adelta.commit.catalog_commit import CatalogCoordinator
-from adelta.commit.catalog_log import CatalogLog
 from adelta.commit.coordinated_store import CoordinatedStore, may_list_commits
-from adelta.errors import ObjectNotFoundError
-from adelta.kernel.log_path import LOG_DIR, STAGED_DIR, LogFileKind, commit_path, parse_log_path
+from adelta.commit.owner_commit import OwnerCoordinator
+from adelta.commit.owner_log import OwnerLog
+from adelta.errors import ObjectNotFoundError, TableNotFoundError
+from adelta.kernel.log_path import (
+    LOG_DIR,
+    MAX_VERSION,
+    LogFileKind,
+    commit_path,
+    parse_log_path,
+)
+from adelta.kernel.table_features import CATALOG
 from adelta.storage.object_store import ObjectMeta
 
 if TYPE_CHECKING:
@@ -29,9 +42,10 @@ if TYPE_CHECKING:
     from adelta.commit.catalog import CatalogClient
     from adelta.commit.filesystem import Create
     from adelta.commit.owner import CommitOwnerClient, RatifiedCommit
+    from adelta.kernel.table_features import ManagementKind
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["CatalogStore", "catalog_store"]
+__all__ = ["OwnedStore", "owned_store"]
 
 R = TypeVar("R")
 Page = list[ObjectMeta]
@@ -39,35 +53,49 @@ Page = list[ObjectMeta]
 _LAST = "\U0010ffff"  # sorts after all that the names of objects have
 
 
-def catalog_store(
+def owned_store(
     inner: ObjectStore,
     client: CatalogClient | CommitOwnerClient,
     create: Create,
     *,
+    kind: ManagementKind = CATALOG,
+    published: int = -1,
     conditional_put: bool = True,
-) -> CatalogStore:
-    """The store `inner` of a table that a catalog manages, seen through the catalog's `client`.
+) -> OwnedStore:
+    """The store `inner` of a table of a `kind` that has an owner, seen through the `client`.
 
-    `create` is put-if-absent on `inner`, or the best that there is.
+    `create` is put-if-absent on `inner`, or the best that there is. All versions up to `published`
+    have been seen in the log.
     """
     owner = as_owner_client(client)
-    log = CatalogLog(owner, inner.uri)
-    coordinator = CatalogCoordinator(inner, owner, log, create)
-    return CatalogStore(inner, coordinator, log, conditional_put=conditional_put)
+    log = OwnerLog(owner, inner.uri, published)
+    coordinator = OwnerCoordinator(inner, owner, log, create, kind.folders)
+    return OwnedStore(inner, coordinator, log, kind, conditional_put=conditional_put)
 
 
-class CatalogStore(CoordinatedStore):
-    """The store `inner`, whose commits are those of the `log` that a catalog has."""
+class OwnedStore(CoordinatedStore):
+    """The store `inner`, whose commits are those of the `log` that the table's owner has.
+
+    Attributes:
+        client: who is asked.
+        kind: how the table is managed.
+        claims: who claims versions.
+        lost: why the owner is not asked any more; None where it is.
+    """
 
     def __init__(
         self,
         inner: ObjectStore,
-        coordinator: CatalogCoordinator,
-        log: CatalogLog,
+        coordinator: OwnerCoordinator,
+        log: OwnerLog,
+        kind: ManagementKind,
         *,
         conditional_put: bool,
     ) -> None:
         self.client = log.client
+        self.kind = kind
+        self.claims = coordinator
+        self.lost: TableNotFoundError | None = None
         self._log = log
         super().__init__(inner, coordinator, conditional_put=conditional_put)
 
@@ -114,7 +142,7 @@ class CatalogStore(CoordinatedStore):
         stored: Callable[[str], Awaitable[R]],
         inline: Callable[[RatifiedCommit], R],
     ) -> R:
-        """What `stored` reads, given where it is; or `inline` of a commit that the catalog holds.
+        """What `stored` reads, given where it is; or `inline` of a commit that the owner holds.
 
         Raises:
             ObjectNotFoundError: there is nothing at `path`, or it is a commit that does not count.
@@ -123,24 +151,41 @@ class CatalogStore(CoordinatedStore):
         if version is None:
             return await stored(path)
         if version > self._latest:
-            await self._log.ask()
+            await self._ask()
         if version > self._latest:
             raise ObjectNotFoundError(
-                f"{self.uri}: its catalog has ratified the versions up to {self._latest}"
+                f"{self.uri}: its owner has ratified the versions up to {self._latest}"
             )
         kept = self._log.commits.get(version)
         if kept is None:
             return await stored(path)
         if kept.staged_file is None:
             return inline(kept)
+        for folder in self.kind.folders:
+            with suppress(ObjectNotFoundError):
+                return await stored(folder + kept.staged_file)
+        return await stored(path)  # somebody has published it meanwhile, and cleaned up
+
+    async def _ask(self, *, anew: bool = False) -> None:
+        """Learn what the owner says, or that it does not own the table.
+
+        Raises:
+            TableNotFoundError: a catalog has no such table.
+            InvalidTableError: the owner contradicts itself.
+            StorageError: it refused or failed.
+        """
         try:
-            return await stored(STAGED_DIR + kept.staged_file)
-        except ObjectNotFoundError:  # somebody has published it meanwhile, and cleaned up
-            return await stored(path)
+            await self._log.ask(anew=anew)
+        except TableNotFoundError as error:
+            if self.kind.owner_key is None:
+                raise
+            self.lost = error
 
     @property
     def _latest(self) -> int:
-        """The latest version that is known of; -1 before the catalog has been asked."""
+        """The latest version that may be there; -1 before the owner has been asked."""
+        if self.lost is not None:
+            return MAX_VERSION
         return -1 if self._log.latest is None else self._log.latest
 
     async def list(
@@ -153,7 +198,13 @@ class CatalogStore(CoordinatedStore):
                 async for page in pages:
                     yield page
             return
-        await self._log.ask(anew=True)
+        if self.lost is None:
+            await self._ask(anew=True)
+        if self.lost is not None:
+            async with aclosing(self._inner_pages(prefix, after, recursive)) as pages:
+                async for page in pages:
+                    yield page
+            return
         parts = [self._listed_log(prefix, after, recursive)]
         if not prefix.startswith(LOG_DIR):  # what comes before the log, and what comes after it
             before = self._inner_pages(prefix, after, recursive)
@@ -176,9 +227,9 @@ class CatalogStore(CoordinatedStore):
                     yield found
 
     async def _log_pages(self, pages: AsyncIterator[Page], start_after: str) -> AsyncIterator[Page]:
-        """`pages` of the log with the commits that the catalog keeps, and without later files.
+        """`pages` of the log with the commits that the owner keeps, and without later files.
 
-        Commits are published in order. So one that the catalog keeps and that is not there, though
+        Commits are published in order. So one that the owner keeps and that is not there, though
         a later one is, has been cleaned up.
         """
         latest, seen = self._latest, -1

@@ -1,22 +1,25 @@
-"""Commits of a catalog-managed table: staged, ratified by the catalog, and published.
+"""Commits of a managed table: staged, ratified by the table's owner, and published.
 
 The steps of a commit (PROTOCOL.md, "Commit Protocol"):
 
-1. the bytes are put into `_delta_log/_staged_commits`, under a name that is nobody else's, unless
-   the catalog takes them inline;
-2. the catalog is asked to ratify them: from then on the version is committed, and every reader who
-   asks the catalog sees it;
+1. the bytes are put into the log's folder of unpublished commits, under a name that is nobody
+   else's, unless the owner takes them inline;
+2. the owner is asked to ratify them: from then on the version is committed, and every reader who
+   asks the owner sees it;
 3. the bytes are copied to where readers of other tables look for them. `recover` does that, in the
    order of versions, for all commits that are known not to be there: also for those of writers that
-   came no further than step 2.
+   came no further than step 2. An owner that backfills does it by itself, and `recover` has it.
 
 Whoever dies or loses before step 2 has ended leaves a staged file that nobody looks at: none is
-deleted here, for only the catalog knows which of them count. Version 0 alone is put into the log by
-the store's put-if-absent: a catalog learns of a table when there is one.
+deleted here, for only the owner knows which of them count. Version 0 alone is put into the log by
+the store's put-if-absent: an owner learns of a table when there is one.
+
+`give_up` makes the last commit of an owner, by which the table gets another one or none.
 """
 
 from __future__ import annotations
 
+import logging
 import uuid
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +28,7 @@ from typing import TYPE_CHECKING
 import anyio
 import orjson
 
+from adelta.commit.check_then_put import is_there
 from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown
 from adelta.commit.filesystem import FilesystemCoordinator, is_by
 from adelta.commit.owner import CommitResponse, ProposedCommit, RatifiedCommit
@@ -35,30 +39,47 @@ from adelta.errors import (
     ObjectExistsError,
     ObjectNotFoundError,
     StorageError,
+    TableNotFoundError,
     ThrottledError,
 )
-from adelta.kernel.log_path import STAGED_DIR, commit_path
+from adelta.kernel.log_path import commit_path
 
 if TYPE_CHECKING:
-    from adelta.commit.catalog_log import CatalogLog
+    from collections.abc import Awaitable, Callable, Sequence
+
     from adelta.commit.coordinator import HasBase
     from adelta.commit.filesystem import Create
     from adelta.commit.owner import CommitOwnerClient
+    from adelta.commit.owner_log import OwnerLog
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["CatalogCoordinator"]
+    Ask = Callable[[ProposedCommit], Awaitable[CommitResponse]]
+
+__all__ = ["OwnerCoordinator", "proposed_commit"]
+
+_log = logging.getLogger("adelta.transaction")
 
 _PROPOSALS = 3
+_FOLLOWED = 64  # commits that an owner which backfills may have published without our knowing
 _KEPT = 8  # commits; the bytes of others are read again to publish them
 
 
-class CatalogCoordinator:
-    """Claims versions of the table in `store` through its catalog."""
+class OwnerCoordinator:
+    """Claims versions of the table in `store` through its owner.
+
+    Commits are staged in the first of `folders`, and looked for in all of them.
+    """
 
     def __init__(
-        self, store: ObjectStore, client: CommitOwnerClient, log: CatalogLog, create: Create
+        self,
+        store: ObjectStore,
+        client: CommitOwnerClient,
+        log: OwnerLog,
+        create: Create,
+        folders: Sequence[str],
     ) -> None:
         self._store = store
+        self._folders = folders
         self._client = client
         self._log = log
         self._create = create
@@ -67,28 +88,60 @@ class CatalogCoordinator:
         self._publishing = anyio.Lock()
 
     def __repr__(self) -> str:
-        return f"CatalogCoordinator({self._client!r})"
+        return f"OwnerCoordinator({self._client!r})"
 
     async def commit(
         self, version: int, data: bytes, transaction_id: str, has_base: HasBase | None = None
     ) -> CommitOutcome:
         """Stage the commit of `version` and have it ratified. It is published by `recover`.
 
-        The log is not asked for the base: the catalog takes no other version than the next one.
+        The log is not asked for the base: the owner takes no other version than the next one.
 
         Raises:
-            InvalidTableError: the commit has no in-commit timestamp, or the catalog is behind.
-            AdeltaError: store or catalog refused; certainly nothing was committed.
+            InvalidTableError: the commit has no in-commit timestamp, or the owner is behind.
+            AdeltaError: store or owner refused; certainly nothing was committed.
         """
         if version == 0:
             outcome = await self._first.commit(0, data, transaction_id)
             if isinstance(outcome, Committed):
                 self._log.note_created()
             return outcome
-        proposed = await self._stage(version, data, transaction_id)
-        outcome = await self._ratify(proposed)
+        return await self._claim(version, data, transaction_id, self._client.commit)
+
+    async def give_up(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
+        """Make the last commit of this owner, which says who comes after it, and publish it.
+
+        Where it is committed and cannot be published, whoever reads it next does that.
+
+        Raises:
+            AdeltaError: the owner does not give the table up; certainly nothing was committed.
+        """
+        await self._log.ask(anew=True)
+        await self.recover()
+        outcome = await self._claim(version, data, transaction_id, self._client.release)
         if isinstance(outcome, Committed):
-            self._staged[version] = data
+            try:
+                if not await self._is_passed_on(version):
+                    await self.recover()
+                self._log.note_published(version)
+            except AdeltaError as error:
+                _log.warning(
+                    "%s: version %d, which takes the table from its owner, is committed, but not "
+                    "published: %s",
+                    self._store.uri,
+                    version,
+                    error,
+                )
+        return outcome
+
+    async def _claim(
+        self, version: int, data: bytes, transaction_id: str, ask: Ask
+    ) -> CommitOutcome:
+        proposed = await self._stage(version, data, transaction_id)
+        outcome = await self._ratify(proposed, ask)
+        if isinstance(outcome, Committed):
+            if not self._client.backfills:
+                self._staged[version] = data
             while len(self._staged) > _KEPT:
                 del self._staged[min(self._staged)]
             kept = RatifiedCommit(
@@ -98,39 +151,41 @@ class CatalogCoordinator:
                 size=len(data),
                 modified_ms=proposed.modified_ms,
             )
-            if not self._log.note_ratified(kept):
-                with suppress(AdeltaError):  # others came before, of whom whoever reads will learn
-                    await self._log.ask()
+            followed = self._log.note_ratified(kept)
+            if not followed or len(self._log.commits) > _FOLLOWED:
+                with suppress(AdeltaError):  # whoever reads will learn of others, before or after
+                    await self._log.ask(anew=followed)
         return outcome
 
     async def _stage(self, version: int, data: bytes, transaction_id: str) -> ProposedCommit:
-        proposed = ProposedCommit(
-            version,
-            data,
-            _in_commit_timestamp(data, self._store.uri),
-            transaction_id,
-            size=len(data),
-            published_version=self._log.published,
+        proposed = proposed_commit(
+            version, data, transaction_id, self._store.uri, self._log.published
         )
         if self._client.takes_inline_commits:
             return proposed
         name = f"{version:020d}.{uuid.uuid4()}.json"
-        staged = await self._store.put(STAGED_DIR + name, data)
+        staged = await self._store.put(self._folders[0] + name, data)
         return replace(proposed, staged_file=name, modified_ms=staged.last_modified_ms)
 
     # ----------------------------------------------------------------------------- ratification
 
-    async def _ratify(self, proposed: ProposedCommit) -> CommitOutcome:
+    async def _ratify(self, proposed: ProposedCommit, ask: Ask) -> CommitOutcome:
         """Have a commit ratified. To propose it again is safe: it is ratified once at most.
 
         Raises:
-            AdeltaError: the catalog refused; certainly nothing was ratified.
+            AdeltaError: the owner refused; certainly nothing was ratified.
         """
         doubt: Exception | None = None
         for attempt in range(_PROPOSALS):
             try:
-                response = await self._client.commit(proposed)
+                response = await ask(proposed)
             except CommitOutcomeUnknownError as error:
+                doubt = error
+            except TableNotFoundError as error:
+                if await self._is_passed_on(proposed.version):  # the log tells who owns it now
+                    return Lost(proposed.version)
+                if doubt is None:
+                    raise
                 doubt = error
             except ThrottledError as error:
                 if doubt is None and attempt == 0:
@@ -169,10 +224,10 @@ class CatalogCoordinator:
     async def _answered(
         self, proposed: ProposedCommit, response: CommitResponse, *, doubtful: bool
     ) -> CommitOutcome | None:
-        """What an answer of the catalog says; None where the catalog has to be asked again.
+        """What an answer of the owner says; None where the owner has to be asked again.
 
         Raises:
-            InvalidTableError: the catalog is behind the version that the commit builds on.
+            InvalidTableError: the owner is behind the version that the commit builds on.
         """
         if response.ratified:
             return Committed(proposed.version, proposed.modified_ms)
@@ -187,20 +242,24 @@ class CatalogCoordinator:
         if doubtful:
             return None
         raise InvalidTableError(
-            f"{self._store.uri}: its catalog refuses version {proposed.version}, and has ratified "
+            f"{self._store.uri}: its owner refuses version {proposed.version}, and has ratified "
             f"no more than version {response.latest.latest_version}; open the table again, and "
-            "look into the catalog where that does not help"
+            "ask who runs the owner where that does not help"
         )
 
+    async def _is_passed_on(self, version: int) -> bool:
+        """Whether the log shows a version by itself."""
+        return await is_there(self._store, commit_path(version))
+
     def _is_kept(self, proposed: ProposedCommit) -> CommitOutcome:
-        """Whose the version is, by what the catalog keeps: a conflict may be with ourselves."""
+        """Whose the version is, by what the owner keeps: a conflict may be with ourselves."""
         kept = self._log.commits.get(proposed.version)
         if kept is not None and _is_ours(kept, proposed):
             return Committed(proposed.version, proposed.modified_ms)
         return Lost(proposed.version)
 
     async def _whose(self, proposed: ProposedCommit) -> CommitOutcome | None:
-        """Whose the version is, by what the catalog has said last; None where it is nobody's.
+        """Whose the version is, by what the owner has said last; None where it is nobody's.
 
         Raises:
             StorageError: it has been published, and cannot be read.
@@ -221,12 +280,14 @@ class CatalogCoordinator:
     # ------------------------------------------------------------------------------ publication
 
     async def recover(self) -> bool:
-        """Publish, in order, what the catalog has ratified; whether there was anything to publish.
+        """Publish, in order, what the owner has ratified; whether there was anything to publish.
 
         Raises:
             StorageError: a commit could not be published, nor those after it.
         """
         async with self._publishing:
+            if self._client.backfills:
+                return await self._have_backfilled()
             if self._staged and max(self._staged) > (self._log.latest or 0):
                 await self._log.ask()  # others came before ours, and may have to be published
             waiting = self._log.unpublished()
@@ -235,6 +296,17 @@ class CatalogCoordinator:
             self._staged = {v: data for v, data in self._staged.items() if v > self._done}
             return bool(waiting)
 
+    async def _have_backfilled(self) -> bool:
+        waiting = self._log.unpublished()
+        try:
+            await self._client.backfill_to_version()
+        except TableNotFoundError:  # it has given the table up, and may not have come to the end
+            for commit in waiting:
+                await self._publish(commit)
+        if self._log.latest is not None:
+            self._log.note_published(self._log.latest)
+        return bool(waiting)
+
     @property
     def _done(self) -> int:
         return -1 if self._log.published is None else self._log.published
@@ -242,12 +314,11 @@ class CatalogCoordinator:
     async def _publish(self, commit: RatifiedCommit) -> None:
         data = commit.content or self._staged.get(commit.version)
         if data is None:
-            try:
-                data = await self._store.get(f"{STAGED_DIR}{commit.staged_file}")
-            except ObjectNotFoundError:  # published by another, or lost
-                await self._store.head(commit_path(commit.version))
-                self._log.note_published(commit.version)
-                return
+            data = await self._read_staged(commit)
+        if data is None:  # published by another, or lost
+            await self._store.head(commit_path(commit.version))
+            self._log.note_published(commit.version)
+            return
         try:
             await self._create(commit_path(commit.version), data)
         except ObjectExistsError:
@@ -259,6 +330,12 @@ class CatalogCoordinator:
             ) from error
         self._log.note_published(commit.version)
 
+    async def _read_staged(self, commit: RatifiedCommit) -> bytes | None:
+        for folder in self._folders:
+            with suppress(ObjectNotFoundError):
+                return await self._store.get(f"{folder}{commit.staged_file}")
+        return None
+
     async def aclose(self) -> None:
         """There is nothing to give back: the client is the store's to close."""
 
@@ -267,6 +344,24 @@ def _is_ours(kept: RatifiedCommit, proposed: ProposedCommit) -> bool:
     if kept.staged_file is not None:
         return kept.staged_file == proposed.staged_file
     return is_by(kept.content or b"", proposed.transaction_id)
+
+
+def proposed_commit(
+    version: int, data: bytes, transaction_id: str, uri: str, published: int | None = None
+) -> ProposedCommit:
+    """A commit that is not staged, as its owner is asked to ratify it.
+
+    Raises:
+        InvalidTableError: it has no in-commit timestamp.
+    """
+    return ProposedCommit(
+        version,
+        data,
+        _in_commit_timestamp(data, uri),
+        transaction_id,
+        size=len(data),
+        published_version=published,
+    )
 
 
 def _in_commit_timestamp(data: bytes, uri: str) -> int:
@@ -279,7 +374,7 @@ def _in_commit_timestamp(data: bytes, uri: str) -> int:
     stamp = info.get("inCommitTimestamp") if isinstance(info, dict) else None
     if not isinstance(stamp, int):
         raise InvalidTableError(
-            f"{uri} is managed by a catalog, and its commits carry no in-commit timestamps, as "
-            "they must; set delta.enableInCommitTimestamps to true where the catalog allows it"
+            f"{uri} has a commit owner, and its commits carry no in-commit timestamps, as they "
+            "must; set delta.enableInCommitTimestamps to true where the owner allows it"
         )
     return stamp

@@ -1,6 +1,6 @@
-"""CatalogLog: what is known of the commits that a catalog has ratified.
+"""OwnerLog: what is known of the commits that a table's owner has ratified.
 
-It only ever grows. Who needs to know more asks the catalog; those who ask at the same time share
+It only ever grows. Who needs to know more asks the owner; those who ask at the same time share
 one request, and never one that was sent before they asked.
 """
 
@@ -16,11 +16,11 @@ from adelta.errors import AdeltaError, InvalidTableError, StorageError
 if TYPE_CHECKING:
     from adelta.commit.owner import CommitOwnerClient, RatifiedCommit, RatifiedCommits
 
-__all__ = ["CatalogLog"]
+__all__ = ["OwnerLog"]
 
 
 class _Question:
-    """A question to the catalog that is being asked."""
+    """A question to the owner that is being asked."""
 
     __slots__ = ("answered", "done")
 
@@ -29,29 +29,31 @@ class _Question:
         self.answered = False
 
 
-class CatalogLog:
+class OwnerLog:
     """The ratified commits of the table at `uri`.
 
     Attributes:
         client: who is asked.
-        latest: the latest version, None before the catalog has been asked.
+        latest: the latest version, None before the owner has been asked.
         published: every version up to it is known to be published.
-        commits: commits that the catalog keeps, by version.
+        commits: commits that the owner keeps, by version.
     """
 
-    def __init__(self, client: CommitOwnerClient, uri: str) -> None:
+    def __init__(self, client: CommitOwnerClient, uri: str, published: int = -1) -> None:
+        """All versions up to `published` have been seen in the log: the owner may not know them."""
         self.client = client
         self._uri = uri
         self._unsent: _Question | None = None
+        self._least = published
         self.latest: int | None = None
-        self.published: int | None = None
+        self.published: int | None = None if published < 0 else published
         self.commits: dict[int, RatifiedCommit] = {}
 
     async def ask(self, *, anew: bool = False) -> None:
         """Learn of what has been ratified since; with `anew` also what has been published.
 
         Raises:
-            TableNotFoundError: the catalog has no such table.
+            TableNotFoundError: the owner has no such table.
             InvalidTableError: it contradicts itself.
             StorageError: it refused or failed.
         """
@@ -80,7 +82,7 @@ class CatalogLog:
         except AdeltaError:
             raise
         except Exception as error:
-            raise StorageError(f"{self._uri}: its catalog failed: {error!r}") from error
+            raise StorageError(f"{self._uri}: its owner failed: {error!r}") from error
 
     def learn(self, answer: RatifiedCommits, start: int | None = None) -> None:
         """Take in an answer about the commits from `start` on, all by default.
@@ -91,16 +93,17 @@ class CatalogLog:
         commits = answer.commits
         if commits and commits[-1].version != answer.latest_version:
             raise InvalidTableError(
-                f"{self._uri}: its catalog tells of commits up to {commits[-1].version}, and that "
+                f"{self._uri}: its owner tells of commits up to {commits[-1].version}, and that "
                 f"the latest version is {answer.latest_version}; the commits between are missing"
             )
         first = commits[0].version if commits else answer.latest_version + 1
-        if start is None or first > start:  # what the catalog no longer keeps is published
+        if start is None or first > start:  # what the owner no longer keeps is published
             self._forget_below(first)
         for commit in commits:
             self.commits[commit.version] = commit
-        if self.latest is None or answer.latest_version > self.latest:
-            self.latest = answer.latest_version
+        told = max(answer.latest_version, self._least)
+        if self.latest is None or told > self.latest:
+            self.latest = told
 
     def note_ratified(self, commit: RatifiedCommit) -> bool:
         """Take in a commit of our own; False where others before it are not known."""
@@ -122,7 +125,7 @@ class CatalogLog:
     def note_listed(self, version: int) -> None:
         """Take in that the published commit of `version` was seen, so that all before it are too.
 
-        What the catalog keeps of them is kept: its copies are the ones to read.
+        What the owner keeps of them is kept: its copies are the ones to read.
         """
         if self.published is None or version > self.published:
             self.published = version
