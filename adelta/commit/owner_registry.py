@@ -22,7 +22,9 @@ OwnerFactory: TypeAlias = Callable[[ManagedTable, Mapping[str, str]], CommitOwne
 
 ENTRY_POINTS = "adelta.commit_owners"
 
-_BUILT_IN: dict[str, tuple[str, str]] = {}  # name: module and factory
+_BUILT_IN = {  # the module and the function that makes clients, by the owner's name
+    "dynamodb": ("adelta.commit.dynamodb_owner", "dynamodb_owner"),
+}
 _registered: dict[str, OwnerFactory] = {}
 
 

@@ -1,4 +1,4 @@
-"""One DynamoDB table: small items with a partition and a sort key, put and changed conditionally.
+"""One DynamoDB table: small items, put and changed conditionally.
 
 Requests go through aiobotocore. They are tried again here, not there, because a conditional put
 that was tried again and then refused may have been our own: whoever gets False from `put_new` looks
@@ -12,7 +12,7 @@ import logging
 import os
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
@@ -37,10 +37,12 @@ if TYPE_CHECKING:
     from adelta.storage.dynamodb_options import DynamoOptions
     from adelta.storage.sigv4 import Credentials
 
-__all__ = ["DynamoTable", "Item"]
+__all__ = ["DynamoTable", "Item", "Value"]
 
-Item = dict[str, str | int]
-"""An item's attributes: texts and whole numbers."""
+Value: TypeAlias = "str | int | bool | list[Value] | dict[str, Value]"
+"""What an attribute may hold: texts, whole numbers, flags, and lists and maps of them."""
+Item: TypeAlias = dict[str, Value]
+"""An item's attributes."""
 
 _log = logging.getLogger("adelta.storage.dynamodb")
 
@@ -90,17 +92,17 @@ _SPECIAL: Mapping[str, type[StorageError]] = {
 
 
 class DynamoTable:
-    """A table whose items are found by the text attributes `partition` and `sort`.
+    """A table whose items are found by the text attributes `partition` and `sort`, if it has one.
 
     Attributes:
         request_count: requests sent so far, every attempt counted.
     """
 
-    def __init__(self, options: DynamoOptions, *, partition: str, sort: str) -> None:
+    def __init__(self, options: DynamoOptions, *, partition: str, sort: str | None = None) -> None:
         self.name = options.table
         self.request_count = 0
         self._options = options
-        self._keys = (partition, sort)
+        self._keys = (partition,) if sort is None else (partition, sort)
         self._provider = AccessProvider(options.client)
         self._session: Any = None
         self._clients: list[_Client] = []  # those with older keys may have requests under way
@@ -112,13 +114,13 @@ class DynamoTable:
 
     # ------------------------------------------------------------------------------------ items
 
-    async def get(self, partition: str, sort: str) -> Item | None:
+    async def get(self, *keys: str) -> Item | None:
         """The item of the key, as the last finished write left it.
 
         Raises:
             StorageError: DynamoDB refused or failed.
         """
-        key = _encoded(dict(zip(self._keys, (partition, sort), strict=True)))
+        key = _encoded(dict(zip(self._keys, keys, strict=True)))
         try:
             answer = await self._call("get_item", Key=key, ConsistentRead=True)
         except _NoTableError:
@@ -157,7 +159,7 @@ class DynamoTable:
         request = {
             "Item": _encoded(item),
             "ConditionExpression": "attribute_not_exists(#s)",
-            "ExpressionAttributeNames": {"#s": self._keys[1]},
+            "ExpressionAttributeNames": {"#s": self._keys[-1]},
         }
         try:
             try:
@@ -169,23 +171,32 @@ class DynamoTable:
             return False
         return True
 
-    async def update(self, item: Item, *, where: Item) -> bool:
+    async def update(
+        self, item: Item, *, where: Item, append: Mapping[str, list[Value]] | None = None
+    ) -> bool:
         """Set the other attributes of the item with this key, if it has those of `where`.
+
+        What is in `append` is put behind the lists that the item has.
 
         Raises:
             CommitOutcomeUnknownError: the item may have been changed.
             StorageError: DynamoDB refused; nothing was changed.
         """
         given = {name: item[name] for name in item if name not in self._keys}
-        names = {f"#{at}": name for at, name in enumerate([*given, *where])}
-        values: Item = {f":{at}": v for at, v in enumerate([*given.values(), *where.values()])}
-        changes = [f"#{at} = :{at}" for at in range(len(names))]
+        more: Mapping[str, Value] = dict(append or {})
+        named = [*given.items(), *more.items(), *where.items()]
+        names = {f"#{at}": name for at, (name, _) in enumerate(named)}
+        values: Item = {f":{at}": value for at, (_, value) in enumerate(named)}
+        set_to = [f"#{at} = :{at}" for at in range(len(given))]
+        ends = len(given) + len(more)
+        set_to += [f"#{at} = list_append(#{at}, :{at})" for at in range(len(given), ends)]
+        tests = [f"#{at} = :{at}" for at in range(ends, len(named))]
         try:
             await self._call(
                 "update_item",
                 Key=_encoded({name: item[name] for name in self._keys}),
-                UpdateExpression="SET " + ", ".join(changes[: len(given)]),
-                ConditionExpression=" AND ".join(changes[len(given) :]),
+                UpdateExpression="SET " + ", ".join(set_to),
+                ConditionExpression=" AND ".join(tests),
                 ExpressionAttributeNames=names,
                 ExpressionAttributeValues=_encoded(values),
             )
@@ -196,7 +207,7 @@ class DynamoTable:
     # -------------------------------------------------------------------------------- the table
 
     async def _make_table(self) -> None:
-        partition, sort = self._keys
+        kinds = ("HASH", "RANGE")
         _log.warning("there is no DynamoDB table %s: it is made now", self.name)
         throughput = {"ReadCapacityUnits": _UNITS, "WriteCapacityUnits": _UNITS}
         provisioned = self._options.billing_mode == "PROVISIONED"
@@ -207,8 +218,8 @@ class DynamoTable:
                     {"AttributeName": name, "AttributeType": "S"} for name in self._keys
                 ],
                 KeySchema=[
-                    {"AttributeName": partition, "KeyType": "HASH"},
-                    {"AttributeName": sort, "KeyType": "RANGE"},
+                    {"AttributeName": name, "KeyType": kind}
+                    for name, kind in zip(self._keys, kinds, strict=False)
                 ],
                 BillingMode=self._options.billing_mode,
                 **({"ProvisionedThroughput": throughput} if provisioned else {}),
@@ -414,19 +425,40 @@ def _warm_session(profile: str | None, region: str) -> Any:
     return session
 
 
-def _encoded(item: Mapping[str, str | int]) -> dict[str, dict[str, str]]:
-    return {
-        name: {"N": str(value)} if isinstance(value, int) else {"S": value}
-        for name, value in item.items()
-    }
+def _encoded(item: Mapping[str, Value]) -> dict[str, dict[str, Any]]:
+    return {name: _encoded_value(value) for name, value in item.items()}
 
 
-def _decoded(item: Mapping[str, Mapping[str, str]]) -> Item:
-    """The attributes that are texts or whole numbers; others are not ours."""
-    found: Item = {}
-    for name, value in item.items():
-        if "S" in value:
-            found[name] = value["S"]
-        elif "N" in value and value["N"].lstrip("-").isdecimal():
-            found[name] = int(value["N"])
-    return found
+def _encoded_value(value: Value) -> dict[str, Any]:
+    match value:
+        case bool():
+            return {"BOOL": value}
+        case int():
+            return {"N": str(value)}
+        case str():
+            return {"S": value}
+        case list():
+            return {"L": [_encoded_value(each) for each in value]}
+    return {"M": _encoded(value)}
+
+
+def _decoded(item: Mapping[str, Mapping[str, Any]]) -> Item:
+    """The attributes that are of kinds that we write; others are not ours."""
+    found = {name: _decoded_value(value) for name, value in item.items()}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _decoded_value(value: Mapping[str, Any]) -> Value | None:
+    match dict(value):
+        case {"S": str(text)}:
+            return text
+        case {"N": str(number)} if number.lstrip("-").isdecimal():
+            return int(number)
+        case {"BOOL": bool(flag)}:
+            return flag
+        case {"L": list(values)}:
+            found = [_decoded_value(each) for each in values]
+            return [each for each in found if each is not None]
+        case {"M": dict(values)}:
+            return _decoded(values)
+    return None
