@@ -21,6 +21,7 @@ from adelta.errors import (
     InvalidOptionError,
     InvalidTableError,
     ObjectNotFoundError,
+    TableNotFoundError,
     VersionNotFoundError,
 )
 from adelta.kernel.log_path import LogFileKind, LogPath
@@ -89,7 +90,7 @@ async def _start(table: Table, since: int | Position | str) -> int:
 
 async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commit, None]:
     store, version, pause = table.store, start, poll / 10
-    in_reach = late = False
+    in_reach = late = owner_known = False
     last = await _mark_before(store, start)
     while True:
         files = () if late else await list_log(store, version if last is None else last.version)
@@ -97,6 +98,10 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commi
             await _check_followed(store, last, files)
         commits = _unbroken(files, version)
         if not commits:
+            if not owner_known:  # whoever decides on commits may tell of more
+                owner_known = True
+                if await _shows_more(table, version):
+                    continue
             late = late or _tell_of(files, version)
             if late or (not in_reach and await _is_known(table, version)):
                 commits = [await find_late_commit(store, version)]
@@ -105,6 +110,7 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commi
             wanted = commits[at : at + _AT_ONCE]
             there = await _read(store, wanted)
             for commit in there:
+                owner_known = owner_known and commit.metadata is None
                 yield commit
             version += len(there)
             last = _mark(wanted, there) or last
@@ -116,6 +122,16 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commi
         else:
             await anyio.sleep(pause)
             pause = min(poll, pause * 2)
+
+
+async def _shows_more(table: Table, version: int) -> bool:
+    """Whether `version` is there, as whoever decides now on the table's commits has it.
+
+    Who that is the log says: it is known when the latest version has been loaded.
+    """
+    with suppress(TableNotFoundError):
+        return (await table.snapshot()).version >= version
+    return False
 
 
 async def _mark_before(store: ObjectStore, version: int) -> VersionMark | None:

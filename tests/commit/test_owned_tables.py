@@ -276,6 +276,26 @@ async def test_a_table_moves_to_another_owner_while_others_write(
     assert next(iter(owner.tables.values())).released
 
 
+async def test_the_log_is_followed_from_the_filesystem_to_an_owner_and_back(
+    uri: str, owner: MemoryOwner
+) -> None:
+    owner.backfills = True
+    await adelta.write_table(uri, rows(1))
+    async with adelta.open_table(uri) as table:
+        seen = adelta.tail(table, since=0, poll=0.01)
+        assert (await anext(seen)).version == 0
+        await adelta.adopt_table(uri, owner.name)
+        await append(uri, 2)
+        assert [(await anext(seen)).version for _ in range(2)] == [1, 2]
+        await append(uri, 3)
+        assert (await anext(seen)).version == 3
+        await adelta.release_table(uri)
+        await append(uri, 4)
+        assert [(await anext(seen)).version for _ in range(2)] == [4, 5]
+        await seen.aclose()
+    assert await published(uri) == [0, 1, 2, 3, 4, 5]
+
+
 async def test_properties_say_the_same_as_the_functions(
     uri: str, owner: MemoryOwner, other: MemoryOwner
 ) -> None:

@@ -107,7 +107,7 @@ async def test_every_feature_is_added_taken_into_account_and_dropped(
             with pytest.raises(UnsupportedFeatureError, match=feature.name):
                 await add_feature(table, feature.name)
             return
-        if feature.name == "catalogManaged":  # only new tables can have it
+        if feature.name in ("catalogManaged", "managedCommit"):  # for new tables; with an owner
             with pytest.raises(InvalidPropertyError, match=feature.name):
                 await add_feature(table, feature.name)
             return
