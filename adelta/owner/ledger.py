@@ -1,0 +1,586 @@
+"""The ledger: which commits of which tables have been ratified, in a database.
+
+All of what an owner promises stands here, and nothing in the memory of a process: of all commits
+proposed for one version at most one is ever ratified, after the one before it, and each change is
+one transaction. The row of a table is what excludes others: a commit takes the next version by
+changing it under the condition that it still has the version before.
+
+Commits are kept until some time after they have been backfilled, so that whoever loses a race is
+told of the winners without a look into the store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from adelta._clock import SYSTEM_CLOCK
+from adelta.commit.owner import CommitResponse, RatifiedCommit, RatifiedCommits
+from adelta.errors import (
+    CommitConflictError,
+    InvalidOptionError,
+    StorageError,
+    TableNotFoundError,
+    ThrottledError,
+)
+from adelta.owner.database import Statement
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from adelta._clock import Clock
+    from adelta.commit.owner import ProposedCommit
+    from adelta.owner.database import Database, Program, Rows
+    from adelta.owner.table_key import TableKey
+
+__all__ = [
+    "COMMITS_FOLDER",
+    "STAGED_FOLDER",
+    "Ledger",
+    "LedgerLimits",
+    "OwnedTable",
+    "State",
+    "UnsettledError",
+    "Waiting",
+]
+
+COMMITS_FOLDER = "_commits/"
+STAGED_FOLDER = "_staged_commits/"
+"""Folders of the log for un-backfilled commits: of `managedCommit`, and of `catalogManaged`."""
+
+
+class State:
+    """What a table is to its owner."""
+
+    PROMISED = "promised"  # somebody was promised that it would be owned
+    OWNED = "owned"
+    RELEASING = "releasing"  # its last commit is ratified, and is still to be backfilled
+    RELEASED = "released"
+    REPLACED = "replaced"  # another table lies in its place
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLimits:
+    """How much of one table may wait to be backfilled, and what is kept of what has been.
+
+    `waiting_bytes` are those of commits that were given inline.
+    """
+
+    waiting_commits: int = 4096
+    waiting_bytes: int = 64 << 20
+    kept_commits: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedTable:
+    """A table in the ledger. `backfilled` is the last version that lies in the log's folder."""
+
+    table_key: int
+    uri: str
+    table_id: str
+    folder: str
+    state: str
+    latest: int
+    backfilled: int
+    name: str | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many commits are to be backfilled."""
+        return self.latest - self.backfilled
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A ratified commit that is to be backfilled."""
+
+    version: int
+    transaction_id: str
+    staged_file: str | None
+    content: bytes | None
+
+
+class UnsettledError(Exception):
+    """The table has been promised to be owned, and the log may say that it is."""
+
+
+_TABLE = "table_key, uri, table_id, folder, state, latest, backfilled, name"
+_TAKE = (
+    "UPDATE owner_tables SET latest = $3, waiting_bytes = waiting_bytes + $4 "
+    "WHERE uri = $1 AND table_id = $2 AND state = 'owned' AND latest = $5 "
+    "AND latest - backfilled < $6 AND waiting_bytes <= $7 RETURNING table_key"
+)
+_TAKE_LAST = (
+    "UPDATE owner_tables SET latest = $3, waiting_bytes = waiting_bytes + $4, state = 'releasing' "
+    "WHERE uri = $1 AND table_id = $2 AND state = 'owned' AND latest = $5 RETURNING table_key"
+)
+_COLUMNS = (
+    "table_key, version, transaction_id, staged_file, content, size, modified_ms, timestamp_ms"
+)
+_KEEP = f"INSERT INTO owner_commits ({_COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+_TAKE_AND_KEEP = (
+    f"WITH taken AS ({_TAKE}) INSERT INTO owner_commits ({_COLUMNS}) "
+    "SELECT table_key, $3, $8, $9, $10, $11, $12, $13 FROM taken RETURNING table_key"
+)
+_READ = (
+    "SELECT t.table_key, t.state, t.latest, t.backfilled, t.state <> 'owned' AND EXISTS "
+    "(SELECT 1 FROM owner_promises p WHERE p.table_key = t.table_key), "
+    "c.version, c.transaction_id, c.staged_file, c.content, c.size, c.modified_ms "
+    "FROM owner_tables t LEFT JOIN owner_commits c ON c.table_key = t.table_key "
+    "AND c.version >= {first} AND c.version <= $4 AND c.version <= t.latest "
+    "WHERE t.uri = $1 AND t.table_id = $2 ORDER BY c.version"
+)
+_READ_FROM = _READ.format(first="$3")
+_READ_WAITING = _READ.format(
+    first="(CASE WHEN t.backfilled >= $3 THEN t.backfilled + 1 ELSE $3 END)"
+)
+_LAST = 2**63 - 1
+_ATTEMPTS = 3
+
+
+class Ledger:
+    """The tables and commits in a `database`."""
+
+    def __init__(
+        self,
+        database: Database,
+        limits: LedgerLimits | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self.database = database
+        self.limits = limits or LedgerLimits()
+        self.clock = clock
+
+    # ---------------------------------------------------------------------------------- reading
+
+    async def get_commits(
+        self, table: TableKey, start: int | None = None, end: int | None = None
+    ) -> RatifiedCommits:
+        """The commits of a range that are kept, those that wait by default, and the latest version.
+
+        Raises:
+            TableNotFoundError: the table is not owned.
+            UnsettledError: it may be; the log says so.
+            StorageError: the database failed.
+        """
+        rows = await self.database.ask(_reading(table, start, end))
+        return _told(table, rows)
+
+    async def get_commits_together(
+        self, tables: Sequence[tuple[TableKey, int | None]]
+    ) -> tuple[RatifiedCommits, ...]:
+        """What `get_commits` says of each table from a version on, all of one moment.
+
+        Raises: as `get_commits`.
+        """
+        answers = await self.database.run(partial(_all_read, tables), reads=True)
+        told = zip(tables, answers, strict=True)
+        return tuple(_told(table, rows) for (table, _), rows in told)
+
+    async def find(self, table: TableKey) -> OwnedTable | None:
+        """What is known of a table, whoever owns it now."""
+        text = f"SELECT {_TABLE} FROM owner_tables WHERE uri = $1 AND table_id = $2"
+        rows = await self.database.ask(Statement(text, (table.uri, table.table_id)))
+        return OwnedTable(*rows[0]) if rows else None
+
+    async def find_named(self, name: str) -> tuple[OwnedTable, str] | None:
+        """The table of a name in the catalog, and its description."""
+        text = f"SELECT {_TABLE}, description FROM owner_tables WHERE name = $1"
+        rows = await self.database.ask(Statement(text, (name,)))
+        return (OwnedTable(*tuple(rows[0])[:-1]), str(rows[0][-1] or "{}")) if rows else None
+
+    async def tables(self, after: int = -1, limit: int = 1000) -> list[OwnedTable]:
+        """Tables that are owned or were, in the order in which they came; the next ones `after`."""
+        text = f"SELECT {_TABLE} FROM owner_tables WHERE table_key > $1 ORDER BY table_key LIMIT $2"
+        return [
+            OwnedTable(*row) for row in await self.database.ask(Statement(text, (after, limit)))
+        ]
+
+    async def latest_of(self, tables: Sequence[TableKey]) -> dict[TableKey, int]:
+        """The latest versions of tables, without those that are not owned."""
+        answers = await self.database.run(partial(_latest, tables), reads=True)
+        told = zip(tables, answers, strict=True)
+        return {table: int(rows[0][0]) for table, rows in told if rows}
+
+    # ---------------------------------------------------------------------------------- commits
+
+    async def commit(self, table: TableKey, proposed: ProposedCommit) -> CommitResponse:
+        """Ratify a commit, if its version is the next one; the same again is ratified already.
+
+        Raises:
+            ThrottledError: too much of the table waits to be backfilled.
+            TableNotFoundError: the table is not owned.
+            UnsettledError: it may be; the log says so.
+            StorageError: the version is not the next one, or the database failed.
+            CommitOutcomeUnknownError: it may have been ratified.
+        """
+        for _ in range(_ATTEMPTS):
+            if await self._taken(table, proposed):
+                return CommitResponse(ratified=True)
+            refused = await self._why_not(table, proposed)
+            if refused is not None:
+                return refused
+        raise self._throttled(table)
+
+    async def _taken(self, table: TableKey, proposed: ProposedCommit) -> bool:
+        if not self.database.joins_writes:
+            return await self.database.run(partial(self._take, table, proposed))
+        arguments = (*self._asked(table, proposed), *_kept(proposed))
+        return bool(await self.database.ask(Statement(_TAKE_AND_KEEP, arguments)))
+
+    def _asked(self, table: TableKey, proposed: ProposedCommit) -> tuple[object, ...]:
+        limits, version = self.limits, proposed.version
+        size = 0 if proposed.staged_file else len(proposed.content)
+        waiting = (limits.waiting_commits, limits.waiting_bytes - size)
+        return (table.uri, table.table_id, version, size, version - 1, *waiting)
+
+    def _take(self, table: TableKey, proposed: ProposedCommit) -> Program[bool]:
+        taken = yield Statement(_TAKE, self._asked(table, proposed))
+        if not taken:
+            return False
+        yield Statement(_KEEP, (taken[0][0], proposed.version, *_kept(proposed)))
+        return True
+
+    async def _why_not(self, table: TableKey, proposed: ProposedCommit) -> CommitResponse | None:
+        """Why a version was not to be taken; None where that has changed, or too much waits."""
+        rows = await self.database.ask(_reading(table, proposed.version))
+        return _answered(table, proposed, rows)
+
+    async def commit_together(
+        self, proposals: Sequence[tuple[TableKey, ProposedCommit]]
+    ) -> tuple[CommitResponse, ...]:
+        """Ratify all commits in one transaction, or none of them; the answers in that order.
+
+        Raises: as `commit`; and InvalidOptionError where a table is named twice.
+        """
+        if len({table for table, _ in proposals}) < len(proposals):
+            raise InvalidOptionError("commits of several tables name one table twice")
+        for _ in range(_ATTEMPTS):
+            try:
+                await self.database.run(partial(self._take_all, proposals))
+            except _NotTakenError:
+                pass
+            else:
+                return tuple(CommitResponse(ratified=True) for _ in proposals)
+            asked = [(table, proposed.version) for table, proposed in proposals]
+            read = await self.database.run(partial(_all_read, asked), reads=True)
+            told = zip(proposals, read, strict=True)
+            answers = [(table, p, rows, _answered(table, p, rows)) for (table, p), rows in told]
+            if all(answer is not None and answer.ratified for *_, answer in answers):
+                return tuple(CommitResponse(ratified=True) for _ in proposals)
+            if any(answer is not None for *_, answer in answers):
+                return tuple(_lost(table, rows) for table, _, rows, _ in answers)
+        raise self._throttled(*(table for table, _ in proposals))
+
+    def _take_all(self, proposals: Sequence[tuple[TableKey, ProposedCommit]]) -> Program[None]:
+        for table, proposed in sorted(proposals, key=lambda each: each[0]):  # else two deadlock
+            if not (yield from self._take(table, proposed)):
+                raise _NotTakenError
+
+    def _throttled(self, *tables: TableKey) -> ThrottledError:
+        names = ", ".join(table.uri for table in tables)
+        return ThrottledError(
+            f"{names}: {self.limits.waiting_commits:,} commits or {self.limits.waiting_bytes:,} "
+            "bytes of them wait to be backfilled; nothing was committed, try again in a moment"
+        )
+
+    # -------------------------------------------------------------------------------- ownership
+
+    async def promise(self, table: TableKey, folder: str, proposed: ProposedCommit) -> None:
+        """Keep the promise to own a table, if `proposed` gets into its log.
+
+        `folder` of the log is that of its un-backfilled commits.
+
+        Raises:
+            CommitConflictError: the table is owned already.
+            StorageError: the database failed.
+        """
+        now = self.clock.now_ms()
+        await self.database.run(partial(_promise, table, folder, proposed, now))
+
+    async def promises(self, table: TableKey) -> list[tuple[str, int]]:
+        """The promises of a table that are not settled: transaction ids and versions."""
+        text = (
+            "SELECT p.transaction_id, p.version FROM owner_promises p JOIN owner_tables t "
+            "ON p.table_key = t.table_key WHERE t.uri = $1 AND t.table_id = $2 ORDER BY p.version"
+        )
+        rows = await self.database.ask(Statement(text, (table.uri, table.table_id)))
+        return [(str(row[0]), int(row[1])) for row in rows]
+
+    async def promised(self, limit: int = 1000) -> list[TableKey]:
+        """Tables of which some promise is to be kept or forgotten."""
+        from adelta.owner.table_key import TableKey
+
+        text = (
+            "SELECT DISTINCT t.uri, t.table_id FROM owner_tables t JOIN owner_promises p "
+            "ON p.table_key = t.table_key LIMIT $1"
+        )
+        return [TableKey(*row) for row in await self.database.ask(Statement(text, (limit,)))]
+
+    async def keep_promise(self, table: TableKey, version: int) -> None:
+        """Own a table, whose log has the commit of `version` that was promised for."""
+        await self.database.run(partial(_keep_promise, table, version))
+
+    async def forget_promise(self, table: TableKey, transaction_id: str) -> None:
+        """Forget a promise: another commit is in the log where the one was to be."""
+        text = (
+            "DELETE FROM owner_promises WHERE transaction_id = $3 AND table_key = "
+            "(SELECT table_key FROM owner_tables WHERE uri = $1 AND table_id = $2)"
+        )
+        await self.database.ask(Statement(text, (table.uri, table.table_id, transaction_id)))
+
+    async def release(self, table: TableKey, proposed: ProposedCommit) -> CommitResponse:
+        """Ratify the last commit of a table; no other is ratified after it.
+
+        Raises: as `commit`.
+        """
+        arguments = self._asked(table, proposed)[:5]
+        if await self.database.run(partial(_take_last, arguments, proposed)):
+            return CommitResponse(ratified=True)
+        refused = await self._why_not(table, proposed)
+        if refused is None:
+            raise StorageError(
+                f"{table.uri}: others commit to it; nothing was committed, try again"
+            )
+        return refused
+
+    # ------------------------------------------------------------------------------- the catalog
+
+    async def stage_name(self, name: str, table: TableKey, folder: str) -> None:
+        """Set a place aside for a table of the catalog that is to be created.
+
+        Raises: CommitConflictError: there is a table of that name.
+        """
+        now = self.clock.now_ms()
+        await self.database.run(partial(_stage_name, name, table, folder, now))
+
+    async def own_named(self, name: str, description: str) -> None:
+        """Own the table that has been created at the place that was set aside for `name`."""
+        text = (
+            "UPDATE owner_tables SET state = 'owned', latest = 0, backfilled = 0, description = $2 "
+            "WHERE name = $1 AND state = 'promised'"
+        )
+        await self.database.ask(Statement(text, (name, description)))
+
+    async def describe(self, table_key: int, before: str, after: str) -> bool:
+        """Change the description of a table; False where it is another one meanwhile."""
+        text = (
+            "UPDATE owner_tables SET description = $3 WHERE table_key = $1 AND description = $2 "
+            "RETURNING table_key"
+        )
+        return bool(await self.database.ask(Statement(text, (table_key, before, after))))
+
+    # --------------------------------------------------------------------------------- backfill
+
+    async def backlog(self, limit: int = 1000) -> list[OwnedTable]:
+        """Tables of which commits wait to be backfilled, the longest queues first."""
+        text = (
+            f"SELECT {_TABLE} FROM owner_tables WHERE latest > backfilled AND state <> 'replaced' "
+            "ORDER BY latest - backfilled DESC LIMIT $1"
+        )
+        return [OwnedTable(*row) for row in await self.database.ask(Statement(text, (limit,)))]
+
+    async def table(self, table_key: int) -> OwnedTable | None:
+        """A table by its key in the ledger."""
+        text = f"SELECT {_TABLE} FROM owner_tables WHERE table_key = $1"
+        rows = await self.database.ask(Statement(text, (table_key,)))
+        return OwnedTable(*rows[0]) if rows else None
+
+    async def waiting(self, table_key: int, after: int, limit: int) -> list[Waiting]:
+        """The commits of a table after a version, in order."""
+        text = (
+            "SELECT version, transaction_id, staged_file, content FROM owner_commits "
+            "WHERE table_key = $1 AND version > $2 ORDER BY version LIMIT $3"
+        )
+        rows = await self.database.ask(Statement(text, (table_key, after, limit)))
+        return [Waiting(*row) for row in rows]
+
+    async def note_backfilled(self, table_key: int, before: int, version: int) -> bool:
+        """Take in that the commits after `before` up to `version` are in the log's folder.
+
+        False where another instance has been faster.
+        """
+        kept = self.limits.kept_commits
+        return await self.database.run(partial(_backfilled, table_key, before, version, kept))
+
+
+class _NotTakenError(Exception):
+    """A version was not to be had, so that the transaction is rolled back."""
+
+
+def _kept(proposed: ProposedCommit) -> tuple[object, ...]:
+    """What is kept of a commit, from the transaction's id on."""
+    content = None if proposed.staged_file else proposed.content
+    return (
+        proposed.transaction_id,
+        proposed.staged_file,
+        content,
+        proposed.size,
+        proposed.modified_ms,
+        proposed.in_commit_timestamp,
+    )
+
+
+def _reading(table: TableKey, start: int | None = None, end: int | None = None) -> Statement:
+    text = _READ_WAITING if start is None else _READ_FROM
+    return Statement(text, (table.uri, table.table_id, start or 0, _LAST if end is None else end))
+
+
+def _all_read(tables: Sequence[tuple[TableKey, int | None]]) -> Program[list[Rows]]:
+    answers = []
+    for table, start in tables:
+        rows = yield _reading(table, start)
+        answers.append(rows)
+    return answers
+
+
+def _latest(tables: Sequence[TableKey]) -> Program[list[Rows]]:
+    text = "SELECT latest FROM owner_tables WHERE uri = $1 AND table_id = $2 AND latest >= 0"
+    answers = []
+    for table in tables:
+        rows = yield Statement(text, (table.uri, table.table_id))
+        answers.append(rows)
+    return answers
+
+
+def _told(table: TableKey, rows: Rows) -> RatifiedCommits:
+    """What is said of a table that is owned. Raises: TableNotFoundError, UnsettledError."""
+    state = rows[0][1] if rows else None
+    if rows and rows[0][4]:
+        raise UnsettledError
+    if state not in (State.OWNED, State.RELEASING):
+        raise _not_owned(table, None if state is None else str(state))
+    return _ratified(rows)
+
+
+def _ratified(rows: Rows) -> RatifiedCommits:
+    commits = tuple(
+        RatifiedCommit(version, staged, None if staged else content, size, modified)
+        for *_, version, _, staged, content, size, modified in rows
+        if version is not None
+    )
+    return RatifiedCommits(rows[0][2], commits)
+
+
+def _not_owned(table: TableKey, state: str | None) -> TableNotFoundError:
+    reason = {
+        State.RELEASED: "it owned it once, and has released it",
+        State.REPLACED: "another table lies in its place",
+        State.PROMISED: "it would own it, if the commit that says so were in its log",
+    }.get(state or "", "it does not know it")
+    return TableNotFoundError(
+        f"the commit owner does not own the table {table.uri} of the id {table.table_id}: "
+        f"{reason}. Open the table again, by the root by which it was adopted"
+    )
+
+
+def _lost(table: TableKey, rows: Rows) -> CommitResponse:
+    return CommitResponse(ratified=False, latest=_told(table, rows))
+
+
+def _answered(table: TableKey, proposed: ProposedCommit, rows: Rows) -> CommitResponse | None:
+    """What a commit that was not taken is answered; None where it may be taken now.
+
+    Raises: TableNotFoundError, UnsettledError, StorageError.
+    """
+    if not rows or rows[0][4]:
+        _told(table, rows)
+    latest = int(rows[0][2])
+    if proposed.version <= latest:
+        found = [row for row in rows if row[5] == proposed.version]
+        if found and found[0][6] == proposed.transaction_id:
+            return CommitResponse(ratified=True)
+        return _lost(table, rows)
+    _told(table, rows)
+    if rows[0][1] != State.OWNED:
+        raise _not_owned(table, State.RELEASED)
+    if proposed.version > latest + 1:
+        raise StorageError(
+            f"{table.uri}: version {latest + 1} comes next, not {proposed.version}; open the table "
+            "again, and look at its log where that does not help"
+        )
+    return None
+
+
+def _promise(table: TableKey, folder: str, proposed: ProposedCommit, now: int) -> Program[None]:
+    yield Statement(
+        "INSERT INTO owner_tables (uri, table_id, folder, state, latest, backfilled, created_ms) "
+        "VALUES ($1, $2, $3, 'promised', -1, -1, $4) ON CONFLICT (uri, table_id) DO NOTHING",
+        (table.uri, table.table_id, folder, now),
+    )
+    rows = yield Statement(
+        "SELECT table_key, state, latest FROM owner_tables WHERE uri = $1 AND table_id = $2 "
+        "FOR UPDATE",
+        (table.uri, table.table_id),
+    )
+    table_key, state, latest = rows[0]
+    if state in (State.OWNED, State.RELEASING) or proposed.version <= latest:
+        raise CommitConflictError(
+            f"{table.uri}: the commit owner has it already, up to version {latest}; open the table "
+            "again"
+        )
+    yield Statement(
+        "INSERT INTO owner_promises VALUES ($1, $2, $3, $4) "
+        "ON CONFLICT (table_key, transaction_id) DO UPDATE SET version = $3",
+        (table_key, proposed.transaction_id, proposed.version, now),
+    )
+
+
+def _keep_promise(table: TableKey, version: int) -> Program[None]:
+    rows: Any = yield Statement(
+        "UPDATE owner_tables SET state = 'owned', latest = $3, backfilled = $3, waiting_bytes = 0 "
+        "WHERE uri = $1 AND table_id = $2 AND state IN ('promised', 'released', 'replaced') "
+        "AND latest < $3 RETURNING table_key",
+        (table.uri, table.table_id, version),
+    )
+    if not rows:  # another instance has done so
+        return
+    yield Statement("DELETE FROM owner_promises WHERE table_key = $1", (rows[0][0],))
+    yield Statement("DELETE FROM owner_commits WHERE table_key = $1", (rows[0][0],))
+    yield Statement(
+        "UPDATE owner_tables SET state = 'replaced', name = NULL "
+        "WHERE uri = $1 AND table_id <> $2 AND state <> 'promised'",
+        (table.uri, table.table_id),
+    )
+
+
+def _take_last(arguments: tuple[object, ...], proposed: ProposedCommit) -> Program[bool]:
+    taken = yield Statement(_TAKE_LAST, arguments)
+    if not taken:
+        return False
+    yield Statement(_KEEP, (taken[0][0], proposed.version, *_kept(proposed)))
+    return True
+
+
+def _stage_name(name: str, table: TableKey, folder: str, now: int) -> Program[None]:
+    rows = yield Statement("SELECT state FROM owner_tables WHERE name = $1 FOR UPDATE", (name,))
+    if rows and rows[0][0] != State.PROMISED:
+        raise CommitConflictError(f"there is a table {name} already; choose another name")
+    yield Statement("UPDATE owner_tables SET name = NULL WHERE name = $1", (name,))
+    yield Statement(
+        "INSERT INTO owner_tables "
+        "(uri, table_id, name, folder, state, latest, backfilled, created_ms) "
+        "VALUES ($1, $2, $3, $4, 'promised', -1, -1, $5)",
+        (table.uri, table.table_id, name, folder, now),
+    )
+
+
+def _backfilled(table_key: int, before: int, version: int, kept: int) -> Program[bool]:
+    rows = yield Statement(
+        "SELECT COALESCE(SUM(size), 0) FROM owner_commits WHERE table_key = $1 "
+        "AND version > $2 AND version <= $3 AND content IS NOT NULL",
+        (table_key, before, version),
+    )
+    moved = yield Statement(
+        "UPDATE owner_tables SET backfilled = $3, waiting_bytes = waiting_bytes - $4, "
+        "state = CASE WHEN state = 'releasing' AND latest = $3 THEN 'released' ELSE state END "
+        "WHERE table_key = $1 AND backfilled = $2 RETURNING table_key",
+        (table_key, before, version, int(rows[0][0])),
+    )
+    if moved:
+        yield Statement(
+            "DELETE FROM owner_commits WHERE table_key = $1 AND version <= $2",
+            (table_key, version - kept),
+        )
+    return bool(moved)

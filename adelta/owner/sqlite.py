@@ -1,0 +1,190 @@
+"""The ledger in a file of SQLite: the default, for one instance of the service.
+
+All that waits when the file is free is carried out in one transaction, each program under a
+savepoint of its own: so many commits at once cost one wait for the disk. A commit that has been
+acknowledged survives a loss of power (`synchronous=FULL`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections import deque
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+
+from adelta._concurrency import in_io_thread
+from adelta.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from adelta.owner.database import Make, Program, Rows, Statement
+
+__all__ = ["SqliteDatabase"]
+
+T = TypeVar("T")
+
+_BUSY_SECONDS = 30.0
+_ARGUMENT = re.compile(r"\$(\d+)")
+
+
+@cache
+def _in_sqlite(text: str) -> str:
+    """The statement as SQLite spells it."""
+    return _ARGUMENT.sub(r"?\1", text.replace(" FOR UPDATE", ""))
+
+
+class _Job:
+    """A program that waits to be run, and what became of it."""
+
+    __slots__ = ("error", "is_over", "make", "result")
+
+    def __init__(self, make: Make[Any]) -> None:
+        self.make = make
+        self.is_over = False
+        self.result: Any = None
+        self.error: Exception | None = None
+
+
+class SqliteDatabase:
+    """The file `path`, over one connection."""
+
+    joins_writes = False
+    is_shared = False
+
+    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
+        self._path = path
+        self._connection = connection
+        self._turn = anyio.Lock()
+        self._waiting: deque[_Job] = deque()
+
+    def __repr__(self) -> str:
+        return f"SqliteDatabase({self._path!r})"
+
+    @classmethod
+    async def open(cls, path: str) -> SqliteDatabase:
+        """Open or create the file, which its owner alone may read.
+
+        Raises:
+            InvalidOptionError: it is no database, or cannot be opened.
+        """
+        return cls(path, await in_io_thread(_connect, path))
+
+    async def run(self, make: Make[T], *, reads: bool = False) -> T:
+        """What a program returns, run in one transaction.
+
+        Raises:
+            StorageError: SQLite refused or failed, and nothing was changed.
+            CommitOutcomeUnknownError: it may have been carried out.
+        """
+        job = _Job(make)
+        self._waiting.append(job)
+        try:
+            async with self._turn:  # whoever has it carries out what all others wait for
+                if not job.is_over:
+                    jobs, self._waiting = self._waiting, deque()
+                    await in_io_thread(self._carry_out, jobs)
+        except BaseException:
+            if job in self._waiting:
+                self._waiting.remove(job)
+            raise
+        if job.error is not None:
+            raise job.error
+        result: T = job.result
+        return result
+
+    async def ask(self, statement: Statement) -> Rows:
+        """The rows of one statement. Raises: as `run`."""
+        return await self.run(partial(_one, statement))
+
+    async def announce(self, text: str) -> None:
+        """Nobody else is there."""
+
+    async def listen(self, hear: Callable[[str], None]) -> None:
+        """Nobody else is there."""
+        await anyio.sleep_forever()
+
+    async def aclose(self) -> None:
+        """Close the file, when what is under way has ended."""
+        async with self._turn:
+            await in_io_thread(self._connection.close)
+
+    # ------------------------------------------------------------------------------- in a thread
+
+    def _carry_out(self, jobs: deque[_Job]) -> None:
+        """Run the programs of all jobs in one transaction."""
+        execute = self._connection.execute
+        try:
+            execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            self._end(jobs, StorageError(f"{self._path}: {error}; nothing was changed"))
+            return
+        for job in jobs:
+            try:
+                execute("SAVEPOINT job")
+                try:
+                    job.result = self._driven(job.make())
+                except sqlite3.Error as error:
+                    execute("ROLLBACK TO job")
+                    raise StorageError(f"{self._path}: {error}; nothing was changed") from error
+                except Exception:
+                    execute("ROLLBACK TO job")
+                    raise
+                finally:
+                    execute("RELEASE job")
+            except Exception as error:
+                job.error = error
+        try:
+            execute("COMMIT")
+        except sqlite3.Error as error:
+            if self._connection.in_transaction:
+                self._connection.rollback()
+            unknown = CommitOutcomeUnknownError(f"{self._path} may not have kept it: {error}")
+            self._end([job for job in jobs if job.error is None], unknown)
+        for job in jobs:
+            job.is_over = True
+
+    @staticmethod
+    def _end(jobs: list[_Job] | deque[_Job], error: Exception) -> None:
+        for job in jobs:
+            job.error, job.is_over = error, True
+
+    def _driven(self, program: Program[T]) -> T:
+        try:
+            statement = next(program)
+            while True:
+                text, arguments = statement
+                statement = program.send(
+                    self._connection.execute(_in_sqlite(text), arguments).fetchall()
+                )
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def _one(statement: Statement) -> Program[Rows]:
+    return (yield statement)
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    """A connection to the file. Raises: InvalidOptionError."""
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))  # it holds hashes of tokens
+        connection = sqlite3.connect(
+            path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+    except (OSError, sqlite3.Error) as error:
+        raise InvalidOptionError(
+            f"the database {path!r} cannot be opened: {error}; give the path of a file of SQLite, "
+            "or the address of a PostgreSQL server: postgresql://user@host/database"
+        ) from error
+    return connection
