@@ -23,6 +23,7 @@ OwnerFactory: TypeAlias = Callable[[ManagedTable, Mapping[str, str]], CommitOwne
 ENTRY_POINTS = "adelta.commit_owners"
 
 _BUILT_IN = {  # the module and the function that makes clients, by the owner's name
+    "adelta": ("adelta.commit.owner_client", "client_of"),
     "dynamodb": ("adelta.commit.dynamodb_owner", "dynamodb_owner"),
 }
 _registered: dict[str, OwnerFactory] = {}

@@ -62,8 +62,9 @@ class JsonServer:
         timeout: float = 30.0,
         user_agent: str = "adelta",
         concurrency: int = 16,
+        ca_bundle: str | None = None,
     ) -> None:
-        """`timeout` bounds each request, in seconds. No I/O.
+        """`timeout` bounds each request, in seconds; `ca_bundle` is as of `HttpOptions`. No I/O.
 
         Raises:
             InvalidOptionError: `base` is no address of HTTP.
@@ -83,7 +84,9 @@ class JsonServer:
         self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
-        self._http = HttpOptions(read_timeout=timeout, timeout=timeout, user_agent=user_agent)
+        self._http = HttpOptions(
+            read_timeout=timeout, timeout=timeout, user_agent=user_agent, ca_bundle=ca_bundle
+        )
         self._pool = HttpPool(self._http, concurrency)
         self._under_way = 0
         self._to_close = False
@@ -159,7 +162,8 @@ class JsonServer:
                     status, wait = response.status, retry_after(response.headers)
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             reason = f"{self._base} cannot be reached: {error}"
-            return Outcome(_NO_ANSWER, transient=True), _NoAnswer(reason, error, False)
+            transient = not isinstance(error, aiohttp.ClientConnectorCertificateError)
+            return Outcome(_NO_ANSWER, transient=transient), _NoAnswer(reason, error, False)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             reason = f"{self._base} gave no answer to {method} {path}: {error!r}"
             lost = Outcome(_NO_ANSWER, transient=True, maybe_applied=True)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MEMORY_LIMIT",
+    "OWNER_ENDPOINT",
+    "OWNER_TOKEN",
     "READ",
     "check_names_known",
     "is_known",
@@ -30,6 +32,10 @@ __all__ = [
 
 MEMORY_LIMIT = ("memory_limit", "adelta_memory_limit")
 """The names of the option that bounds what is decoded."""
+
+OWNER_ENDPOINT = "adelta_owner_endpoint"
+OWNER_TOKEN = "adelta_owner_token"
+"""The options that say which commit owner gets which token."""
 
 READ = frozenset(
     {
@@ -96,6 +102,8 @@ READ = frozenset(
         "unsafe_single_writer",
         "adelta_unsafe_single_writer",
         "adelta_commit_lock",
+        OWNER_ENDPOINT,
+        OWNER_TOKEN,
         "delta_dynamo_table_name",
         "delta_dynamo_table_path",
         "delta_dynamo_billing_mode",

@@ -1,0 +1,322 @@
+"""The client of adelta's own commit owner, `adelta serve`: one request for a commit.
+
+A table names its owner `adelta`, and the owner's `endpoint` in its conf, which whoever may write to
+the table has chosen. So a token is sent to no endpoint but the one that the user names beside it,
+by the storage options `adelta_owner_endpoint` and `adelta_owner_token`, or by the variables of the
+environment of these names in capitals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from adelta._secrets import without_secrets
+from adelta.commit.owner import CommitOwnerClient, CommitResponse
+from adelta.commit.owner_wire import (
+    API,
+    error_named,
+    proposed_json,
+    ratified_from,
+)
+from adelta.errors import (
+    CommitOutcomeUnknownError,
+    InvalidOptionError,
+    InvalidUseError,
+    PermissionDeniedError,
+    StorageError,
+    ThrottledError,
+)
+from adelta.storage.given_options import GivenOptions
+from adelta.storage.option_names import OWNER_ENDPOINT, OWNER_TOKEN
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from adelta.commit.owner import ManagedTable, ProposedCommit, RatifiedCommits
+    from adelta.storage.json_http import JsonAnswer, JsonServer
+
+__all__ = ["AdeltaOwner", "AdeltaOwnerClient", "client_of"]
+
+_LONGEST_WAIT = 20.0  # seconds of one long poll
+_CONCURRENCY = 16
+_REPEATS = 4
+_PAUSE = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class AdeltaOwner:
+    """A commit owner at an endpoint: commits over several of its tables are one transaction."""
+
+    endpoint: str
+    token: str = field(repr=False)
+
+    async def commit_together(
+        self, proposals: Sequence[tuple[CommitOwnerClient, ProposedCommit]]
+    ) -> tuple[CommitResponse, ...]:
+        """Ratify all proposals, in one database transaction, or none; the answers in that order.
+
+        Raises:
+            CommitOutcomeUnknownError: they may have been ratified.
+            AdeltaError: the owner refused; certainly nothing was ratified.
+        """
+        clients = [self._own(client) for client, _ in proposals]
+        if not clients:
+            return ()
+        commits = [
+            {"table": client.named, "commit": proposed_json(proposed)}
+            for client, (_, proposed) in zip(clients, proposals, strict=True)
+        ]
+        body = await clients[0].posted("commit-together", {"commits": commits})
+        answers = body.get("answers")
+        if not isinstance(answers, list) or len(answers) != len(proposals):
+            raise CommitOutcomeUnknownError(f"{self.endpoint} does not answer as a commit owner")
+        return tuple(_response(answer) for answer in answers)
+
+    async def get_commits_together(
+        self, tables: Sequence[tuple[CommitOwnerClient, int | None]]
+    ) -> tuple[RatifiedCommits, ...]:
+        """What `get_commits` says of each table from a version on, all of one moment.
+
+        Raises:
+            TableNotFoundError: the owner has no such table.
+            StorageError: the owner refused or failed.
+        """
+        clients = [self._own(client) for client, _ in tables]
+        if not clients:
+            return ()
+        asked = [
+            {"table": client.named, "start": start}
+            for client, (_, start) in zip(clients, tables, strict=True)
+        ]
+        body = await clients[0].posted("commits-together", {"tables": asked}, repeats=True)
+        told = body.get("tables")
+        if not isinstance(told, list) or len(told) != len(tables):
+            raise StorageError(f"{self.endpoint} does not answer as a commit owner does")
+        return tuple(ratified_from(one) for one in told)
+
+    def _own(self, client: CommitOwnerClient) -> AdeltaOwnerClient:
+        if not isinstance(client, AdeltaOwnerClient) or client.owner != self:
+            raise InvalidUseError("tables of different commit owners cannot commit together")
+        return client
+
+
+class AdeltaOwnerClient(CommitOwnerClient):
+    """The client of the owner at `endpoint` for one table. It can be pickled."""
+
+    takes_inline_commits = True
+    permits_maintenance = True
+    backfills = True
+    announces_commits = True
+
+    def __init__(
+        self, table: ManagedTable, endpoint: str, token: str, ca_bundle: str | None = None
+    ) -> None:
+        """Trust servers whose certificates are in `ca_bundle`, else as the system does. No I/O.
+
+        Raises:
+            InvalidOptionError: the endpoint is no address of a server.
+        """
+        self._table = table
+        self._owner = AdeltaOwner(endpoint.rstrip("/"), token)
+        self._ca_bundle = ca_bundle
+        self._server = self._connected()
+        self._polls = self._connected()  # which shall not take the place of commits
+        self.named = {"uri": table.uri, "table_id": table.table_id}
+
+    def _connected(self) -> JsonServer:
+        from adelta.storage.json_http import JsonServer  # with it comes aiohttp
+
+        owner = self._owner
+        return JsonServer(
+            owner.endpoint + API,
+            token=owner.token,
+            timeout=_LONGEST_WAIT + 20.0,
+            concurrency=_CONCURRENCY,
+            ca_bundle=self._ca_bundle,
+        )
+
+    def __repr__(self) -> str:
+        endpoint = without_secrets(self._owner.endpoint)
+        return f"AdeltaOwnerClient({endpoint!r}, {self._table.uri!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The recipe that makes the same client elsewhere."""
+        made_of = (self._table, self._owner.endpoint, self._owner.token, self._ca_bundle)
+        return (AdeltaOwnerClient, made_of)
+
+    @property
+    def owner(self) -> AdeltaOwner:
+        """The owner, which commits over several tables."""
+        return self._owner
+
+    async def get_commits(
+        self, start_version: int | None = None, end_version: int | None = None
+    ) -> RatifiedCommits:
+        """The commits of the range that the owner keeps, and the latest version of the table.
+
+        Raises:
+            TableNotFoundError: the owner has no such table, not yet or no longer.
+            InvalidTableError: the answer is not what the API says.
+            StorageError: the owner refused or failed.
+        """
+        asked = {"start": start_version, "end": end_version}
+        return ratified_from(await self._got("commits", asked))
+
+    async def commit(self, proposed: ProposedCommit) -> CommitResponse:
+        """Ratify `proposed`, if its version is the next one.
+
+        Raises:
+            CommitOutcomeUnknownError: it may have been ratified.
+            ThrottledError: too many commits wait to be backfilled.
+            TableNotFoundError: the owner does not own the table any more.
+            AdeltaError: the owner refused; nothing was ratified.
+        """
+        body = {"table": self.named, "commit": proposed_json(proposed)}
+        return _response(await self.posted("commit", body))
+
+    async def backfill_to_version(self, version: int | None = None) -> None:
+        """Publish all that is ratified up to `version`, all by default; it is there on return.
+
+        Raises:
+            StorageError: the owner refused or failed, or could not publish a commit.
+        """
+        await self.posted("backfill", {"table": self.named, "version": version}, repeats=True)
+
+    async def propose(self, proposed: ProposedCommit) -> None:
+        """Have the owner promise to own the table, if `proposed` gets into the log.
+
+        Raises:
+            AdeltaError: the owner refused, and has promised nothing.
+        """
+        commit = proposed_json(proposed, with_content=False)
+        await self.posted("propose", {"table": self.named, "commit": commit}, repeats=True)
+
+    async def accept(self, version: int) -> None:
+        """Tell the owner that the commit which it promised to own the table by is in the log.
+
+        Raises:
+            AdeltaError: it has made no such promise, or failed.
+        """
+        await self.posted("accept", {"table": self.named, "version": version}, repeats=True)
+
+    async def release(self, proposed: ProposedCommit) -> CommitResponse:
+        """Ratify `proposed`, which takes the table from its owner, as its last commit.
+
+        Raises:
+            CommitOutcomeUnknownError: it may have been ratified.
+            AdeltaError: the owner does not give the table up; nothing was ratified.
+        """
+        body = {"table": self.named, "commit": proposed_json(proposed)}
+        return _response(await self.posted("release", body))
+
+    async def wait_for_commit(self, after: int, timeout: float) -> int | None:
+        """Wait for a version later than `after`, for `timeout` seconds: the latest one, or None.
+
+        Raises:
+            StorageError: the owner refused or failed.
+        """
+        until = anyio.current_time() + timeout
+        while True:
+            left = until - anyio.current_time()
+            seconds = max(0, min(math.ceil(left), math.floor(_LONGEST_WAIT)))
+            with anyio.move_on_after(max(left, 0) + _PAUSE):
+                asked = {"after": after, "seconds": seconds}
+                latest = (await self._got("wait", asked, self._polls)).get("latest_version")
+                if isinstance(latest, int):
+                    return latest
+            if until <= anyio.current_time():
+                return None
+
+    async def aclose(self) -> None:
+        """Give back connections. Later calls make new ones."""
+        await self._server.aclose()
+        await self._polls.aclose()
+
+    # ----------------------------------------------------------------------------------- inside
+
+    async def _got(
+        self, path: str, asked: Mapping[str, int | None], server: JsonServer | None = None
+    ) -> Mapping[str, Any]:
+        """The answer to a question about the table. Raises: AdeltaError."""
+        query = {key: str(value) for key, value in asked.items() if value is not None}
+        return self._granted(await (server or self._server).get(path, {**self.named, **query}))
+
+    async def posted(
+        self, path: str, body: Mapping[str, Any], *, repeats: bool = False
+    ) -> Mapping[str, Any]:
+        """The answer to a request; one that `repeats` does no more when it is sent again.
+
+        Raises:
+            AdeltaError: the owner refused, or failed.
+        """
+        for attempt in range(1, _REPEATS + 1):
+            try:
+                return self._granted(await self._server.post(path, body))
+            except CommitOutcomeUnknownError as error:
+                if not repeats:
+                    raise
+                failure: StorageError = StorageError(str(error))
+                failure.__cause__ = error
+            except (ThrottledError, PermissionDeniedError):
+                raise
+            except StorageError as error:
+                if not repeats:
+                    raise
+                failure = error
+            if attempt < _REPEATS:
+                await anyio.sleep(_PAUSE * 2**attempt)
+        raise failure
+
+    def _granted(self, answer: JsonAnswer) -> Mapping[str, Any]:
+        """What a request was answered. Raises: AdeltaError."""
+        if answer.is_fine:
+            return answer.body
+        error = answer.body.get("error")
+        told = error if isinstance(error, dict) else {}
+        kind = str(told.get("type", ""))
+        message = str(told.get("message") or answer.body.get("text") or answer.status)[:1000]
+        if not kind and answer.status >= 500:
+            kind = "CommitOutcomeUnknown"  # of something between
+        where = without_secrets(self._owner.endpoint)
+        raise error_named(kind, f"the commit owner {where}: {message}")
+
+
+def _response(body: Mapping[str, Any]) -> CommitResponse:
+    """Raises: CommitOutcomeUnknownError: it is no answer to a commit."""
+    ratified, latest = body.get("ratified"), body.get("latest")
+    if not isinstance(ratified, bool):
+        raise CommitOutcomeUnknownError("the commit owner does not answer as one does")
+    return CommitResponse(ratified, None if latest is None else ratified_from(latest))
+
+
+def client_of(table: ManagedTable, storage_options: Mapping[str, str]) -> AdeltaOwnerClient:
+    """The client for a table that names its endpoint. There is no I/O.
+
+    Raises:
+        InvalidOptionError: the table names none, or another than the user, or there is no token.
+    """
+    endpoint = str(table.conf.get("endpoint") or "").rstrip("/")
+    if not endpoint:
+        raise InvalidOptionError(
+            f'{table.uri}: its commit owner adelta is named without {{"endpoint": "https://..."}} '
+            "in its conf; set delta.managedCommit.commitOwnerConf"
+        )
+    options = GivenOptions(storage_options)
+    allowed, token = options.text(OWNER_ENDPOINT) or "", options.text(OWNER_TOKEN)
+    shown = without_secrets(endpoint)[:300]
+    if endpoint not in {one.rstrip("/") for one in allowed.replace(",", " ").split()}:
+        raise InvalidOptionError(
+            f"{table.uri}: it names the commit owner at {shown!r}, and whoever may write to the "
+            "table chose that address. If it is yours, open the table with the storage option "
+            f"{OWNER_ENDPOINT}={shown}, or set the variable {OWNER_ENDPOINT.upper()}"
+        )
+    if not token:
+        raise InvalidOptionError(
+            f"{table.uri}: the commit owner at {shown!r} wants a token; give the storage option "
+            f"{OWNER_TOKEN}, or set the variable {OWNER_TOKEN.upper()}"
+        )
+    return AdeltaOwnerClient(table, endpoint, token, options.text("ca_bundle"))

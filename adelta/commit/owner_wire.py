@@ -1,0 +1,131 @@
+"""What the commit owner's service and its client say to each other: JSON, and the names of errors.
+
+Commits are text: an action a line. Times are in milliseconds since the Unix epoch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from adelta.commit.owner import ProposedCommit, RatifiedCommit, RatifiedCommits
+from adelta.errors import (
+    AdeltaError,
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    InvalidOptionError,
+    InvalidTableError,
+    PermissionDeniedError,
+    StorageError,
+    TableNotFoundError,
+    ThrottledError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "API",
+    "ERRORS",
+    "error_named",
+    "proposed_from",
+    "proposed_json",
+    "ratified_from",
+    "ratified_json",
+]
+
+API = "/api/v1"
+
+ERRORS: tuple[tuple[type[AdeltaError], str, int], ...] = (
+    (CommitOutcomeUnknownError, "CommitOutcomeUnknown", 500),
+    (ThrottledError, "TooManyRequests", 429),
+    (PermissionDeniedError, "PermissionDenied", 403),
+    (TableNotFoundError, "TableNotFound", 404),
+    (CommitConflictError, "Conflict", 409),
+    (InvalidOptionError, "InvalidRequest", 400),
+    (StorageError, "Unavailable", 503),
+)
+"""How errors are told: the first one whose class fits, by its name and the status of HTTP."""
+
+_NAMED = {name: kind for kind, name, _ in ERRORS} | {"NotAuthenticated": PermissionDeniedError}
+
+
+def error_named(name: str, message: str) -> AdeltaError:
+    """The error that was told by a name."""
+    return _NAMED.get(name, StorageError)(message)
+
+
+def ratified_json(told: RatifiedCommits) -> dict[str, Any]:
+    """What an owner says of a table, as JSON."""
+    commits = []
+    for commit in told.commits:
+        one: dict[str, Any] = {"version": commit.version, "size": commit.size}
+        if commit.staged_file is None:
+            one["content"] = (commit.content or b"").decode()
+        else:
+            one |= {"staged_file": commit.staged_file, "modified_ms": commit.modified_ms}
+        commits.append(one)
+    return {"latest_version": told.latest_version, "commits": commits}
+
+
+def ratified_from(body: Mapping[str, Any]) -> RatifiedCommits:
+    """What an owner says of a table, from JSON.
+
+    Raises:
+        InvalidTableError: it is not what owners say.
+    """
+    try:
+        return RatifiedCommits(
+            int(body["latest_version"]),
+            tuple(
+                RatifiedCommit(
+                    int(one["version"]),
+                    one.get("staged_file"),
+                    None if one.get("content") is None else str(one["content"]).encode(),
+                    int(one["size"]),
+                    int(one.get("modified_ms", 0)),
+                )
+                for one in body["commits"]
+            ),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidTableError(
+            f"the commit owner describes a table in a way that is not its API's: {error!r}"
+        ) from error
+
+
+def proposed_json(proposed: ProposedCommit, *, with_content: bool = True) -> dict[str, Any]:
+    """A proposed commit as JSON; the content of a staged one is left out.
+
+    Raises:
+        InvalidOptionError: it is no text.
+    """
+    body: dict[str, Any] = {
+        "version": proposed.version,
+        "transaction_id": proposed.transaction_id,
+        "in_commit_timestamp": proposed.in_commit_timestamp,
+    }
+    if proposed.staged_file is not None:
+        staged = {"size": proposed.size, "modified_ms": proposed.modified_ms}
+        return body | {"staged_file": proposed.staged_file, **staged}
+    if with_content:
+        try:
+            body["content"] = proposed.content.decode()
+        except UnicodeDecodeError as error:
+            raise InvalidOptionError(f"a commit is text in UTF-8, and this is not: {error}") from (
+                error
+            )
+    return body
+
+
+def proposed_from(body: Mapping[str, Any]) -> ProposedCommit:
+    """A proposed commit from JSON whose types have been checked."""
+    content = str(body.get("content") or "").encode()
+    return ProposedCommit(
+        body["version"],
+        content,
+        body["in_commit_timestamp"],
+        body["transaction_id"],
+        body.get("staged_file"),
+        len(content) or body.get("size", 0),
+        body.get("modified_ms", 0),
+    )

@@ -1,0 +1,192 @@
+"""The backfiller: copies ratified commits to where readers of the filesystem look for them.
+
+A table's commits are copied one after the other, in the order of their versions; tables do not wait
+for each other. A ratification wakes it at once. What nobody woke it for, since a process died in
+between, it finds in the ledger from time to time. Two instances may do the same work at once: each
+commit is put where there is none, and where there is one its bytes have to be the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+from typing import TYPE_CHECKING
+
+import anyio
+
+from adelta._concurrency import map_concurrent
+from adelta.errors import AdeltaError, StorageError, TableNotFoundError
+from adelta.owner.ledger import State
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
+    from adelta.owner.ledger import Ledger, OwnedTable, Waiting
+    from adelta.owner.metrics import Metrics
+    from adelta.owner.table_key import TableKey
+    from adelta.owner.table_logs import TableLog, TableLogs
+
+__all__ = ["Backfiller"]
+
+_log = logging.getLogger("adelta.owner.backfiller")
+
+_TABLES = 64  # at once
+_AT_ONCE = 32  # commits of one table that are read from the ledger together
+_AHEAD = 8  # staged commits that are read together
+_SWEEP = 5.0  # seconds between two looks for what nobody has told of
+_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
+_NOTED = 0.5  # seconds that the ledger may be behind the log
+
+
+class Backfiller:
+    """Backfills the tables of a ledger, as long as `run` runs."""
+
+    def __init__(self, ledger: Ledger, logs: TableLogs, metrics: Metrics) -> None:
+        self._ledger = ledger
+        self._logs = logs
+        self._metrics = metrics
+        self._group: TaskGroup | None = None
+        self._room = anyio.CapacityLimiter(_TABLES)
+        self._busy: dict[TableKey, anyio.Event] = {}
+        self._again: set[TableKey] = set()
+
+    async def run(self, *, sweep: float = _SWEEP) -> None:
+        """Backfill what is to be backfilled, until this is cancelled."""
+        async with anyio.create_task_group() as group:
+            self._group = group
+            try:
+                while True:
+                    await self._sweep()
+                    await anyio.sleep(sweep * random.uniform(0.5, 1.5))
+            finally:
+                self._group = None
+
+    async def _sweep(self) -> None:
+        from adelta.owner.table_key import TableKey
+
+        try:
+            backlog = await self._ledger.backlog()
+        except AdeltaError as error:
+            _log.warning("the backlog cannot be read: %s", error)
+            return
+        self._metrics.waiting.set(sum(table.waiting for table in backlog))
+        for table in backlog:
+            self.wake(TableKey(table.uri, table.table_id))
+
+    def wake(self, table: TableKey) -> None:
+        """Backfill a table, of which a commit has been ratified."""
+        if table in self._busy:
+            self._again.add(table)
+        elif self._group is not None:
+            self._busy[table] = anyio.Event()
+            self._group.start_soon(self._work, table)
+
+    async def backfill(self, table: TableKey, version: int | None, wait_seconds: float) -> None:
+        """Wait until the commits up to `version` are in the log, all by default.
+
+        Raises:
+            TableNotFoundError: the table is not owned.
+            StorageError: they are not, after so many seconds, or cannot be.
+        """
+        with anyio.move_on_after(wait_seconds):
+            while True:
+                found = await self._ledger.find(table)
+                if found is None or found.state == State.PROMISED:
+                    raise TableNotFoundError(f"the commit owner does not own {table.uri}")
+                version = found.latest if version is None else version
+                if found.backfilled >= min(version, found.latest):
+                    return
+                self.wake(table)
+                event = self._busy.get(table)
+                if event is None:
+                    raise StorageError("the commit owner is stopping; ask another one")
+                await event.wait()
+        raise StorageError(
+            f"{table.uri}: the commits up to version {version} are not backfilled after "
+            f"{wait_seconds:g} s; the owner goes on with it, ask again"
+        )
+
+    # ---------------------------------------------------------------------------------- one table
+
+    async def _work(self, table: TableKey) -> None:
+        """Backfill one table until nothing of it waits."""
+        pause = _PAUSE
+        try:
+            async with self._room:
+                while True:
+                    self._again.discard(table)
+                    try:
+                        is_done = await self._batch(table)
+                    except AdeltaError as error:
+                        self._metrics.backfill_failures.inc()
+                        _log.warning("%s: a commit cannot be backfilled: %s", table.uri, error)
+                        is_done = True  # the next sweep tries again
+                        await anyio.sleep(pause)
+                    if is_done and table not in self._again:
+                        return
+        finally:
+            self._again.discard(table)
+            self._busy.pop(table).set()
+
+    async def _batch(self, table: TableKey) -> bool:
+        """Backfill some commits; whether there are none any more.
+
+        Raises: StorageError, CommitOutcomeUnknownError.
+        """
+        found = await self._ledger.find(table)
+        if found is None or found.waiting <= 0 or found.state == State.REPLACED:
+            return True
+        commits = await self._ledger.waiting(found.table_key, found.backfilled, _AT_ONCE)
+        if not commits or commits[0].version != found.backfilled + 1:
+            raise StorageError(
+                f"{table.uri}: the ledger lacks the commit of version {found.backfilled + 1}"
+            )
+        log = self._logs.of(found.uri)
+        if not await log.exists(found.backfilled):
+            raise StorageError(
+                f"{table.uri}: version {found.backfilled} was in the log, and is not any more: the "
+                "table has been deleted, or restored to an earlier state from a backup"
+            )
+        done = noted = found.backfilled
+        since = anyio.current_time()
+        try:
+            for data, commit in await self._contents(log, found, commits):
+                if not await log.backfill(commit.version, data):
+                    raise StorageError(
+                        f"{table.uri}: the log has another commit of version {commit.version} than "
+                        "the owner has ratified: somebody writes to the table without asking its "
+                        "owner. Nothing of it is backfilled until that file has been moved away"
+                    )
+                done = commit.version
+                self._metrics.backfilled.inc()
+                if anyio.current_time() - since > _NOTED:
+                    if not await self._ledger.note_backfilled(found.table_key, noted, done):
+                        return False
+                    noted, since = done, anyio.current_time()
+        finally:
+            if done > noted:
+                with anyio.CancelScope(shield=True):
+                    await self._ledger.note_backfilled(found.table_key, noted, done)
+        return found.waiting == len(commits)
+
+    @staticmethod
+    async def _contents(
+        log: TableLog, table: OwnedTable, commits: list[Waiting]
+    ) -> list[tuple[bytes, Waiting]]:
+        """The bytes of commits; staged ones are read. Raises: StorageError."""
+
+        async def content(commit: Waiting) -> tuple[bytes, Waiting]:
+            if commit.content is not None:
+                return bytes(commit.content), commit
+            assert commit.staged_file is not None
+            data = await log.staged(table.folder, commit.staged_file)
+            if data is None:  # backfilled by a client, and cleaned up
+                data = await log.commit(commit.version)
+            if data is None:
+                raise StorageError(
+                    f"{table.uri}: the file {commit.staged_file} of version {commit.version} is "
+                    "gone, before it was backfilled; put it back"
+                )
+            return data, commit
+
+        return await map_concurrent(content, commits, limit=_AHEAD)

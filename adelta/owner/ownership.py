@@ -1,0 +1,117 @@
+"""How the owner comes to own a table, and ceases to: the two phases of the RFC, and the way back.
+
+Whoever wants a table to be owned proposes the commit that says so. The owner keeps that promise in
+its ledger, and the commit point is the put-if-absent of that commit into the log, by the client.
+Telling the owner afterwards is no more than tidying up: whenever a promised table is asked for, and
+from time to time, the log is looked at, where the commit's transaction id says whose it is. So the
+owner never refuses a table whose log names it.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from adelta.commit.filesystem import is_by
+from adelta.errors import AdeltaError, InvalidOptionError, TableNotFoundError
+from adelta.owner.ledger import COMMITS_FOLDER, State
+
+if TYPE_CHECKING:
+    from adelta.commit.owner import CommitResponse, ProposedCommit
+    from adelta.owner.backfiller import Backfiller
+    from adelta.owner.ledger import Ledger
+    from adelta.owner.table_key import TableKey
+    from adelta.owner.table_logs import TableLogs
+
+__all__ = ["Ownership"]
+
+_log = logging.getLogger("adelta.owner.ownership")
+
+
+class Ownership:
+    """Promises, and what becomes of them."""
+
+    def __init__(self, ledger: Ledger, logs: TableLogs, backfiller: Backfiller) -> None:
+        self._ledger = ledger
+        self._logs = logs
+        self._backfiller = backfiller
+
+    async def propose(self, table: TableKey, proposed: ProposedCommit) -> None:
+        """Promise to own the table, if `proposed` gets into its log.
+
+        Raises:
+            PermissionDeniedError: this owner takes no tables at that place.
+            CommitConflictError: it has the table already, or the log has another commit there.
+            StorageError: ledger or store failed; nothing was promised.
+        """
+        log = self._logs.of(table.uri)
+        found = await self._ledger.find(table)
+        if found is not None and found.state in (State.PROMISED, State.RELEASED):
+            await self.settle(table)
+        if proposed.version > 0 and not await log.exists(proposed.version - 1):
+            raise InvalidOptionError(
+                f"{table.uri}: version {proposed.version} is proposed, and the owner does not see "
+                f"version {proposed.version - 1} there; start it with the storage options of that "
+                "place, or give the table's own root"
+            )
+        await self._ledger.promise(table, COMMITS_FOLDER, proposed)
+
+    async def accept(self, table: TableKey, version: int) -> None:
+        """Own a table whose log has the commit that it was promised for; again does nothing.
+
+        Raises:
+            TableNotFoundError: nothing of the kind was promised, or the log has it not.
+            StorageError: ledger or store failed.
+        """
+        await self.settle(table)
+        found = await self._ledger.find(table)
+        if found is None or found.state != State.OWNED or found.latest < version:
+            raise TableNotFoundError(
+                f"{table.uri}: its log has no commit of version {version} that the owner has "
+                "promised to own the table by"
+            )
+
+    async def settle(self, table: TableKey) -> None:
+        """Keep or forget the promises of a table, by what its log says.
+
+        Raises:
+            StorageError: ledger or store failed.
+        """
+        log = self._logs.of(table.uri)
+        for transaction_id, version in await self._ledger.promises(table):
+            content = await log.commit(version)
+            if content is None:
+                continue  # it may still come
+            if is_by(content, transaction_id):
+                await self._ledger.keep_promise(table, version)
+                return
+            await self._ledger.forget_promise(table, transaction_id)
+
+    async def settle_all(self) -> None:
+        """Keep or forget all promises, as far as their stores can be read."""
+        for table in await self._ledger.promised():
+            try:
+                await self.settle(table)
+            except AdeltaError as error:
+                _log.warning("%s: a promise to own it cannot be settled: %s", table.uri, error)
+
+    async def release(
+        self, table: TableKey, proposed: ProposedCommit, wait_seconds: float
+    ) -> CommitResponse:
+        """Ratify the last commit of a table. All before it is backfilled first, then itself.
+
+        It waits for the last for some time. The ledger has it from the moment of its ratification,
+        so that it is backfilled whatever happens to this process.
+
+        Raises:
+            TableNotFoundError: the table is not owned.
+            StorageError: what was to be backfilled before could not be; nothing was ratified.
+            CommitOutcomeUnknownError: it may have been ratified.
+        """
+        await self._backfiller.backfill(table, None, wait_seconds)
+        response = await self._ledger.release(table, proposed)
+        if response.ratified:
+            with suppress(AdeltaError):  # it is reliable without us
+                await self._backfiller.backfill(table, None, wait_seconds)
+        return response

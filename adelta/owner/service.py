@@ -1,0 +1,375 @@
+"""The service over HTTP: requests in, what ledger, backfiller and ownership say out.
+
+A commit is one request, and one transaction of the ledger; no store is asked on its way, unless it
+is too long for the ledger.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+from aiohttp import web
+
+from adelta._concurrency import in_thread
+from adelta.commit.owner import CommitResponse
+from adelta.commit.owner_wire import API, ERRORS, ratified_json
+from adelta.errors import AdeltaError, ThrottledError
+from adelta.owner.access import Grant, NotAuthenticatedError, Right
+from adelta.owner.ledger import COMMITS_FOLDER, UnsettledError
+from adelta.owner.limits import Bodies, Rates, RefusedError, read_body
+from adelta.owner.metrics import CONTENT_TYPE
+from adelta.owner.requests import (
+    asked_number,
+    asked_table,
+    check_content,
+    objects_of,
+    parsed,
+    proposed_of,
+    table_of,
+    version_of,
+)
+from adelta.owner.table_key import TableKey, lies_below
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from adelta.commit.owner import ProposedCommit
+    from adelta.owner.parts import Parts
+
+    Answer = Callable[[web.Request, Grant, bytes], Awaitable[Mapping[str, Any] | web.Response]]
+
+__all__ = ["OwnerService"]
+
+T = TypeVar("T")
+
+_log = logging.getLogger("adelta.owner.requests")
+
+_IN_A_THREAD = 64 << 10  # bytes of a commit from which on checking it takes long
+_JSON = "application/json"
+_PROMISED = "it does not own the table, but would if the commit that says so were in its log"
+
+
+class OwnerService:
+    """Answers the requests of one instance, with its `parts`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._bodies = Bodies()
+        limits = parts.limits
+        self._rates = Rates(limits.requests_per_second, 2 * limits.requests_per_second)
+        failures = limits.failures_per_minute
+        self._failures = Rates(failures / 60, failures)
+
+    def routes(self) -> list[tuple[str, str, Answer]]:
+        """Method, path and answer of each request that needs a token."""
+        return [
+            ("POST", f"{API}/commit", self._commit),
+            ("POST", f"{API}/commit-together", self._commit_together),
+            ("GET", f"{API}/commits", self._get_commits),
+            ("POST", f"{API}/commits-together", self._get_commits_together),
+            ("GET", f"{API}/wait", self._wait),
+            ("POST", f"{API}/backfill", self._backfill),
+            ("POST", f"{API}/propose", self._propose),
+            ("POST", f"{API}/accept", self._accept),
+            ("POST", f"{API}/release", self._release),
+            ("GET", f"{API}/tables", self._tables),
+            ("GET", "/metrics", self._metrics),
+        ]
+
+    def application(self, *more: tuple[str, str, Answer]) -> web.Application:
+        """The application, with further routes."""
+        app = web.Application(client_max_size=self._parts.limits.body_bytes)
+        for method, path, answer in (*self.routes(), *more):
+            app.router.add_route(method, path, partial(self._handle, answer, path))
+        app.router.add_route("GET", "/health", self._health)
+        app.router.add_route("GET", "/openapi.json", self._openapi)
+        app.router.add_route("*", "/{rest:.*}", partial(self._handle, self._nothing, "other"))
+        return app
+
+    # ----------------------------------------------------------------------------- each request
+
+    async def _handle(self, answer: Answer, route: str, request: web.Request) -> web.Response:
+        """Answer a request, whatever it is: who sent it, what it says, and what to say of it."""
+        parts, began = self._parts, time.perf_counter()
+        parts.guards.begun(request)
+        said: dict[str, Any] = {}
+        length = 0
+        try:
+            grant = await self._grant(request)
+            said["token"] = grant.token_id
+            body = b""
+            if request.can_read_body:
+                length = request.content_length or parts.limits.inline_bytes
+                self._bodies.taken += length
+                body = await read_body(request, parts.limits, self._bodies)
+            told = await answer(request, grant, body)
+            response = told if isinstance(told, web.Response) else _json(told)
+        except RefusedError as error:
+            parts.metrics.refused.labels(f"{error.status}").inc()
+            response = _failure(error.status, error.kind, error.message, wait=error.wait)
+            if error.status in (408, 413, 415):
+                response.force_close()  # not all of the body has been read
+        except AdeltaError as error:
+            response = _refusal(error)
+            said["error"] = str(error)[:500]
+        except UnsettledError:
+            response = _failure(404, "TableNotFound", _PROMISED)
+        except Exception as error:
+            _log.exception("a request failed")
+            said["error"] = repr(error)[:500]
+            response = _failure(500, "CommitOutcomeUnknown", "the commit owner failed; see its log")
+        finally:
+            self._bodies.taken -= length
+            parts.guards.ended(request)
+        seconds = time.perf_counter() - began
+        parts.metrics.requests.labels(route, f"{response.status}").inc()
+        parts.metrics.seconds.labels(route).observe(seconds)
+        level = logging.DEBUG if response.status < 400 else logging.INFO
+        if _log.isEnabledFor(level):
+            said |= {"request": uuid.uuid4().hex[:12], "method": request.method, "route": route}
+            said |= {"status": response.status, "ms": round(1000 * seconds, 2)}
+            _log.log(level, "request", extra={"fields": {**said, "from": request.remote}})
+        return response
+
+    async def _grant(self, request: web.Request) -> Grant:
+        """Who sends a request. Raises: RefusedError."""
+        who = request.remote or ""
+        if self._failures.left(who) < 1:
+            raise RefusedError(429, "TooManyRequests", "too many requests without a token", wait=10)
+        try:
+            grant = await self._parts.tokens.authenticate(request.headers.get("Authorization"))
+        except NotAuthenticatedError:
+            self._failures.take(who)
+            raise RefusedError(
+                401, "NotAuthenticated", "no token that counts was sent; check it"
+            ) from None
+        if not self._rates.take(grant.token_id):
+            raise RefusedError(429, "TooManyRequests", "the token sends too many requests", wait=1)
+        return grant
+
+    async def _settled(self, table: TableKey, work: Callable[[], Awaitable[T]]) -> T:
+        """What `work` says of a table whose promises are kept or forgotten first, if need be."""
+        try:
+            return await work()
+        except UnsettledError:
+            await self._parts.ownership.settle(table)
+        return await work()
+
+    # ----------------------------------------------------------------------------------- commits
+
+    async def _commit(self, _: web.Request, grant: Grant, data: bytes) -> Mapping[str, Any]:
+        body = parsed(data)
+        table, proposed = table_of(body), proposed_of(body)
+        grant.check(table.uri, Right.WRITE)
+        ledger = self._parts.ledger
+        proposed = await self._fit(table, proposed)
+        try:
+            response = await self._settled(table, partial(ledger.commit, table, proposed))
+        except ThrottledError:
+            self._count("throttled")
+            self._parts.backfiller.wake(table)
+            raise
+        if response.ratified:
+            self._ratified(table, proposed)
+            return {"ratified": True}
+        self._count("lost")
+        if await self._parts.turns.take(table):
+            told = await ledger.get_commits(table, proposed.version)
+            response = CommitResponse(ratified=False, latest=told)
+        return _said(response)
+
+    async def _fit(self, table: TableKey, proposed: ProposedCommit) -> ProposedCommit:
+        """The commit as the ledger keeps it: one too long for it is put beside the log first."""
+        if proposed.staged_file is not None:
+            return proposed
+        if len(proposed.content) > _IN_A_THREAD:
+            await in_thread(check_content, proposed)
+        else:
+            check_content(proposed)
+        if len(proposed.content) <= self._parts.limits.inline_bytes:
+            return proposed
+        ledger = self._parts.ledger
+        told = await self._settled(table, partial(ledger.get_commits, table, proposed.version))
+        if told.latest_version != proposed.version - 1:
+            return proposed  # it will be refused, or is there already
+        log = self._parts.logs.of(table.uri)
+        name, modified = await log.stage(COMMITS_FOLDER, proposed.version, proposed.content)
+        return replace(proposed, staged_file=name, modified_ms=modified)
+
+    def _ratified(self, table: TableKey, proposed: ProposedCommit) -> None:
+        """Wake whoever waits for a ratification."""
+        self._count("ratified")
+        self._parts.turns.ratified(table)
+        self._parts.announcements.ratified(table, proposed.version)
+        self._parts.backfiller.wake(table)
+
+    def _count(self, outcome: str) -> None:
+        self._parts.metrics.commits.labels(outcome).inc()
+
+    async def _commit_together(self, _: web.Request, grant: Grant, data: bytes) -> Any:
+        proposals = []
+        for each in objects_of(parsed(data), "commits"):
+            table, proposed = table_of(each), proposed_of(each)
+            grant.check(table.uri, Right.WRITE)
+            proposals.append((table, await self._fit(table, proposed)))
+        ledger = self._parts.ledger
+
+        async def commit() -> tuple[CommitResponse, ...]:
+            return await ledger.commit_together(proposals)
+
+        answers = await self._all_settled([table for table, _ in proposals], commit)
+        for (table, proposed), answer in zip(proposals, answers, strict=True):
+            if answer.ratified:
+                self._ratified(table, proposed)
+        return {"answers": [_said(answer) for answer in answers]}
+
+    async def _all_settled(self, tables: list[TableKey], work: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await work()
+        except UnsettledError:
+            for table in tables:
+                await self._parts.ownership.settle(table)
+        return await work()
+
+    async def _get_commits(self, request: web.Request, grant: Grant, _: bytes) -> Mapping[str, Any]:
+        query = request.query
+        table = asked_table(query)
+        grant.check(table.uri, Right.READ)
+        start, end = asked_number(query, "start"), asked_number(query, "end")
+        read = partial(self._parts.ledger.get_commits, table, start, end)
+        return ratified_json(await self._settled(table, read))
+
+    async def _get_commits_together(self, _: web.Request, grant: Grant, data: bytes) -> Any:
+        asked = []
+        for each in objects_of(parsed(data), "tables"):
+            table = table_of(each)
+            grant.check(table.uri, Right.READ)
+            asked.append((table, version_of(each, "start")))
+        read = partial(self._parts.ledger.get_commits_together, asked)
+        told = await self._all_settled([table for table, _ in asked], read)
+        return {"tables": [ratified_json(one) for one in told]}
+
+    async def _wait(self, request: web.Request, grant: Grant, _: bytes) -> Mapping[str, Any]:
+        table = asked_table(request.query)
+        grant.check(table.uri, Right.READ)
+        after = asked_number(request.query, "after") or 0
+        seconds = min(asked_number(request.query, "seconds") or 0, self._parts.limits.wait_seconds)
+        wait = partial(self._parts.announcements.wait, table, after, seconds)
+        return {"latest_version": await self._settled(table, wait)}
+
+    async def _backfill(self, _: web.Request, grant: Grant, data: bytes) -> Mapping[str, Any]:
+        body = parsed(data)
+        table, version = table_of(body), version_of(body)
+        grant.check(table.uri, Right.READ)  # it changes nothing that counts
+        seconds = self._parts.limits.wait_seconds
+        read = partial(self._parts.ledger.get_commits, table, version or 0, version or 0)
+        await self._settled(table, read)
+        await self._parts.backfiller.backfill(table, version, seconds)
+        return {}
+
+    # --------------------------------------------------------------------------------- ownership
+
+    async def _propose(self, _: web.Request, grant: Grant, data: bytes) -> Mapping[str, Any]:
+        body = parsed(data)
+        table, proposed = table_of(body), proposed_of(body, with_content=False)
+        grant.check(table.uri, Right.OWN)
+        await self._parts.ownership.propose(table, proposed)
+        return {}
+
+    async def _accept(self, _: web.Request, grant: Grant, data: bytes) -> Mapping[str, Any]:
+        body = parsed(data)
+        table, version = table_of(body), version_of(body)
+        grant.check(table.uri, Right.WRITE)  # tidying up, which any later client can do
+        await self._parts.ownership.accept(table, version or 0)
+        return {}
+
+    async def _release(self, _: web.Request, grant: Grant, data: bytes) -> Mapping[str, Any]:
+        body = parsed(data)
+        table, proposed = table_of(body), proposed_of(body)
+        grant.check(table.uri, Right.OWN)
+        proposed = await self._fit(table, proposed)
+        seconds = self._parts.limits.wait_seconds / 2
+        release = partial(self._parts.ownership.release, table, proposed, seconds)
+        response = await self._settled(table, release)
+        if response.ratified:
+            self._ratified(table, proposed)
+        return _said(response)
+
+    async def _tables(self, request: web.Request, grant: Grant, _: bytes) -> Mapping[str, Any]:
+        after = asked_number(request.query, "after")
+        found = await self._parts.ledger.tables(-1 if after is None else after)
+        told = [
+            {
+                "uri": table.uri,
+                "table_id": table.table_id,
+                "name": table.name,
+                "state": table.state,
+                "latest_version": table.latest,
+                "backfilled_version": table.backfilled,
+            }
+            for table in found
+            if lies_below(table.uri, grant.prefix)
+        ]
+        return {"tables": told, "next": found[-1].table_key if found else None}
+
+    # ------------------------------------------------------------------------------- the service
+
+    async def _nothing(self, request: web.Request, *_: object) -> web.Response:
+        raise RefusedError(404, "InvalidRequest", f"there is no {request.method} of that path")
+
+    async def _metrics(self, *_: object) -> web.Response:
+        return web.Response(body=self._parts.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def _health(self, request: web.Request) -> web.Response:
+        """Whether the service and its ledger answer; nothing else is told without a token."""
+        self._parts.guards.begun(request)
+        try:
+            await self._parts.ledger.tables(limit=0)
+        except AdeltaError as error:
+            _log.warning("the ledger does not answer: %s", error)
+            return _failure(503, "Unavailable", "the ledger does not answer")
+        finally:
+            self._parts.guards.ended(request)
+        return _json({"status": "stopping" if self._parts.is_stopping else "ok"})
+
+    async def _openapi(self, request: web.Request) -> web.Response:
+        from adelta.owner.openapi import document
+
+        self._parts.guards.begun(request)
+        self._parts.guards.ended(request)
+        return _json(document())
+
+
+def _said(response: CommitResponse) -> dict[str, Any]:
+    body: dict[str, Any] = {"ratified": response.ratified}
+    if response.latest is not None:
+        body["latest"] = ratified_json(response.latest)
+    return body
+
+
+def _json(body: Mapping[str, Any], status: int = 200) -> web.Response:
+    return web.Response(body=orjson.dumps(body), status=status, content_type=_JSON)
+
+
+def _failure(status: int, kind: str, message: str, *, wait: int = 0) -> web.Response:
+    response = _json({"error": {"type": kind, "message": message, "code": status}}, status)
+    if wait:
+        response.headers["Retry-After"] = str(wait)
+    if status == 401:
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _refusal(error: AdeltaError) -> web.Response:
+    """The answer that an error is."""
+    for kind, name, status in ERRORS:
+        if isinstance(error, kind):
+            wait = 1 if status in (429, 503) else 0
+            return _failure(status, name, str(error), wait=wait)
+    return _failure(503, "Unavailable", str(error), wait=1)

@@ -1,0 +1,113 @@
+"""The logs of the owned tables, in their stores: what the owner itself reads and writes there.
+
+It writes commits, each under its own name, and never over one that is there; it deletes nothing.
+The tables of one bucket share one store, and its connections.
+"""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from adelta.errors import ObjectExistsError, ObjectNotFoundError, PermissionDeniedError
+from adelta.kernel.log_path import LOG_DIR, commit_path
+from adelta.owner.table_key import lies_below
+from adelta.storage.addresses import Place
+from adelta.storage.providers import LOCAL
+from adelta.storage.resolve import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from adelta.storage.object_store import ObjectStore
+
+__all__ = ["TableLog", "TableLogs"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableLog:
+    """The log of the table below `prefix` in a store."""
+
+    store: ObjectStore
+    prefix: str
+
+    async def commit(self, version: int) -> bytes | None:
+        """The commit of a version, as readers of the filesystem see it; None where there is none.
+
+        Raises: StorageError.
+        """
+        try:
+            return await self.store.get(self.prefix + commit_path(version))
+        except ObjectNotFoundError:
+            return None
+
+    async def staged(self, folder: str, name: str) -> bytes | None:
+        """The bytes of an un-backfilled commit; None where there are none. Raises: StorageError."""
+        try:
+            return await self.store.get(f"{self.prefix}{LOG_DIR}{folder}{name}")
+        except ObjectNotFoundError:
+            return None
+
+    async def stage(self, folder: str, version: int, data: bytes) -> tuple[str, int]:
+        """Put a commit beside the log; its bare name, and its time in ms. Raises: StorageError."""
+        name = f"{version:020d}.{uuid.uuid4()}.json"
+        made = await self.store.put(f"{self.prefix}{LOG_DIR}{folder}{name}", data)
+        return name, made.last_modified_ms
+
+    async def backfill(self, version: int, data: bytes) -> bool:
+        """Put a commit into the log; False where there is another one.
+
+        Raises:
+            StorageError: the store refused or failed.
+            CommitOutcomeUnknownError: it may have been put.
+        """
+        try:
+            await self.store.put_if_absent(self.prefix + commit_path(version), data)
+        except ObjectExistsError:
+            return await self.commit(version) == data
+        return True
+
+    async def exists(self, version: int) -> bool:
+        """Whether readers of the filesystem see the commit of a version. Raises: StorageError."""
+        try:
+            await self.store.head(self.prefix + commit_path(version))
+        except ObjectNotFoundError:
+            return False
+        return True
+
+
+class TableLogs:
+    """Opens the log of any table below one of the `roots`, of any table where there are none.
+
+    `options` are those that the stores are opened with.
+    """
+
+    def __init__(self, options: Mapping[str, str], roots: Sequence[str] = ()) -> None:
+        self._options = dict(options)
+        self._roots = tuple(roots)
+        self._stores: dict[Place, ObjectStore] = {}
+
+    def of(self, uri: str) -> TableLog:
+        """The log of the table at a root, which `root_of` has spelled. It does no I/O.
+
+        Raises:
+            PermissionDeniedError: it lies below none of the roots.
+            InvalidOptionError: the options are none for its store.
+        """
+        if self._roots and not any(lies_below(uri, root) for root in self._roots):
+            raise PermissionDeniedError(
+                f"this commit owner takes no tables at {uri}: it was started for those below "
+                f"{', '.join(self._roots)}"
+            )
+        place = Place.of(uri)
+        if place.provider is LOCAL:  # the store of which follows no links below its root
+            return TableLog(open_store(uri, self._options), "")
+        if place.top not in self._stores:
+            self._stores[place.top] = open_store(place.top.address, self._options)
+        return TableLog(self._stores[place.top], f"{place.path}/")
+
+    async def aclose(self) -> None:
+        """Give back connections."""
+        for store in self._stores.values():
+            await store.aclose()

@@ -1,0 +1,279 @@
+"""The service and its client, over sockets: commits, ownership, backfills and announcements."""
+
+from __future__ import annotations
+
+import pickle
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from adelta._concurrency import map_concurrent, together
+from adelta.commit.owner import ManagedTable
+from adelta.commit.owner_client import AdeltaOwnerClient, client_of
+from adelta.errors import (
+    CommitConflictError,
+    InvalidOptionError,
+    InvalidUseError,
+    StorageError,
+    TableNotFoundError,
+)
+from adelta.kernel.log_path import commit_path
+from adelta.owner.limits import ServiceLimits
+from adelta.owner.table_key import TableKey
+from tests.support.depth import cases
+from tests.support.owners import new_database, proposal, running
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.support.owners import Owner
+    from tests.support.postgres_server import PostgresServer
+
+
+@pytest.fixture
+async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
+    async with running(tmp_path) as owner:
+        yield owner
+
+
+async def test_a_commit_is_ratified_and_told_of_and_backfilled(owner: Owner) -> None:
+    client = await owner.adopted()
+    assert (await client.commit(proposal(1, "x"))).ratified
+    assert (await client.commit(proposal(1, "x"))).ratified
+    lost = await client.commit(proposal(1, "y"))
+    assert not lost.ratified
+    assert lost.latest is not None
+    assert [commit.content for commit in lost.latest.commits] == [proposal(1, "x").content]
+    await client.backfill_to_version()
+    assert owner.log() == {0: proposal(0, "first-of-orders").content, 1: proposal(1, "x").content}
+    told = await client.get_commits()
+    assert (told.latest_version, told.commits) == (1, ())
+    assert [commit.version for commit in (await client.get_commits(1)).commits] == [1]
+
+
+async def test_a_staged_commit_is_backfilled_from_its_file(owner: Owner) -> None:
+    client = await owner.adopted()
+    name = f"{1:020d}.7d17ac10-5cc3-401b-bd1a-9c82dd2ea032.json"
+    staged = proposal(1, "x", staged_file=name)
+    folder = owner.folder / "orders" / "_delta_log" / "_commits"
+    folder.mkdir()
+    (folder / name).write_bytes(staged.content)
+    assert (await client.commit(staged)).ratified
+    assert (await client.get_commits(1)).commits[0].staged_file == name
+    await client.backfill_to_version(1)
+    assert owner.log()[1] == staged.content
+
+
+async def test_a_long_commit_is_put_beside_the_log(tmp_path: Path) -> None:
+    async with running(tmp_path, service=ServiceLimits(inline_bytes=1000)) as owner:
+        client = await owner.adopted()
+        long = proposal(1, "x", padding=1000)
+        assert (await client.commit(long)).ratified
+        (commit,) = (await client.get_commits(1)).commits
+        assert commit.staged_file is not None
+        file = owner.folder / "orders" / "_delta_log" / "_commits" / commit.staged_file
+        assert file.read_bytes() == long.content
+        await client.backfill_to_version()
+        assert owner.log()[1] == long.content
+        assert not (await client.commit(proposal(1, "y", padding=1000))).ratified
+        assert len([*file.parent.iterdir()]) == 1
+
+
+async def test_commits_of_several_tables_are_all_ratified_or_none(owner: Owner) -> None:
+    token = await owner.token()
+    orders, stock = await owner.adopted("orders", token), await owner.adopted("stock", token)
+    assert orders.owner == stock.owner
+    both = [(orders, proposal(1, "x")), (stock, proposal(1, "x"))]
+    answers = await orders.owner.commit_together(both)
+    assert [answer.ratified for answer in answers] == [True, True]
+    half = [(orders, proposal(2, "y")), (stock, proposal(1, "y"))]
+    answers = await orders.owner.commit_together(half)
+    assert [answer.ratified for answer in answers] == [False, False]
+    assert answers[1].latest is not None
+    told = await orders.owner.get_commits_together([(orders, 1), (stock, None)])
+    assert [one.latest_version for one in told] == [1, 1]
+    other = AdeltaOwnerClient(ManagedTable("s3://lake/t", "t"), "http://127.0.0.1:1", "t")
+    with pytest.raises(InvalidUseError, match="different commit owners"):
+        await orders.owner.get_commits_together([(orders, 1), (other, 1)])
+
+
+async def test_a_table_is_owned_once_its_log_says_so_though_nobody_told(owner: Owner) -> None:
+    client = await owner.client()
+    with pytest.raises(TableNotFoundError, match="does not know it"):
+        await client.get_commits()
+    await client.propose(proposal(0, "mine"))
+    await client.propose(proposal(0, "another's"))
+    with pytest.raises(
+        TableNotFoundError, match="would if the commit that says so were in its log"
+    ):
+        await client.get_commits()
+    with pytest.raises(TableNotFoundError, match="has no commit of version 0"):
+        await client.accept(0)
+    path = owner.folder / "orders" / commit_path(0)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(proposal(0, "mine").content)
+    assert (await client.get_commits()).latest_version == 0
+    assert (await client.commit(proposal(1, "x"))).ratified
+    await client.accept(0)
+    with pytest.raises(CommitConflictError, match="has it already"):
+        await client.propose(proposal(2, "again"))
+
+
+async def test_a_promise_is_forgotten_when_another_commit_is_there(owner: Owner) -> None:
+    client = await owner.client()
+    await client.propose(proposal(0, "mine"))
+    path = owner.folder / "orders" / commit_path(0)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(proposal(0, "another's").content)
+    with pytest.raises(TableNotFoundError):
+        await client.get_commits()
+    assert await owner.service.parts.ledger.promised() == []
+    with pytest.raises(InvalidOptionError, match="the owner does not see version 4 there"):
+        await client.propose(proposal(5, "mine"))
+
+
+async def test_a_table_is_given_up_with_all_of_it_in_its_log(owner: Owner) -> None:
+    client = await owner.adopted()
+    for version in (1, 2):
+        await client.commit(proposal(version, "x"))
+    lost = await client.release(proposal(2, "bye"))
+    assert not lost.ratified
+    assert (await client.release(proposal(3, "bye"))).ratified
+    assert owner.log()[3] == proposal(3, "bye").content
+    assert (await client.release(proposal(3, "bye"))).ratified
+    for refused in (client.commit(proposal(4, "x")), client.get_commits()):
+        with pytest.raises(TableNotFoundError, match="has released it"):
+            await refused
+    await client.propose(proposal(4, "back"))
+    (owner.folder / "orders" / commit_path(4)).write_bytes(proposal(4, "back").content)
+    assert (await client.commit(proposal(5, "x"))).ratified
+
+
+async def test_whoever_waits_is_told_of_a_commit(owner: Owner) -> None:
+    client = await owner.adopted()
+    assert await client.wait_for_commit(-1 + 1, 0.01) is None
+
+    async def later() -> bool:
+        await anyio.sleep(0.1)
+        return (await client.commit(proposal(1, "x"))).ratified
+
+    with anyio.fail_after(5):
+        latest, _ = await together(partial(client.wait_for_commit, 0, 30.0), later)
+    assert latest == 1
+    assert await client.wait_for_commit(0, 30.0) == 1
+
+
+async def test_losers_of_a_race_are_told_one_after_the_other(owner: Owner) -> None:
+    """Of many who lose at once each then wins at its next attempt, most of the time."""
+    token = await owner.token()
+    await owner.adopted("orders", token)
+    attempts = 0
+
+    async def writer(name: int) -> None:
+        nonlocal attempts
+        client, version = await owner.client("orders", token), 1
+        for _ in range(cases(10, 4)):
+            while True:
+                attempts += 1
+                answer = await client.commit(proposal(version, f"{name}.{version}"))
+                version += 1
+                if answer.ratified:
+                    break
+                assert answer.latest is not None
+                version = answer.latest.latest_version + 1
+
+    await map_concurrent(writer, range(12), limit=12)
+    commits = 12 * cases(10, 4)
+    assert (await owner.clients[0].get_commits(0)).latest_version == commits
+    assert attempts < 4 * commits  # it would be 6 to 12 for each
+
+
+async def test_commits_of_a_killed_service_are_backfilled_by_the_next(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        token = await owner.token()
+        client = await owner.adopted(token=token)
+        log = owner.folder / "orders" / "_delta_log"
+        moved = log.rename(log.with_name("elsewhere"))
+        for version in (1, 2, 3):
+            assert (await client.commit(proposal(version, "x"))).ratified
+        with pytest.raises(StorageError, match="not backfilled"):
+            await owner.service.parts.backfiller.backfill(_key(owner), None, wait_seconds=0.5)
+    moved.rename(log)
+    async with running(tmp_path) as owner:
+        client = await owner.client(token=token)
+        await client.backfill_to_version()
+        assert [*owner.log()] == [0, 1, 2, 3]
+
+
+def _key(owner: Owner) -> TableKey:
+    return TableKey.of((owner.folder / "orders").as_uri(), "id-of-orders")
+
+
+async def test_a_file_that_somebody_else_put_is_left_and_stops_the_backfill(owner: Owner) -> None:
+    client = await owner.adopted()
+    path = owner.folder / "orders" / commit_path(1)
+    path.write_bytes(b'{"commitInfo":{"txnId":"intruder"}}\n')
+    await client.commit(proposal(1, "x"))
+    await client.commit(proposal(2, "x"))
+    with pytest.raises(StorageError, match="not backfilled"):
+        await owner.service.parts.backfiller.backfill(_key(owner), None, wait_seconds=0.3)
+    assert [*owner.log()] == [0, 1]
+    path.unlink()
+    await client.backfill_to_version()
+    assert owner.log()[1] == proposal(1, "x").content
+
+
+async def test_several_instances_own_the_same_tables(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    """Each ratifies, announces and backfills what others ratified; all files are there once."""
+    database = await new_database(postgres_server)
+    async with (
+        running(tmp_path, database=database) as one,
+        running(tmp_path, database=database) as other,
+    ):
+        token = await one.token()
+        names = ["orders", "stock"]
+        for name in names:
+            await one.adopted(name, token)
+        clients = {
+            name: [await one.client(name, token), await other.client(name, token)] for name in names
+        }
+        ahead = clients["orders"][1].wait_for_commit(0, 30.0)
+
+        async def commit(number: int) -> None:
+            client, version = clients[names[number % 2]][number // 2 % 2], 1
+            while not (await client.commit(proposal(version, f"{number}"))).ratified:
+                version += 1
+
+        commits = cases(40, 12)
+        with anyio.fail_after(20):
+            await map_concurrent(commit, range(commits), limit=8)
+            latest = await ahead
+        assert latest is not None
+        for name in names:
+            for client in clients[name]:
+                await client.backfill_to_version()
+            told = await clients[name][1].get_commits(0)
+            assert [*one.log(name)] == [*range(told.latest_version + 1)]
+            assert told.latest_version == commits / 2
+
+
+def test_a_client_is_found_by_its_name_and_sends_its_token_where_the_user_said() -> None:
+    conf = {"endpoint": "https://owner.example/"}
+    table = ManagedTable("s3://lake/orders", "a", conf)
+    options = {"adelta_owner_token": "secret", "adelta_owner_endpoint": "https://owner.example"}
+    client = client_of(table, options)
+    assert "secret" not in repr(client) + repr(client.owner)
+    assert pickle.loads(pickle.dumps(client)).owner == client.owner
+    with pytest.raises(InvalidOptionError, match="whoever may write to the table chose"):
+        client_of(table, {"adelta_owner_token": "secret"})
+    with pytest.raises(InvalidOptionError, match="whoever may write to the table chose"):
+        client_of(ManagedTable("s3://lake/orders", "a", {"endpoint": "https://evil"}), options)
+    with pytest.raises(InvalidOptionError, match="wants a token"):
+        client_of(table, {"adelta_owner_endpoint": "https://owner.example"})
+    with pytest.raises(InvalidOptionError, match="named without"):
+        client_of(ManagedTable("s3://lake/orders", "a"), options)
