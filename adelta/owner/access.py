@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import time
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Grant", "NotAuthenticatedError", "Right", "Tokens", "check_prefix"]
 
-_FRESH_MS = 1500  # for so long tokens that were read are taken to be all
-_PAUSE_MS = 200  # between two looks for tokens that are not known
+_FRESH = 1.5  # seconds for which tokens that were read are taken to count
 _START = "adelta"
 _LONGEST = 200
 
@@ -84,7 +84,7 @@ class Tokens:
         self._database = database
         self._clock = clock
         self._known: dict[str, tuple[str, Grant]] = {}
-        self._read_ms = 0
+        self._read_at = -_FRESH
         self._reading = anyio.Lock()
 
     async def authenticate(self, header: str | None) -> Grant:
@@ -99,8 +99,7 @@ class Tokens:
         if scheme.lower() != "bearer" or len(parts) != 3 or len(token) > _LONGEST:
             raise NotAuthenticatedError
         token_id, given = parts[1], _hash(token.strip())
-        age = self._clock.now_ms() - self._read_ms
-        if age > _FRESH_MS or (age > _PAUSE_MS and token_id not in self._known):
+        if time.monotonic() - self._read_at > _FRESH or token_id not in self._known:
             await self._read()
         kept, grant = self._known.get(token_id, ("", None))
         same = hmac.compare_digest(kept, given)
@@ -109,13 +108,13 @@ class Tokens:
         return grant
 
     async def _read(self) -> None:
-        before = self._read_ms
+        asked = time.monotonic()
         async with self._reading:
-            if self._read_ms != before:
-                return  # another request has read them meanwhile
-            read = self._clock.now_ms()
+            if self._read_at > asked:
+                return  # another request has begun to read them meanwhile
+            read_at = time.monotonic()
             self._known = {grant.token_id: (kept, grant) for kept, grant in await self._all()}
-            self._read_ms = read
+            self._read_at = read_at
 
     async def _all(self) -> list[tuple[str, Grant]]:
         rows = await self._database.ask(

@@ -34,7 +34,7 @@ _TABLES = 64  # at once
 _AT_ONCE = 32  # commits of one table that are read from the ledger together
 _AHEAD = 8  # staged commits that are read together
 _SWEEP = 5.0  # seconds between two looks for what nobody has told of
-_PAUSE, _LONGEST_PAUSE = 0.2, 30.0
+_PAUSE = 0.2  # after a failure, before the table is taken up again
 _NOTED = 0.5  # seconds that the ledger may be behind the log
 
 
@@ -110,18 +110,23 @@ class Backfiller:
 
     async def _work(self, table: TableKey) -> None:
         """Backfill one table until nothing of it waits."""
-        pause = _PAUSE
         try:
             async with self._room:
                 while True:
                     self._again.discard(table)
                     try:
                         is_done = await self._batch(table)
-                    except AdeltaError as error:
+                    except Exception as error:  # whatever it is, other tables go on
                         self._metrics.backfill_failures.inc()
-                        _log.warning("%s: a commit cannot be backfilled: %s", table.uri, error)
+                        expected = isinstance(error, AdeltaError)
+                        _log.warning(
+                            "%s: a commit cannot be backfilled: %s",
+                            table.uri,
+                            error,
+                            exc_info=not expected,
+                        )
                         is_done = True  # the next sweep tries again
-                        await anyio.sleep(pause)
+                        await anyio.sleep(_PAUSE)
                     if is_done and table not in self._again:
                         return
         finally:

@@ -12,6 +12,7 @@ import ipaddress
 import logging
 import ssl
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -62,6 +63,7 @@ async def running_owner(settings: Settings) -> AsyncIterator[RunningOwner]:
     """
     context = await in_io_thread(_tls, settings)
     parts = await Parts.open(settings)
+    failure: Exception | None = None
     try:
         first_token = None
         if not await parts.tokens.list():
@@ -69,22 +71,20 @@ async def running_owner(settings: Settings) -> AsyncIterator[RunningOwner]:
         async with anyio.create_task_group() as group:
             group.start_soon(parts.announcements.run)
             group.start_soon(_settle, parts)
-            backfilling = anyio.CancelScope()
-            group.start_soon(_backfill, parts, settings.sweep_seconds, backfilling)
-            async with _listening(parts, context) as port:
-                scheme = "http" if context is None else "https"
-                host = f"[{settings.host}]" if ":" in settings.host else settings.host
-                yield RunningOwner(f"{scheme}://{host}:{port}", first_token, parts)
-            backfilling.cancel()
+            group.start_soon(partial(parts.backfiller.run, sweep=settings.sweep_seconds))
+            try:
+                async with _listening(parts, context) as port:
+                    scheme = "http" if context is None else "https"
+                    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+                    yield RunningOwner(f"{scheme}://{host}:{port}", first_token, parts)
+            except Exception as error:  # raised below as itself, not in a group
+                failure = error
             group.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
     finally:
         with anyio.CancelScope(shield=True):
             await parts.aclose()
-
-
-async def _backfill(parts: Parts, sweep: float, scope: anyio.CancelScope) -> None:
-    with scope:
-        await parts.backfiller.run(sweep=sweep)
 
 
 async def _settle(parts: Parts) -> None:

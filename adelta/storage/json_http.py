@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -27,6 +28,7 @@ _ONCE = RetryPolicy(max_retries=0)
 _THROTTLED = 429
 _NO_ANSWER = "it got no answer"
 _LONGEST = 64 << 20  # bytes of an answer
+_PIECES = 512 << 10  # bytes of a body from which on it is sent in pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +135,13 @@ class JsonServer:
     ) -> tuple[Outcome | None, JsonAnswer | _NoAnswer]:
         """One request: its answer, and what may help after it."""
         url = URL(f"{self._base}/{path}", encoded=True).with_query(query)
-        headers, data = self._headers, None
+        headers: dict[str, str] = self._headers
+        data: bytes | BytesIO | None = None
         if body is not None:
-            headers, data = {**headers, "Content-Type": "application/json"}, orjson.dumps(body)
+            headers = {**headers, "Content-Type": "application/json"}
+            data = orjson.dumps(body)
+            if len(data) > _PIECES:
+                data = BytesIO(data)
         origin = str(self._base.origin())
         bound, proxy = await self._pool.open(origin), proxy_for(origin, self._http)
         self._under_way += 1

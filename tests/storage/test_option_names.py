@@ -9,6 +9,8 @@ import pytest
 
 import adelta
 from adelta.commit.choose import open_log_store
+from adelta.commit.owner import ManagedTable
+from adelta.commit.owner_client import client_of
 from adelta.errors import InvalidOptionError
 from adelta.storage.dynamodb_options import parse_dynamo_options
 from adelta.storage.given_options import GivenOptions
@@ -121,6 +123,8 @@ def test_the_names_listed_as_read_are_those_that_are_read(monkeypatch: pytest.Mo
     open_log_store("s3://bucket/t", {**keys, "aws_s3_locking_provider": "dynamodb"})
     open_log_store("s3://bucket/t", {**keys, "aws_conditional_put": "disabled"})
     parse_dynamo_options(keys, {})
+    with pytest.raises(InvalidOptionError):  # it asks for them before it refuses
+        client_of(ManagedTable("s3://bucket/t", "t", {"endpoint": "https://owner"}), {})
     asked.add("profile")  # a key that only has to be there
     assert asked == {plain_name(name) for name in READ}
 

@@ -14,15 +14,20 @@ from cryptography.hazmat.primitives.asymmetric import ec
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["certificate"]
+__all__ = ["certificate", "write_certificate"]
 
 
 @pytest.fixture(scope="session")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with the certificate and its key."""
+    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    return write_certificate(tmp_path_factory.mktemp("tls") / "both.pem", now - day, now + day)
+
+
+def write_certificate(file: Path, begins: datetime.datetime, ends: datetime.datetime) -> Path:
+    """Write a certificate that holds for some time, with its key, to a file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.datetime.now(datetime.UTC)
     address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
     made = (
         x509.CertificateBuilder()
@@ -30,12 +35,11 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(begins)
+        .not_valid_after(ends)
         .add_extension(x509.SubjectAlternativeName([address]), critical=False)
         .sign(key, hashes.SHA256())
     )
-    file = tmp_path_factory.mktemp("tls") / "both.pem"
     file.write_bytes(
         made.public_bytes(serialization.Encoding.PEM)
         + key.private_bytes(

@@ -1,0 +1,405 @@
+"""What the service refuses, and from whom: by tokens, prefixes, sizes, rates and time."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import sqlite3
+import time
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import anyio
+import orjson
+import pytest
+
+from adelta._concurrency import map_concurrent
+from adelta.errors import (
+    InvalidOptionError,
+    PermissionDeniedError,
+    StorageError,
+    TableNotFoundError,
+    ThrottledError,
+)
+from adelta.owner.access import Right, Tokens
+from adelta.owner.ledger import LedgerLimits
+from adelta.owner.limits import ServiceLimits
+from adelta.owner.parts import Settings
+from adelta.owner.server import running_owner
+from tests.support.certificates import write_certificate
+from tests.support.owners import proposal, running
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from tests.support.owners import Owner
+
+ONE_GB = 1 << 30
+
+
+@pytest.fixture
+async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
+    limits = ServiceLimits(
+        body_bytes=1 << 20, head_seconds=0.3, body_seconds=0.3, failures_per_minute=20
+    )
+    async with running(tmp_path, service=limits) as owner:
+        yield owner
+
+
+async def asked(
+    owner: Owner, path: str, body: Any = None, token: str | None = None, method: str | None = None
+) -> tuple[int, str, str]:
+    """The status, kind and message of an answer."""
+    headers = {} if token is None else {"Authorization": token}
+    method = method or ("GET" if body is None else "POST")
+    data = body if isinstance(body, bytes | type(None)) else orjson.dumps(body)
+    async with (
+        aiohttp.ClientSession() as session,
+        session.request(method, owner.endpoint + path, data=data, headers=headers) as response,
+    ):
+        told = orjson.loads(await response.read()).get("error", {})
+        return response.status, told.get("type", ""), told.get("message", "")
+
+
+# ---------------------------------------------------------------------------------------- tokens
+
+
+async def test_a_request_without_a_token_that_counts_is_refused(owner: Owner) -> None:
+    token = await owner.token()
+    half = token[:-1] + ("0" if token[-1] != "0" else "1")
+    for header in (None, "", "Bearer ", "Bearer x", f"Basic {token}", f"Bearer {half}", token):
+        status, kind, _ = await asked(owner, "/api/v1/tables", token=header)
+        assert (status, kind) == (401, "NotAuthenticated")
+    assert (await asked(owner, "/metrics"))[0] == 401
+    assert (await asked(owner, "/api/v1/tables", token=f"Bearer {token}"))[0] == 200
+    client = await owner.client(token="adelta_00_00")
+    with pytest.raises(PermissionDeniedError, match="no token that counts"):
+        await client.get_commits()
+    with pytest.raises(PermissionDeniedError, match="no token that counts"):
+        await client.commit(proposal(1, "x"))
+
+
+async def test_who_tries_tokens_is_slowed_down(owner: Owner) -> None:
+    statuses = [(await asked(owner, "/api/v1/tables", token="Bearer a_b_c"))[0] for _ in range(25)]
+    assert statuses == [401] * 20 + [429] * 5
+
+
+@pytest.mark.parametrize("right", [Right.READ, Right.WRITE])
+async def test_a_token_allows_what_its_right_says_and_no_more(owner: Owner, right: Right) -> None:
+    await owner.adopted()
+    client = await owner.client(token=await owner.token(right))
+    assert (await client.get_commits()).latest_version == 0
+    refused = [
+        partial(client.propose, proposal(1, "x")),
+        partial(client.release, proposal(1, "x")),
+    ]
+    if right is Right.READ:
+        refused.append(partial(client.commit, proposal(1, "x")))
+        refused.append(partial(client.owner.commit_together, [(client, proposal(1, "x"))]))
+    for request in refused:
+        with pytest.raises(PermissionDeniedError, match=f"allows to {right.name.lower()}"):
+            await request()
+    assert (await client.get_commits()).latest_version == 0
+
+
+async def test_a_table_outside_the_prefix_is_refused_whether_it_is_there_or_not(
+    owner: Owner,
+) -> None:
+    await owner.adopted("orders")
+    await owner.adopted("orders2")
+    token = await owner.token(prefix=str(owner.folder / "orders"))
+    inside = await owner.client("orders", token)
+    assert (await inside.commit(proposal(1, "x"))).ratified
+    for name in ("orders2", "nothing"):
+        outside = await owner.client(name, token)
+        for request in (
+            outside.get_commits,
+            partial(outside.commit, proposal(1, "x")),
+            partial(outside.propose, proposal(0, "x")),
+            partial(outside.accept, 0),
+            partial(outside.backfill_to_version, 0),
+            partial(outside.wait_for_commit, 0, 0),
+            partial(inside.owner.get_commits_together, [(inside, 0), (outside, 0)]),
+            partial(
+                inside.owner.commit_together,
+                [(inside, proposal(2, "y")), (outside, proposal(1, "y"))],
+            ),
+        ):
+            with pytest.raises(PermissionDeniedError, match="is for other tables"):
+                await request()
+    assert (await inside.get_commits()).latest_version == 1
+    listed = await _listed(owner, token)
+    assert [table.rpartition("/")[2] for table in listed] == ["orders"]
+
+
+async def _listed(owner: Owner, token: str) -> list[str]:
+    headers = {"Authorization": f"Bearer {token}"}
+    url = f"{owner.endpoint}/api/v1/tables"
+    async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as response:
+        return [table["uri"] for table in (await response.json())["tables"]]
+
+
+async def test_tokens_are_rotated_and_revoked_without_a_restart(owner: Owner) -> None:
+    tokens = Tokens(owner.service.parts.database)
+    old, grant = await tokens.create(Right.OWN, str(owner.folder), label="job")
+    client = await owner.adopted(token=old)
+    new, made = await tokens.rotate(grant.token_id, after_ms=300)
+    assert (made.right, made.prefix, made.label) == (grant.right, grant.prefix, "job")
+    for token in (old, new):
+        assert (await (await owner.client(token=token)).get_commits()).latest_version == 0
+    with anyio.fail_after(10):
+        while True:
+            try:
+                await client.get_commits()
+            except PermissionDeniedError:
+                break
+            await anyio.sleep(0.05)
+    assert (await (await owner.client(token=new)).get_commits()).latest_version == 0
+    with pytest.raises(InvalidOptionError, match="that counts"):
+        await tokens.rotate(grant.token_id, after_ms=0)
+    with pytest.raises(InvalidOptionError, match="there is no token"):
+        await tokens.revoke("nobody")
+    expired, _ = await tokens.create(Right.OWN, "*", expires_ms=int(time.time() * 1000) - 1)
+    with pytest.raises(PermissionDeniedError):
+        await (await owner.client(token=expired)).get_commits()
+
+
+async def test_no_token_stands_in_the_database(owner: Owner, tmp_path: Path) -> None:
+    token = await owner.token()
+    with closing(sqlite3.connect(tmp_path / "owner.db")) as base:
+        kept = "\n".join(base.iterdump())
+    assert token.split("_")[1] in kept
+    assert token.split("_")[2] not in kept
+    assert (tmp_path / "owner.db").stat().st_mode & 0o077 == 0
+
+
+# ------------------------------------------------------------------------------------- requests
+
+
+async def raw(owner: Owner, *pieces: bytes, pause: float = 0.0) -> bytes:
+    """What the server says to pieces of a request, up to the end of the connection."""
+    host, port = owner.endpoint.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    answer = b""
+    try:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(pause)
+        answer = await reader.read()
+    except ConnectionError:
+        pass
+    finally:
+        writer.close()
+    return answer
+
+
+async def test_a_body_of_a_gigabyte_is_refused_before_it_is_read(owner: Owner) -> None:
+    token = await owner.token()
+    head = f"POST /api/v1/commit HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+    with anyio.fail_after(10):
+        answer = await raw(owner, f"{head}Content-Length: {ONE_GB}\r\n\r\n".encode(), b"x" * 65536)
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
+        answer = await raw(owner, f"{head}Transfer-Encoding: chunked\r\n\r\n".encode(), chunk * 20)
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        zipped = f"{head}Content-Encoding: gzip\r\nContent-Length: 10\r\n\r\n".encode()
+        assert (await raw(owner, zipped, b"x" * 10)).startswith(b"HTTP/1.1 415 ")
+    client = await owner.adopted()
+    with pytest.raises(InvalidOptionError, match="1,048,576 bytes at most"):
+        await client.commit(proposal(1, "x", padding=1 << 20))
+
+
+async def test_a_slow_client_is_cut_off_and_holds_up_nobody(owner: Owner) -> None:
+    """One that sends a head byte by byte, one that says nothing, and one with a slow body."""
+    token = await owner.token()
+    head = f"POST /api/v1/commit HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+    slow = [f"{letter}".encode() for letter in head[:30]]
+    began = time.monotonic()
+    work: list[Callable[[], Any]] = [
+        partial(raw, owner, *slow, pause=0.1),
+        partial(raw, owner),
+        partial(raw, owner, f"{head}Content-Length: 1000\r\n\r\n".encode(), b"{"),
+        *[partial(raw, owner, b"GET / HTTP/1.1\r\nX: ") for _ in range(50)],
+    ]
+    client = await owner.adopted()
+
+    async def commit() -> bytes:
+        assert (await client.commit(proposal(1, "x"))).ratified
+        return b"committed"
+
+    with anyio.fail_after(20):
+        answers = await map_concurrent(lambda one: one(), [*work, commit], limit=100)
+    assert answers[0] == answers[1] == answers[3] == b""
+    assert answers[2].startswith(b"HTTP/1.1 408 ")
+    assert answers[-1] == b"committed"
+    assert time.monotonic() - began < 10
+    assert len(owner.service.parts.guards.open) <= 1  # that of the client
+
+
+async def test_a_token_that_sends_too_many_requests_is_slowed_down(tmp_path: Path) -> None:
+    limits = ServiceLimits(requests_per_second=5, connections=3)
+    async with running(tmp_path, service=limits) as owner:
+        token = await owner.token()
+        client, other = await owner.client(token=token), await owner.client()
+        kinds = []
+        for version in range(12):
+            with pytest.raises((ThrottledError, TableNotFoundError)) as refused:
+                await client.commit(proposal(version, "x"))
+            kinds.append(refused.type)
+        assert kinds[0] is TableNotFoundError
+        assert kinds[-1] is ThrottledError
+        with pytest.raises(TableNotFoundError):
+            await other.commit(proposal(1, "x"))
+
+
+async def test_too_many_commits_that_wait_are_said_to_the_client(tmp_path: Path) -> None:
+    async with running(tmp_path, ledger=LedgerLimits(waiting_commits=2)) as owner:
+        client = await owner.adopted()
+        log = owner.folder / "orders" / "_delta_log"
+        moved = log.rename(log.with_name("elsewhere"))
+        for version in (1, 2):
+            assert (await client.commit(proposal(version, "x"))).ratified
+        with pytest.raises(ThrottledError, match="wait to be backfilled"):
+            await client.commit(proposal(3, "x"))
+        moved.rename(log)
+        await client.backfill_to_version()
+        assert (await client.commit(proposal(3, "x"))).ratified
+
+
+TABLE = {"uri": "file:///lake/orders", "table_id": "a"}
+COMMIT = {"version": 1, "transaction_id": "x", "in_commit_timestamp": 1001}
+CONTENT = proposal(1, "x").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("table", "commit"),
+    [
+        ({**TABLE, "uri": "file:///lake/../etc"}, {}),
+        ({**TABLE, "uri": "file:///lake/%2e%2e/etc"}, {}),
+        ({**TABLE, "uri": "../orders"}, {}),
+        ({**TABLE, "uri": "s3://lake/a\r\nX-Evil: 1"}, {}),
+        ({**TABLE, "uri": "file:///lake/'; DROP TABLE owner_tables; --\0"}, {}),
+        ({**TABLE, "uri": "http://169.254.169.254/latest"}, {}),
+        ({**TABLE, "uri": 7}, {}),
+        ({**TABLE, "table_id": "'; DROP TABLE owner_tables; --"}, {}),
+        ({**TABLE, "table_id": "../b"}, {}),
+        ("orders", {}),
+        (TABLE, {"version": -1}),
+        (TABLE, {"version": "1"}),
+        (TABLE, {"version": True}),
+        (TABLE, {"version": 2**63}),
+        (TABLE, {"version": 1.5}),
+        (TABLE, {"transaction_id": "x\n"}),
+        (TABLE, {"transaction_id": ""}),
+        (TABLE, {"in_commit_timestamp": None}),
+        (TABLE, {"content": ""}),
+        (TABLE, {"content": ["x"]}),
+        (TABLE, {"content": "{}\nno action"}),
+        (TABLE, {"content": "[1]\n"}),
+        (TABLE, {"content": '{"commitInfo":{"txnId":"y","inCommitTimestamp":1001}}\n'}),
+        (TABLE, {"content": '{"commitInfo":{"txnId":"x","inCommitTimestamp":5}}\n'}),
+        (TABLE, {"content": '{"commitInfo":7}\n'}),
+        (TABLE, {"content": None}),
+        *[
+            (TABLE, {"content": None, "size": 1, "modified_ms": 1, "staged_file": name})
+            for name in (
+                "../00000000000000000001.7d17ac10-5cc3-401b-bd1a-9c82dd2ea032.json",
+                "00000000000000000002.7d17ac10-5cc3-401b-bd1a-9c82dd2ea032.json",
+                "00000000000000000001.../x.json",
+                "00000000000000000001.json",
+                "",
+                7,
+            )
+        ],
+        (TABLE, {"staged_file": "00000000000000000001.7d17ac10-5cc3-401b-bd1a-9c82dd2ea032.json"}),
+    ],
+)
+async def test_what_no_honest_client_says_is_refused(owner: Owner, table: Any, commit: Any) -> None:
+    token = f"Bearer {await owner.token(prefix='*')}"
+    body = {"table": table, "commit": {**COMMIT, "content": CONTENT, **commit}}
+    status, kind, message = await asked(owner, "/api/v1/commit", body, token)
+    assert (status, kind) == (400, "InvalidRequest"), message
+    assert "\n" not in message
+    together = await asked(owner, "/api/v1/commit-together", {"commits": [body]}, token)
+    assert together[:2] == (400, "InvalidRequest")
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/api/v1/commit", b"no json", 400),
+        ("/api/v1/commit", b"[]", 400),
+        ("/api/v1/commit", b'{"table":' * 5000, 400),
+        ("/api/v1/commit", b"\xff\xfe", 400),
+        ("/api/v1/commit-together", b'{"commits":[]}', 400),
+        ("/api/v1/commits-together", b'{"tables":7}', 400),
+        ("/api/v1/commits?uri=file:///lake/t&table_id=a&start=-1", None, 400),
+        ("/api/v1/commits?uri=file:///lake/t&table_id=a&start=1e3", None, 400),
+        ("/api/v1/commits?uri=file:///lake/t", None, 400),
+        ("/api/v1/wait?uri=file:///lake/t&table_id=a&after=x", None, 400),
+        ("/api/v1/commit", None, 404),
+        ("/etc/passwd", None, 404),
+        ("/api/v1/../../etc/passwd", None, 404),
+    ],
+)
+async def test_odd_requests_are_refused_in_json(
+    owner: Owner, path: str, body: bytes | None, status: int
+) -> None:
+    token = f"Bearer {await owner.token(prefix='*')}"
+    found = await asked(owner, path, body, token)
+    assert found[:2] == (status, "InvalidRequest")
+
+
+async def test_tables_outside_the_roots_of_the_service_are_not_taken(tmp_path: Path) -> None:
+    async with running(tmp_path, roots=(str(tmp_path / "lake"),)) as owner:
+        client = await owner.client(token=await owner.token(prefix="*"))
+        with pytest.raises(PermissionDeniedError, match="takes no tables at"):
+            await client.propose(proposal(0, "x"))
+        assert (await owner.client("lake/orders")) is not None
+
+
+# ------------------------------------------------------------------------------------------ TLS
+
+
+async def test_a_client_trusts_no_certificate_that_is_another_or_has_expired(
+    tmp_path: Path,
+) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    day = datetime.timedelta(days=1)
+    good = write_certificate(tmp_path / "good.pem", now - day, now + day)
+    old = write_certificate(tmp_path / "old.pem", now - 2 * day, now - day)
+    async with running(tmp_path, certificate=str(good)) as owner:
+        assert owner.endpoint.startswith("https://")
+        client = await owner.client(ca_bundle=str(good))
+        with pytest.raises(TableNotFoundError, match="does not know it"):
+            await client.get_commits()
+        for trusted in (None, str(old)):
+            with pytest.raises(StorageError, match="certificate verify failed"):
+                await (await owner.client(ca_bundle=trusted)).get_commits()
+    async with running(tmp_path, certificate=str(old)) as owner:
+        client = await owner.client(ca_bundle=str(old))
+        for request in (client.get_commits, partial(client.commit, proposal(1, "x"))):
+            with pytest.raises(StorageError, match="certificate has expired"):
+                await request()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"host": "0.0.0.0"},
+        {"host": "::"},
+        {"host": "owner.example"},
+        {"certificate": "/nowhere.pem"},
+        {"host": "192.0.2.1", "without_tls": True},
+    ],
+)
+async def test_settings_that_would_be_unsafe_or_cannot_be_are_refused(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    with pytest.raises(InvalidOptionError):
+        async with running_owner(Settings(str(tmp_path / "owner.db"), port=0, **settings)):
+            pass
