@@ -41,6 +41,8 @@ _COMMANDS = {
     "clone": "make another table with the rows of one",
     "drop": "delete a table with all of its files",
     "merge": "merge rows of a Parquet file or another table into a table",
+    "serve": "run a commit owner, which decides on the commits of managed tables",
+    "owner": "look after a commit owner: its tables, its backfill and its tokens",
     "fsck": "check a table's log and files",
     "demo": "a Spark pipeline, an async service and a consumer over one lake of TPC-H data",
 }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from adelta._secrets import without_secrets
-from adelta.commit.owner import CommitOwnerClient, CommitResponse
+from adelta.commit.owner import CommitOwnerClient, CommitResponse, ManagedTable
 from adelta.commit.owner_wire import (
     API,
     error_named,
@@ -28,22 +28,25 @@ from adelta.errors import (
     InvalidUseError,
     PermissionDeniedError,
     StorageError,
+    TableNotFoundError,
     ThrottledError,
 )
+from adelta.storage.addresses import Place
 from adelta.storage.given_options import GivenOptions
 from adelta.storage.option_names import OWNER_ENDPOINT, OWNER_TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from adelta.commit.owner import ManagedTable, ProposedCommit, RatifiedCommits
+    from adelta.commit.owner import ProposedCommit, RatifiedCommits
     from adelta.storage.json_http import JsonAnswer, JsonServer
 
-__all__ = ["AdeltaOwner", "AdeltaOwnerClient", "client_of"]
+__all__ = ["AdeltaOwner", "AdeltaOwnerClient", "backfill_tables", "client_of", "owned_tables"]
 
 _LONGEST_WAIT = 20.0  # seconds of one long poll
 _CONCURRENCY = 16
 _REPEATS = 4
+_OWNED = ("owned", "releasing")
 _PAUSE = 0.1
 
 
@@ -243,7 +246,8 @@ class AdeltaOwnerClient(CommitOwnerClient):
     ) -> Mapping[str, Any]:
         """The answer to a question about the table. Raises: AdeltaError."""
         query = {key: str(value) for key, value in asked.items() if value is not None}
-        return self._granted(await (server or self._server).get(path, {**self.named, **query}))
+        answer = await (server or self._server).get(path, {**self.named, **query})
+        return _granted(self._owner.endpoint, answer)
 
     async def posted(
         self, path: str, body: Mapping[str, Any], *, repeats: bool = False
@@ -255,7 +259,7 @@ class AdeltaOwnerClient(CommitOwnerClient):
         """
         for attempt in range(1, _REPEATS + 1):
             try:
-                return self._granted(await self._server.post(path, body))
+                return _granted(self._owner.endpoint, await self._server.post(path, body))
             except CommitOutcomeUnknownError as error:
                 if not repeats:
                     raise
@@ -271,18 +275,18 @@ class AdeltaOwnerClient(CommitOwnerClient):
                 await anyio.sleep(_PAUSE * 2**attempt)
         raise failure
 
-    def _granted(self, answer: JsonAnswer) -> Mapping[str, Any]:
-        """What a request was answered. Raises: AdeltaError."""
-        if answer.is_fine:
-            return answer.body
-        error = answer.body.get("error")
-        told = error if isinstance(error, dict) else {}
-        kind = str(told.get("type", ""))
-        message = str(told.get("message") or answer.body.get("text") or answer.status)[:1000]
-        if not kind and answer.status >= 500:
-            kind = "CommitOutcomeUnknown"  # of something between
-        where = without_secrets(self._owner.endpoint)
-        raise error_named(kind, f"the commit owner {where}: {message}")
+
+def _granted(endpoint: str, answer: JsonAnswer) -> Mapping[str, Any]:
+    """What a request was answered. Raises: AdeltaError."""
+    if answer.is_fine:
+        return answer.body
+    error = answer.body.get("error")
+    told = error if isinstance(error, dict) else {}
+    kind = str(told.get("type", ""))
+    message = str(told.get("message") or answer.body.get("text") or answer.status)[:1000]
+    if not kind and answer.status >= 500:
+        kind = "CommitOutcomeUnknown"  # of something between
+    raise error_named(kind, f"the commit owner {without_secrets(endpoint)}: {message}")
 
 
 def _response(body: Mapping[str, Any]) -> CommitResponse:
@@ -306,9 +310,9 @@ def client_of(table: ManagedTable, storage_options: Mapping[str, str]) -> Adelta
             "in its conf; set delta.managedCommit.commitOwnerConf"
         )
     options = GivenOptions(storage_options)
-    allowed, token = options.text(OWNER_ENDPOINT) or "", options.text(OWNER_TOKEN)
+    allowed, token = _allowed(options), options.text(OWNER_TOKEN)
     shown = without_secrets(endpoint)[:300]
-    if endpoint not in {one.rstrip("/") for one in allowed.replace(",", " ").split()}:
+    if endpoint not in allowed:
         raise InvalidOptionError(
             f"{table.uri}: it names the commit owner at {shown!r}, and whoever may write to the "
             "table chose that address. If it is yours, open the table with the storage option "
@@ -320,3 +324,71 @@ def client_of(table: ManagedTable, storage_options: Mapping[str, str]) -> Adelta
             f"{OWNER_TOKEN}, or set the variable {OWNER_TOKEN.upper()}"
         )
     return AdeltaOwnerClient(table, endpoint, token, options.text("ca_bundle"))
+
+
+def _allowed(options: GivenOptions) -> list[str]:
+    """The endpoints that the user names."""
+    named = options.text(OWNER_ENDPOINT) or ""
+    return [endpoint.rstrip("/") for endpoint in named.replace(",", " ").split()]
+
+
+async def owned_tables(storage_options: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The tables of the owner that the options or the environment name, as its API tells of them.
+
+    Raises:
+        InvalidOptionError: they name none, or no token.
+        StorageError: the owner refused or failed.
+    """
+    from adelta.storage.json_http import JsonServer
+
+    options = GivenOptions(storage_options)
+    endpoints, token = _allowed(options), options.text(OWNER_TOKEN)
+    if len(endpoints) != 1 or not token:
+        raise InvalidOptionError(
+            f"which commit owner? Set the variables {OWNER_ENDPOINT.upper()} and "
+            f"{OWNER_TOKEN.upper()}, or give these names in lower case as storage options"
+        )
+    bundle = options.text("ca_bundle")
+    server = JsonServer(endpoints[0] + API, token=token, ca_bundle=bundle)
+    found: list[dict[str, Any]] = []
+    asked: dict[str, str] = {}
+    try:
+        while True:
+            body = _granted(endpoints[0], await server.get("tables", asked))
+            found += body.get("tables") or []
+            if not isinstance(body.get("next"), int):
+                return found
+            asked = {"after": str(body["next"])}
+    finally:
+        await server.aclose()
+
+
+async def backfill_tables(
+    storage_options: Mapping[str, str], uris: Sequence[str] = ()
+) -> list[dict[str, Any]]:
+    """Have the tables at some roots backfilled, or all that are owned; what is known of them.
+
+    Raises:
+        InvalidOptionError: the options name no owner.
+        TableNotFoundError: it does not own one of them.
+        StorageError: it refused or failed, or could not backfill one.
+    """
+    tables = [t for t in await owned_tables(storage_options) if t["state"] in _OWNED]
+    if uris:
+        places = {Place.of(uri): uri for uri in uris}
+        tables = [table for table in tables if Place.of(table["uri"]) in places]
+        missing = places.keys() - {Place.of(table["uri"]) for table in tables}
+        if missing:
+            raise TableNotFoundError(
+                f"the commit owner does not own {places[next(iter(missing))]}; ask for its status"
+            )
+    endpoint = _allowed(GivenOptions(storage_options))[0]
+    for table in tables:
+        conf = {"endpoint": endpoint}
+        named = ManagedTable(table["uri"], table["table_id"], conf)
+        client = client_of(named, storage_options)
+        try:
+            await client.backfill_to_version(table["latest_version"])
+        finally:
+            await client.aclose()
+    return tables
