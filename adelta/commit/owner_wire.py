@@ -42,6 +42,7 @@ ERRORS: tuple[tuple[type[AdeltaError], str, int], ...] = (
     (TableNotFoundError, "TableNotFound", 404),
     (CommitConflictError, "Conflict", 409),
     (InvalidOptionError, "InvalidRequest", 400),
+    (InvalidTableError, "InvalidVersion", 400),
     (StorageError, "Unavailable", 503),
 )
 """How errors are told: the first one whose class fits, by its name and the status of HTTP."""

@@ -16,13 +16,14 @@ import anyio
 
 from adelta._concurrency import map_concurrent
 from adelta.errors import AdeltaError, StorageError, TableNotFoundError
-from adelta.owner.ledger import State
+from adelta.owner.owned_table import State
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from adelta.owner.ledger import Ledger, OwnedTable, Waiting
+    from adelta.owner.ledger import Ledger, Waiting
     from adelta.owner.metrics import Metrics
+    from adelta.owner.owned_table import OwnedTable
     from adelta.owner.table_key import TableKey
     from adelta.owner.table_logs import TableLog, TableLogs
 

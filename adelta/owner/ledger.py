@@ -20,11 +20,14 @@ from adelta.commit.owner import CommitResponse, RatifiedCommit, RatifiedCommits
 from adelta.errors import (
     CommitConflictError,
     InvalidOptionError,
+    InvalidTableError,
     StorageError,
     TableNotFoundError,
     ThrottledError,
 )
+from adelta.owner.catalog_names import DESCRIBE, StaleDescriptionError
 from adelta.owner.database import Statement
+from adelta.owner.owned_table import OwnedTable, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,29 +38,11 @@ if TYPE_CHECKING:
     from adelta.owner.table_key import TableKey
 
 __all__ = [
-    "COMMITS_FOLDER",
-    "STAGED_FOLDER",
     "Ledger",
     "LedgerLimits",
-    "OwnedTable",
-    "State",
     "UnsettledError",
     "Waiting",
 ]
-
-COMMITS_FOLDER = "_commits/"
-STAGED_FOLDER = "_staged_commits/"
-"""Folders of the log for un-backfilled commits: of `managedCommit`, and of `catalogManaged`."""
-
-
-class State:
-    """What a table is to its owner."""
-
-    PROMISED = "promised"  # somebody was promised that it would be owned
-    OWNED = "owned"
-    RELEASING = "releasing"  # its last commit is ratified, and is still to be backfilled
-    RELEASED = "released"
-    REPLACED = "replaced"  # another table lies in its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,25 +55,6 @@ class LedgerLimits:
     waiting_commits: int = 4096
     waiting_bytes: int = 64 << 20
     kept_commits: int = 100
-
-
-@dataclass(frozen=True, slots=True)
-class OwnedTable:
-    """A table in the ledger. `backfilled` is the last version that lies in the log's folder."""
-
-    table_key: int
-    uri: str
-    table_id: str
-    folder: str
-    state: str
-    latest: int
-    backfilled: int
-    name: str | None = None
-
-    @property
-    def waiting(self) -> int:
-        """How many commits are to be backfilled."""
-        return self.latest - self.backfilled
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +150,6 @@ class Ledger:
         rows = await self.database.ask(Statement(text, (table.uri, table.table_id)))
         return OwnedTable(*rows[0]) if rows else None
 
-    async def find_named(self, name: str) -> tuple[OwnedTable, str] | None:
-        """The table of a name in the catalog, and its description."""
-        text = f"SELECT {_TABLE}, description FROM owner_tables WHERE name = $1"
-        rows = await self.database.ask(Statement(text, (name,)))
-        return (OwnedTable(*tuple(rows[0])[:-1]), str(rows[0][-1] or "{}")) if rows else None
-
     async def tables(self, after: int = -1, limit: int = 1000) -> list[OwnedTable]:
         """Tables that are owned or were, in the order in which they came; the next ones `after`."""
         text = f"SELECT {_TABLE} FROM owner_tables WHERE table_key > $1 ORDER BY table_key LIMIT $2"
@@ -205,27 +165,38 @@ class Ledger:
 
     # ---------------------------------------------------------------------------------- commits
 
-    async def commit(self, table: TableKey, proposed: ProposedCommit) -> CommitResponse:
+    async def commit(
+        self,
+        table: TableKey,
+        proposed: ProposedCommit,
+        describe: tuple[str, str] | None = None,
+    ) -> CommitResponse:
         """Ratify a commit, if its version is the next one; the same again is ratified already.
 
+        With it, the description of the table is changed: what it is before, and after.
+
         Raises:
+            StaleDescriptionError: the description is another one; nothing was ratified.
             ThrottledError: too much of the table waits to be backfilled.
             TableNotFoundError: the table is not owned.
             UnsettledError: it may be; the log says so.
-            StorageError: the version is not the next one, or the database failed.
+            InvalidTableError: the version is later than the next one.
+            StorageError: the database failed.
             CommitOutcomeUnknownError: it may have been ratified.
         """
         for _ in range(_ATTEMPTS):
-            if await self._taken(table, proposed):
+            if await self._taken(table, proposed, describe):
                 return CommitResponse(ratified=True)
             refused = await self._why_not(table, proposed)
             if refused is not None:
                 return refused
         raise self._throttled(table)
 
-    async def _taken(self, table: TableKey, proposed: ProposedCommit) -> bool:
-        if not self.database.joins_writes:
-            return await self.database.run(partial(self._take, table, proposed))
+    async def _taken(
+        self, table: TableKey, proposed: ProposedCommit, describe: tuple[str, str] | None
+    ) -> bool:
+        if describe is not None or not self.database.joins_writes:
+            return await self.database.run(partial(self._take, table, proposed, describe))
         arguments = (*self._asked(table, proposed), *_kept(proposed))
         return bool(await self.database.ask(Statement(_TAKE_AND_KEEP, arguments)))
 
@@ -235,10 +206,14 @@ class Ledger:
         waiting = (limits.waiting_commits, limits.waiting_bytes - size)
         return (table.uri, table.table_id, version, size, version - 1, *waiting)
 
-    def _take(self, table: TableKey, proposed: ProposedCommit) -> Program[bool]:
+    def _take(
+        self, table: TableKey, proposed: ProposedCommit, describe: tuple[str, str] | None = None
+    ) -> Program[bool]:
         taken = yield Statement(_TAKE, self._asked(table, proposed))
         if not taken:
             return False
+        if describe is not None and not (yield Statement(DESCRIBE, (taken[0][0], *describe))):
+            raise StaleDescriptionError
         yield Statement(_KEEP, (taken[0][0], proposed.version, *_kept(proposed)))
         return True
 
@@ -344,32 +319,6 @@ class Ledger:
                 f"{table.uri}: others commit to it; nothing was committed, try again"
             )
         return refused
-
-    # ------------------------------------------------------------------------------- the catalog
-
-    async def stage_name(self, name: str, table: TableKey, folder: str) -> None:
-        """Set a place aside for a table of the catalog that is to be created.
-
-        Raises: CommitConflictError: there is a table of that name.
-        """
-        now = self.clock.now_ms()
-        await self.database.run(partial(_stage_name, name, table, folder, now))
-
-    async def own_named(self, name: str, description: str) -> None:
-        """Own the table that has been created at the place that was set aside for `name`."""
-        text = (
-            "UPDATE owner_tables SET state = 'owned', latest = 0, backfilled = 0, description = $2 "
-            "WHERE name = $1 AND state = 'promised'"
-        )
-        await self.database.ask(Statement(text, (name, description)))
-
-    async def describe(self, table_key: int, before: str, after: str) -> bool:
-        """Change the description of a table; False where it is another one meanwhile."""
-        text = (
-            "UPDATE owner_tables SET description = $3 WHERE table_key = $1 AND description = $2 "
-            "RETURNING table_key"
-        )
-        return bool(await self.database.ask(Statement(text, (table_key, before, after))))
 
     # --------------------------------------------------------------------------------- backfill
 
@@ -482,7 +431,7 @@ def _lost(table: TableKey, rows: Rows) -> CommitResponse:
 def _answered(table: TableKey, proposed: ProposedCommit, rows: Rows) -> CommitResponse | None:
     """What a commit that was not taken is answered; None where it may be taken now.
 
-    Raises: TableNotFoundError, UnsettledError, StorageError.
+    Raises: TableNotFoundError, UnsettledError, InvalidTableError.
     """
     if not rows or rows[0][4]:
         _told(table, rows)
@@ -496,7 +445,7 @@ def _answered(table: TableKey, proposed: ProposedCommit, rows: Rows) -> CommitRe
     if rows[0][1] != State.OWNED:
         raise _not_owned(table, State.RELEASED)
     if proposed.version > latest + 1:
-        raise StorageError(
+        raise InvalidTableError(
             f"{table.uri}: version {latest + 1} comes next, not {proposed.version}; open the table "
             "again, and look at its log where that does not help"
         )
@@ -551,19 +500,6 @@ def _take_last(arguments: tuple[object, ...], proposed: ProposedCommit) -> Progr
         return False
     yield Statement(_KEEP, (taken[0][0], proposed.version, *_kept(proposed)))
     return True
-
-
-def _stage_name(name: str, table: TableKey, folder: str, now: int) -> Program[None]:
-    rows = yield Statement("SELECT state FROM owner_tables WHERE name = $1 FOR UPDATE", (name,))
-    if rows and rows[0][0] != State.PROMISED:
-        raise CommitConflictError(f"there is a table {name} already; choose another name")
-    yield Statement("UPDATE owner_tables SET name = NULL WHERE name = $1", (name,))
-    yield Statement(
-        "INSERT INTO owner_tables "
-        "(uri, table_id, name, folder, state, latest, backfilled, created_ms) "
-        "VALUES ($1, $2, $3, $4, 'promised', -1, -1, $5)",
-        (table.uri, table.table_id, name, folder, now),
-    )
 
 
 def _backfilled(table_key: int, before: int, version: int, kept: int) -> Program[bool]:

@@ -121,6 +121,40 @@ def _operation(
     return operation
 
 
+_UNITY = "/api/2.1/unity-catalog/delta/v1/catalogs/{catalog}/schemas/{schema}"
+
+
+def _unity_paths() -> dict[str, Any]:
+    """The paths of Unity Catalog's API, whose bodies its own document describes."""
+
+    def path(summaries: dict[str, str], *names: str) -> dict[str, Any]:
+        parameters = [
+            {"name": name, "in": "path", "required": True, "schema": _TEXT} for name in names
+        ]
+        operations = {
+            method: _operation(
+                f"{summary} (UC Delta API 1.0)",
+                _ref("Nothing"),
+                body=_ref("Nothing") if method == "post" else None,
+            )
+            for method, summary in summaries.items()
+        }
+        return {"parameters": parameters, **operations}
+
+    names = ("catalog", "schema")
+    update = "Ratify a staged commit of a table, and change its description."
+    return {
+        f"{_UNITY}/staging-tables": path({"post": "Set a place aside for a new table."}, *names),
+        f"{_UNITY}/tables": path({"post": "Name a table that was created there."}, *names),
+        f"{_UNITY}/tables/{{table}}": path(
+            {"get": "A table, and the commits that wait.", "post": update}, *names, "table"
+        ),
+        f"{_UNITY}/tables/{{table}}/credentials": path(
+            {"get": "Credentials of a table's place: none."}, *names, "table"
+        ),
+    }
+
+
 def document() -> dict[str, Any]:
     """The document, of OpenAPI 3.1."""
     nothing, proposal, version = _ref("Nothing"), _ref("Proposal"), _ref("Version")
@@ -185,6 +219,7 @@ def document() -> dict[str, Any]:
                 "Whether service and ledger answer.", _object({"status": _TEXT}), is_open=True
             )
         },
+        **_unity_paths(),
         "/openapi.json": {"get": _operation("This document.", nothing, is_open=True)},
     }
     return {

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from adelta.commit.filesystem import is_by
 from adelta.errors import AdeltaError, InvalidOptionError, TableNotFoundError
-from adelta.owner.ledger import COMMITS_FOLDER, State
+from adelta.owner.owned_table import COMMITS_FOLDER, State
 
 if TYPE_CHECKING:
     from adelta.commit.owner import CommitResponse, ProposedCommit

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from adelta.owner.access import Tokens
 from adelta.owner.announcements import Announcements
 from adelta.owner.backfiller import Backfiller
+from adelta.owner.catalog_names import CatalogNames
 from adelta.owner.database import Database, open_database
 from adelta.owner.ledger import Ledger, LedgerLimits
 from adelta.owner.limits import Guards, ServiceLimits
@@ -60,6 +61,7 @@ class Parts:
         self.database = database
         self.metrics = Metrics()
         self.ledger = Ledger(database, settings.ledger)
+        self.names = CatalogNames(database)
         self.tokens = Tokens(database)
         self.logs = TableLogs(settings.storage_options, settings.roots)
         self.backfiller = Backfiller(self.ledger, self.logs, self.metrics)

@@ -21,9 +21,10 @@ from adelta.commit.owner import CommitResponse
 from adelta.commit.owner_wire import API, ERRORS, ratified_json
 from adelta.errors import AdeltaError, ThrottledError
 from adelta.owner.access import Grant, NotAuthenticatedError, Right
-from adelta.owner.ledger import COMMITS_FOLDER, UnsettledError
+from adelta.owner.ledger import UnsettledError
 from adelta.owner.limits import Bodies, Rates, RefusedError, read_body
 from adelta.owner.metrics import CONTENT_TYPE
+from adelta.owner.owned_table import COMMITS_FOLDER
 from adelta.owner.requests import (
     asked_number,
     asked_table,
@@ -35,6 +36,7 @@ from adelta.owner.requests import (
     version_of,
 )
 from adelta.owner.table_key import TableKey, lies_below
+from adelta.owner.unity import UNITY_NAMES, UnityPaths
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -82,20 +84,27 @@ class OwnerService:
             ("GET", "/metrics", self._metrics),
         ]
 
-    def application(self, *more: tuple[str, str, Answer]) -> web.Application:
-        """The application, with further routes."""
+    def application(self) -> web.Application:
+        """The application."""
         app = web.Application(client_max_size=self._parts.limits.body_bytes)
-        for method, path, answer in (*self.routes(), *more):
-            app.router.add_route(method, path, partial(self._handle, answer, path))
+        for method, path, answer in self.routes():
+            app.router.add_route(method, path, partial(self._handle, answer, path, {}))
+        for method, path, answer in UnityPaths(self._parts).routes():
+            app.router.add_route(method, path, partial(self._handle, answer, path, UNITY_NAMES))
         app.router.add_route("GET", "/health", self._health)
         app.router.add_route("GET", "/openapi.json", self._openapi)
-        app.router.add_route("*", "/{rest:.*}", partial(self._handle, self._nothing, "other"))
+        app.router.add_route("*", "/{rest:.*}", partial(self._handle, self._nothing, "other", {}))
         return app
 
     # ----------------------------------------------------------------------------- each request
 
-    async def _handle(self, answer: Answer, route: str, request: web.Request) -> web.Response:
-        """Answer a request, whatever it is: who sent it, what it says, and what to say of it."""
+    async def _handle(
+        self, answer: Answer, route: str, names: Mapping[str, str], request: web.Request
+    ) -> web.Response:
+        """Answer a request, whatever it is: who sent it, what it says, and what to say of it.
+
+        Errors bear the `names` that their API has for them.
+        """
         parts, began = self._parts, time.perf_counter()
         parts.guards.begun(request)
         said: dict[str, Any] = {}
@@ -112,18 +121,20 @@ class OwnerService:
             response = told if isinstance(told, web.Response) else _json(told)
         except RefusedError as error:
             parts.metrics.refused.labels(f"{error.status}").inc()
-            response = _failure(error.status, error.kind, error.message, wait=error.wait)
+            kind = names.get(error.kind, error.kind)
+            response = _failure(error.status, kind, error.message, wait=error.wait)
             if error.status in (408, 413, 415):
                 response.force_close()  # not all of the body has been read
         except AdeltaError as error:
-            response = _refusal(error)
+            response = _refusal(error, names)
             said["error"] = str(error)[:500]
         except UnsettledError:
-            response = _failure(404, "TableNotFound", _PROMISED)
+            response = _failure(404, names.get("TableNotFound", "TableNotFound"), _PROMISED)
         except Exception as error:
             _log.exception("a request failed")
             said["error"] = repr(error)[:500]
-            response = _failure(500, "CommitOutcomeUnknown", "the commit owner failed; see its log")
+            kind = names.get("CommitOutcomeUnknown", "CommitOutcomeUnknown")
+            response = _failure(500, kind, "the commit owner failed; see its log")
         finally:
             self._bodies.taken -= length
             parts.guards.ended(request)
@@ -366,10 +377,9 @@ def _failure(status: int, kind: str, message: str, *, wait: int = 0) -> web.Resp
     return response
 
 
-def _refusal(error: AdeltaError) -> web.Response:
-    """The answer that an error is."""
-    for kind, name, status in ERRORS:
-        if isinstance(error, kind):
-            wait = 1 if status in (429, 503) else 0
-            return _failure(status, name, str(error), wait=wait)
-    return _failure(503, "Unavailable", str(error), wait=1)
+def _refusal(error: AdeltaError, names: Mapping[str, str]) -> web.Response:
+    """The answer that an error is, by the name that its API has for it."""
+    found = [each for each in ERRORS if isinstance(error, each[0])]
+    _, name, status = found[0] if found else ERRORS[-1]
+    wait = 1 if status in (429, 503) else 0
+    return _failure(status, names.get(name, name), str(error), wait=wait)

@@ -166,7 +166,8 @@ async def test_the_document_of_the_api_says_every_route_and_none_else(tmp_path: 
         for route in app.router.routes()
         if route.resource is not None and route.method not in ("HEAD", "*")
     }
-    told = {(method, path) for path, item in document()["paths"].items() for method in item}
+    paths = document()["paths"].items()
+    told = {(method, path) for path, item in paths for method in item if method != "parameters"}
     assert told == served
     await parts.aclose()
 

@@ -13,6 +13,7 @@ from adelta._concurrency import map_concurrent
 from adelta.errors import (
     CommitConflictError,
     InvalidOptionError,
+    InvalidTableError,
     StorageError,
     TableNotFoundError,
     ThrottledError,
@@ -60,7 +61,7 @@ async def test_a_version_is_ratified_once_and_after_the_one_before_it(ledger: Le
     assert not lost.ratified
     assert lost.latest is not None
     assert [commit.content for commit in lost.latest.commits] == [proposal(1, "x").content]
-    with pytest.raises(StorageError, match="version 2 comes next, not 3"):
+    with pytest.raises(InvalidTableError, match="version 2 comes next, not 3"):
         await ledger.commit(ORDERS, proposal(3, "z"))
     assert (await ledger.get_commits(ORDERS)).latest_version == 1
     assert (await ledger.get_commits(STOCK)).latest_version == 0

@@ -14,7 +14,7 @@ from adelta.commit.owner import ManagedTable, ProposedCommit
 from adelta.commit.owner_client import AdeltaOwnerClient
 from adelta.kernel.log_path import commit_path
 from adelta.owner.access import Right
-from adelta.owner.ledger import COMMITS_FOLDER
+from adelta.owner.owned_table import COMMITS_FOLDER
 from adelta.owner.parts import Settings
 from adelta.owner.server import running_owner
 

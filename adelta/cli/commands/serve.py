@@ -72,6 +72,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="URI",
         help="a bucket or folder below which tables may lie (default: anywhere); may be repeated",
     )
+    parser.add_argument(
+        "--managed-root",
+        metavar="URI",
+        help="where tables of the catalog are given their places, for clients of Unity Catalog "
+        "(default: beside the ledger, where that is a file)",
+    )
     add_storage(parser)
     parser.add_argument(
         "--max-body", type=positive, metavar="BYTES", help="of one request (default: 64 MiB)"
@@ -113,18 +119,24 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     from adelta.owner.ledger import LedgerLimits
     from adelta.owner.limits import ServiceLimits
     from adelta.owner.parts import Settings
+    from adelta.owner.table_key import root_of
 
     asked = {"body_bytes": arguments.max_body, "requests_per_second": arguments.max_rate}
     service = ServiceLimits(**{name: value for name, value in asked.items() if value})
     waiting = {"waiting_commits": arguments.max_waiting} if arguments.max_waiting else {}
+    database = database_of(arguments)
+    managed = arguments.managed_root or ""
+    if not managed and "://" not in database:
+        managed = str(Path(database).absolute().with_name("tables"))
     return Settings(
-        database_of(arguments),
+        database,
         host=arguments.host,
         port=arguments.port,
         certificate=arguments.certificate,
         key=arguments.key,
         storage_options=dict(arguments.options),
         roots=tuple(map(check_prefix, arguments.roots)),
+        managed_root=root_of(managed) if managed else "",
         without_tls=arguments.behind_tls,
         service=service,
         ledger=LedgerLimits(**waiting),

@@ -1,0 +1,312 @@
+"""Unity Catalog's REST paths for Delta clients (UC Delta API 1.0), answered by the ledger.
+
+So tables of the feature `catalogManaged` have a catalog without a server of Unity Catalog's. Their
+commits are staged by the client. They may be published by it, as the protocol has it, and are
+backfilled by the owner all the same, which does not take the client's word for what is published.
+A table's place lies below the managed root of the service; it hands out no credentials.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from adelta.commit.owner import ProposedCommit
+from adelta.errors import InvalidOptionError, TableNotFoundError, ThrottledError
+from adelta.kernel.table_features import (
+    CATALOG_MANAGED,
+    IN_COMMIT_TIMESTAMP,
+    IN_COMMIT_TIMESTAMPS_ENABLED,
+)
+from adelta.kernel.table_properties import FEATURE_PREFIX
+from adelta.owner.access import Right
+from adelta.owner.catalog_names import StaleDescriptionError
+from adelta.owner.limits import RefusedError
+from adelta.owner.owned_table import STAGED_FOLDER, State
+from adelta.owner.requests import objects_of, parsed
+from adelta.owner.table_key import TableKey, check_staged_file, check_version, root_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiohttp import web
+
+    from adelta.owner.access import Grant
+    from adelta.owner.catalog_names import NamedTable
+    from adelta.owner.parts import Parts
+    from adelta.owner.service import Answer
+
+__all__ = ["UNITY_NAMES", "UnityPaths"]
+
+_SCHEMA = "/api/2.1/unity-catalog/delta/v1/catalogs/{catalog}/schemas/{schema}"
+_TABLE = f"{_SCHEMA}/tables/{{table}}"
+_ID_PROPERTY = "io.unitycatalog.tableId"
+_LONGEST_NAME = 255
+
+UNITY_NAMES = {
+    "NotAuthenticated": "NotAuthorizedException",
+    "PermissionDenied": "PermissionDeniedException",
+    "TableNotFound": "NoSuchTableException",
+    "Conflict": "AlreadyExistsException",
+    "InvalidRequest": "InvalidParameterValueException",
+    "InvalidVersion": "InvalidParameterValueException",
+    "TooManyRequests": "TooManyRequestsException",
+    "CommitOutcomeUnknown": "InternalServerErrorException",
+    "Unavailable": "ServiceUnavailableException",
+}
+"""The names of errors in Unity Catalog's API, by those in the service's own."""
+
+
+class UnityPaths:
+    """Answers the requests of clients of Unity Catalog."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[tuple[str, str, Answer]]:
+        """Method, path and answer of each request."""
+        return [
+            ("POST", f"{_SCHEMA}/staging-tables", self._stage),
+            ("POST", f"{_SCHEMA}/tables", self._create),
+            ("GET", _TABLE, self._load),
+            ("POST", _TABLE, self._update),
+            ("GET", f"{_TABLE}/credentials", self._credentials),
+        ]
+
+    # ------------------------------------------------------------------------------------ tables
+
+    async def _stage(self, request: web.Request, grant: Grant, data: bytes) -> Mapping[str, Any]:
+        name = _name(request, parsed(data).get("name"))
+        root = self._parts.settings.managed_root
+        if not root:
+            raise InvalidOptionError(
+                "this service has no place for tables of the catalog: start it with a managed root"
+            )
+        table_id = str(uuid.uuid4())
+        table = TableKey.of(f"{root.rstrip('/')}/{table_id}", table_id)
+        grant.check(table.uri, Right.OWN)
+        self._parts.logs.of(table.uri)
+        await self._parts.names.stage_name(name, table, STAGED_FOLDER)
+        features = [CATALOG_MANAGED.name]
+        return {
+            "table-id": table_id,
+            "table-type": "MANAGED",
+            "location": _location(table.uri),
+            "storage-credentials": [],
+            "required-protocol": {
+                "min-reader-version": 3,
+                "min-writer-version": 7,
+                "reader-features": features,
+                "writer-features": [*features, IN_COMMIT_TIMESTAMP.name],
+            },
+            "required-properties": {
+                IN_COMMIT_TIMESTAMPS_ENABLED.key: "true",
+                _ID_PROPERTY: table_id,
+            },
+            "suggested-properties": {},
+        }
+
+    async def _create(self, request: web.Request, grant: Grant, data: bytes) -> Mapping[str, Any]:
+        body = dict(parsed(data))
+        name = _name(request, body.get("name"))
+        found = await self._parts.names.find_named(name)
+        if found is None or found.table.state != State.PROMISED:
+            raise TableNotFoundError(f"no place has been set aside for a table {name}; stage it")
+        table = found.table
+        grant.check(table.uri, Right.OWN)
+        protocol, properties = body.get("protocol"), body.get("properties")
+        if not isinstance(protocol, dict) or not isinstance(properties, dict):
+            raise InvalidOptionError("a table has a protocol and properties")
+        managed = CATALOG_MANAGED.name in (protocol.get("writer-features") or ())
+        if not managed or properties.get(_ID_PROPERTY) != table.table_id:
+            raise InvalidOptionError(
+                f"the table {name} has to support {CATALOG_MANAGED.name} and to have the property "
+                f"{_ID_PROPERTY}={table.table_id}"
+            )
+        if root_of(body.get("location")) != table.uri:
+            raise InvalidOptionError(f"the place of {name} is {_location(table.uri)}")
+        if not await self._parts.logs.of(table.uri).exists(0):
+            raise InvalidOptionError(f"{name} has no version 0 at {_location(table.uri)}")
+        await self._parts.names.own_named(name, orjson.dumps(body).decode())
+        return _described(await self._named(name))
+
+    async def _load(self, request: web.Request, grant: Grant, _: bytes) -> Mapping[str, Any]:
+        found = await self._named(_name(request))
+        grant.check(found.table.uri, Right.READ)
+        return _described(found)
+
+    async def _credentials(self, request: web.Request, grant: Grant, _: bytes) -> Mapping[str, Any]:
+        found = await self._named(_name(request))
+        writes = request.query.get("operation") == "READ_WRITE"
+        grant.check(found.table.uri, Right.WRITE if writes else Right.READ)
+        return {"storage-credentials": []}
+
+    async def _named(self, name: str) -> NamedTable:
+        found = await self._parts.names.find_named(name)
+        if found is None or found.table.state == State.PROMISED:
+            raise TableNotFoundError(f"there is no table {name}")
+        return found
+
+    # ----------------------------------------------------------------------------------- commits
+
+    async def _update(self, request: web.Request, grant: Grant, data: bytes) -> Mapping[str, Any]:
+        body, name = parsed(data), _name(request)
+        found = await self._named(name)
+        grant.check(found.table.uri, Right.WRITE)
+        for requirement in objects_of(body, "requirements"):
+            same = {"type": "assert-table-uuid", "uuid": found.table.table_id}
+            if requirement != same:
+                raise RefusedError(
+                    409, "UpdateRequirementConflictException", f"{name} is another table"
+                )
+        updates = {str(each.get("action")): each for each in objects_of(body, "updates")}
+        after = _updated(found.description, updates)
+        if "add-commit" in updates:
+            await self._commit(found, updates["add-commit"], after)
+        elif after != found.description and not await self._parts.names.describe(
+            found.table.table_key, found.description, after
+        ):
+            raise _stale(name)
+        return _described(await self._named(name))
+
+    async def _commit(self, found: NamedTable, update: Mapping[str, Any], after: str) -> None:
+        parts, table = self._parts, TableKey(found.table.uri, found.table.table_id)
+        proposed = _proposed(update.get("commit"))
+        changes = (found.description, after) if after != found.description else None
+        try:
+            response = await parts.ledger.commit(table, proposed, changes)
+        except StaleDescriptionError:
+            raise _stale(found.table.name or "") from None
+        except ThrottledError as error:
+            parts.metrics.commits.labels("throttled").inc()
+            parts.backfiller.wake(table)
+            raise RefusedError(429, "ResourceExhaustedException", str(error), wait=1) from None
+        parts.metrics.commits.labels("ratified" if response.ratified else "lost").inc()
+        if not response.ratified:
+            raise RefusedError(
+                409, "CommitVersionConflictException", f"version {proposed.version} is taken"
+            )
+        parts.announcements.ratified(table, proposed.version)
+        parts.backfiller.wake(table)
+
+
+def _name(request: web.Request, table: object = None) -> str:
+    """The full name of the table that a request is about. Raises: InvalidOptionError."""
+    names = request.match_info
+    parts = (names["catalog"], names["schema"], names.get("table", table))
+    texts = [part for part in parts if isinstance(part, str) and part and part.isprintable()]
+    if len(texts) < len(parts) or any("." in t or len(t) > _LONGEST_NAME for t in texts):
+        raise InvalidOptionError(
+            "a table is named by catalog, schema and table, each of 1 to 255 printable characters "
+            "without dots"
+        )
+    return ".".join(texts)
+
+
+def _location(uri: str) -> str:
+    """A root as a URI."""
+    from pathlib import Path
+
+    return Path(uri).as_uri() if uri.startswith("/") else uri
+
+
+def _proposed(commit: object) -> ProposedCommit:
+    """A staged commit. Its file's name is what tells it from others. Raises: InvalidOptionError."""
+    if not isinstance(commit, dict):
+        raise InvalidOptionError("add-commit has no commit")
+    version = check_version(commit.get("version"))
+    name = check_staged_file(commit.get("file-name"), version)
+    return ProposedCommit(
+        version,
+        b"",
+        check_version(commit.get("timestamp"), "timestamp"),
+        name,
+        name,
+        check_version(commit.get("file-size"), "file-size"),
+        check_version(commit.get("file-modification-timestamp"), "file-modification-timestamp"),
+    )
+
+
+def _stale(name: str) -> RefusedError:
+    return RefusedError(
+        409, "UpdateRequirementConflictException", f"{name} has been described anew; try again"
+    )
+
+
+def _updated(description: str, updates: Mapping[str, Mapping[str, Any]]) -> str:
+    """A description of a table after updates of it. Raises: InvalidOptionError."""
+    told: dict[str, Any] = orjson.loads(description)
+    properties = dict(told.get("properties") or {})
+    domains = dict(told.get("domain-metadata") or {})
+    try:
+        for action, update in updates.items():
+            match action:
+                case "set-columns":
+                    told["columns"] = update["columns"]
+                case "set-partition-columns":
+                    told["partition-columns"] = [str(name) for name in update["partition-columns"]]
+                case "set-table-comment":
+                    told["comment"] = str(update["comment"])
+                case "set-properties":
+                    properties |= {str(k): str(v) for k, v in update["updates"].items()}
+                case "remove-properties":
+                    for key in update["removals"]:
+                        properties.pop(key, None)
+                case "set-protocol":
+                    told["protocol"] = dict(update["protocol"])
+                case "set-domain-metadata":
+                    domains |= dict(update["updates"])
+                case "remove-domain-metadata":
+                    for domain in update["domains"]:
+                        domains.pop(domain, None)
+                case "add-commit" | "set-latest-backfilled-version":
+                    pass
+                case _:
+                    raise InvalidOptionError(f"there is no update {action[:100]!r}")
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InvalidOptionError(f"an update is not what the API says: {error!r}") from error
+    if properties != (told.get("properties") or {}):
+        told["properties"] = properties
+    if domains != (told.get("domain-metadata") or {}):
+        told["domain-metadata"] = domains
+    changed = orjson.dumps(told).decode()
+    return description if orjson.loads(description) == told else changed
+
+
+def _described(found: NamedTable) -> dict[str, Any]:
+    """What a table is told to be."""
+    told, table = orjson.loads(found.description), found.table
+    protocol = told.get("protocol") or {}
+    features = {*(protocol.get("reader-features") or ()), *(protocol.get("writer-features") or ())}
+    derived = {
+        "delta.minReaderVersion": str(protocol.get("min-reader-version", 3)),
+        "delta.minWriterVersion": str(protocol.get("min-writer-version", 7)),
+        **{f"{FEATURE_PREFIX}{name}": "supported" for name in sorted(features)},
+    }
+    return {
+        "metadata": {
+            "etag": f"{table.latest}",
+            "table-type": "MANAGED",
+            "table-uuid": table.table_id,
+            "location": _location(table.uri),
+            "created-time": found.created_ms,
+            "updated-time": found.created_ms,
+            "columns": told.get("columns"),
+            "partition-columns": told.get("partition-columns") or [],
+            "comment": told.get("comment"),
+            "properties": {**(told.get("properties") or {}), **derived},
+        },
+        "commits": [
+            {
+                "version": commit.version,
+                "timestamp": commit.timestamp_ms,
+                "file-name": commit.staged_file,
+                "file-size": commit.size,
+                "file-modification-timestamp": commit.modified_ms,
+            }
+            for commit in reversed(found.commits)
+        ],
+        "latest-table-version": table.latest,
+    }

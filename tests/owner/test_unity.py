@@ -1,0 +1,200 @@
+"""The service as a Unity Catalog: the client of that one works with tables that it has here."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import orjson
+import pytest
+
+import adelta
+from adelta import UnityCatalogClient
+from adelta._concurrency import map_concurrent
+from adelta.commit.owner import ProposedCommit
+from adelta.errors import (
+    PermissionDeniedError,
+    StorageError,
+    TableNotFoundError,
+    ThrottledError,
+)
+from adelta.owner.access import Right
+from adelta.owner.ledger import LedgerLimits
+from tests.support.managed_tables import SCHEMA, ids, rows
+from tests.support.owners import running
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.support.owners import Owner
+
+NAME = "main.default.trips"
+FILE = "00000000000000000001.7d17ac10-5cc3-401b-bd1a-9c82dd2ea032.json"
+
+
+@pytest.fixture
+async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
+    root = str(tmp_path / "tables")
+    async with running(tmp_path, managed_root=root, ledger=LedgerLimits(waiting_commits=5)) as one:
+        yield one
+
+
+async def created(owner: Owner, name: str = NAME) -> UnityCatalogClient:
+    """B13-11: the place, the table, the name."""
+    catalog = UnityCatalogClient(owner.endpoint, name, token=await owner.token())
+    staged = await catalog.stage_table()
+    with pytest.raises(TableNotFoundError):
+        await catalog.location()
+    table = await adelta.create_table(
+        staged.location, SCHEMA, properties=staged.properties, catalog=catalog
+    )
+    async with table:
+        await catalog.register_table(staged, await table.snapshot(version=0))
+    return catalog
+
+
+async def test_a_table_is_staged_created_registered_written_and_read(owner: Owner) -> None:
+    catalog = await created(owner)
+    uri = await catalog.location()
+    async with adelta.open_table(uri, catalog=catalog) as table:
+        for version in (1, 2, 3):
+            assert (await adelta.write_table(table, rows(version))).version == version
+        await adelta.delete(table, "id = 2")
+        await adelta.set_properties(table, {"owner.name": "me"})
+        await adelta.unset_properties(table, ["owner.name"])
+        await adelta.cluster_by(table, ["id"])
+        await adelta.checkpoint(table)
+        assert await ids(table) == [1, 3]
+        assert (await catalog.get_ratified_commits()).latest_version == 7
+        found = await owner.service.parts.names.find_named(NAME)
+        assert found is not None
+        snapshot, told = await table.snapshot(), json.loads(found.description)
+        assert told["properties"] == dict(snapshot.properties)
+        assert told["protocol"]["writer-features"] == list(snapshot.protocol.writer_features or ())
+        assert told["domain-metadata"] == {"delta.clustering": {"clusteringColumns": [["id"]]}}
+    assert await catalog.storage_options(write=True) == {}
+    await catalog.aclose()
+    async with adelta.open_table(uri) as plain:
+        assert await ids(plain) == [1, 3], "all is published"
+
+
+async def test_writers_race_on_one_table(owner: Owner) -> None:
+    await (await created(owner)).aclose()
+    token = await owner.token()
+
+    async def write(number: int) -> None:
+        catalog = UnityCatalogClient(owner.endpoint, NAME, token=token)
+        async with adelta.open_table(await catalog.location(), catalog=catalog) as table:
+            for at in range(3):
+                await adelta.write_table(table, rows(10 * number + at))
+
+    await map_concurrent(write, range(3), limit=3)
+    catalog = UnityCatalogClient(owner.endpoint, NAME, token=token)
+    async with adelta.open_table(await catalog.location(), catalog=catalog) as table:
+        assert (await table.snapshot()).version == 9
+        assert await ids(table) == sorted(10 * n + at for n in range(3) for at in range(3))
+
+
+def staged(version: int, name: str | None = None) -> ProposedCommit:
+    name = name or f"{version:020d}.{uuid.uuid4()}.json"
+    return ProposedCommit(version, b"{}\n", 1000, "x", name, 3, 1000)
+
+
+async def test_a_version_is_ratified_once_and_what_is_published_is_seen_by_the_owner_itself(
+    owner: Owner,
+) -> None:
+    catalog = await created(owner)
+    first = staged(1)
+    assert (await catalog.commit(first)).ratified
+    assert (await catalog.commit(first)).ratified
+    assert not (await catalog.commit(staged(1))).ratified
+    with pytest.raises(StorageError, match="version 2 comes next, not 3"):
+        await catalog.commit(staged(3))
+    for version in (2, 3, 4, 5):
+        lying = staged(version)
+        object.__setattr__(lying, "published_version", version - 1)
+        assert (await catalog.commit(lying)).ratified
+    kept = await catalog.get_ratified_commits()
+    assert [commit.version for commit in kept.commits] == [1, 2, 3, 4, 5]
+    assert kept.commits[0].staged_file == first.staged_file
+    with pytest.raises(ThrottledError, match="wait to be backfilled"):
+        await catalog.commit(staged(6))
+    await catalog.aclose()
+
+
+async def test_refusals_say_what_is_wrong(owner: Owner, tmp_path: Path) -> None:
+    catalog = await created(owner)
+    for token, error in (
+        ("stolen", PermissionDeniedError),
+        (await owner.token(prefix=str(tmp_path / "elsewhere")), PermissionDeniedError),
+    ):
+        wrong = UnityCatalogClient(owner.endpoint, NAME, token=token)
+        for request in (wrong.location(), wrong.commit(staged(1))):
+            with pytest.raises(error):
+                await request
+        await wrong.aclose()
+    reader = UnityCatalogClient(owner.endpoint, NAME, token=await owner.token(Right.READ))
+    assert (await reader.get_ratified_commits()).latest_version == 0
+    with pytest.raises(PermissionDeniedError, match="allows to read"):
+        await reader.commit(staged(1))
+    with pytest.raises(PermissionDeniedError, match="allows to read"):
+        await reader.stage_table()
+    with pytest.raises(PermissionDeniedError, match="allows to read"):
+        await reader.storage_options(write=True)
+    nothing = UnityCatalogClient(owner.endpoint, "main.default.none", token=await owner.token())
+    with pytest.raises(TableNotFoundError, match="there is no table"):
+        await nothing.location()
+    with pytest.raises(StorageError, match="already; choose another name"):
+        await catalog.stage_table()
+    for client in (catalog, reader, nothing):
+        await client.aclose()
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "kind"),
+    [
+        ({"file-name": f"../{FILE}"}, 400, "InvalidParameterValueException"),
+        ({"file-name": FILE.replace("1.", "2.", 1)}, 400, "InvalidParameterValueException"),
+        ({"version": "1"}, 400, "InvalidParameterValueException"),
+        ({"file-size": -1}, 400, "InvalidParameterValueException"),
+        ({"timestamp": None}, 400, "InvalidParameterValueException"),
+    ],
+)
+async def test_hostile_commits_are_refused(
+    owner: Owner, change: dict[str, Any], status: int, kind: str
+) -> None:
+    catalog = await created(owner)
+    commit = {
+        "version": 1, "timestamp": 1, "file-name": FILE, "file-size": 1,
+        "file-modification-timestamp": 1, **change,
+    }  # fmt: skip
+    update = {"action": "add-commit", "commit": commit}
+    found = await owner.service.parts.names.find_named(NAME)
+    assert found is not None
+    same = {"type": "assert-table-uuid", "uuid": found.table.table_id}
+    assert await _posted(owner, {"requirements": [same], "updates": [update]}) == (status, kind)
+    other = {"type": "assert-table-uuid", "uuid": "another"}
+    assert await _posted(owner, {"requirements": [other], "updates": [update]}) == (
+        409,
+        "UpdateRequirementConflictException",
+    )
+    odd = {"action": "drop-table"}
+    assert await _posted(owner, {"requirements": [same], "updates": [odd]}) == (
+        400,
+        "InvalidParameterValueException",
+    )
+    assert (await catalog.get_ratified_commits()).latest_version == 0
+    await catalog.aclose()
+
+
+async def _posted(owner: Owner, body: dict[str, Any]) -> tuple[int, str]:
+    path = "/api/2.1/unity-catalog/delta/v1/catalogs/main/schemas/default/tables/trips"
+    headers = {"Authorization": f"Bearer {await owner.token()}"}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(owner.endpoint + path, data=orjson.dumps(body), headers=headers) as response,
+    ):
+        return response.status, (await response.json())["error"]["type"]
