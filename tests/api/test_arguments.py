@@ -50,6 +50,7 @@ ENOUGH: dict[str, dict[str, Any]] = {
     "add_columns": {"columns": pa.schema([("z", pa.int64())])},
     "add_constraint": {"name": "c", "expression": "id > 0"},
     "add_feature": {"name": "domainMetadata"},
+    "adopt_table": {"owner": "adelta"},
     "change_column": {"column": "id", "comment": "a number"},
     "cluster_by": {"columns": ["id"]},
     "clone": {"target": "memory://no-clone/t"},
