@@ -9,8 +9,10 @@ shows says of its owner; whoever loads a version tells it.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
+from adelta._secrets import without_secrets
 from adelta.commit.check_then_put import is_there
 from adelta.commit.coordinated_store import CoordinatedStore
 from adelta.commit.filesystem import FilesystemCoordinator
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["OwnableStore"]
+
+_log = logging.getLogger("adelta.log")
 
 _Who = tuple[str, "Management"]  # the table's id, and who decides on its commits
 
@@ -154,6 +158,13 @@ class OwnableStore(ForwardingStore):
         if before is not None and known and not await is_there(self._raw, commit_path(version)):
             await before.claims.recover()  # all up to here has to be in the log
         found = self._store_for(configuration, version)
+        if management is not None and found is None:
+            _log.warning(
+                "%s: its owner, %.100r, decides on its commits, and nothing here speaks to it: the "
+                "table is read as far as the filesystem shows it",
+                without_secrets(self.uri),
+                management.owner or management.kind.feature,
+            )
         self.inner = found or self._plain
         self._who = who
         first, self._followed = self._followed is None, (id, version)

@@ -109,7 +109,7 @@ async def test_a_managed_table_is_created_written_and_read(
 
 
 async def test_commits_that_are_not_published_are_read_by_the_owner_alone(
-    uri: str, owner: MemoryOwner
+    uri: str, owner: MemoryOwner, caplog: pytest.LogCaptureFixture
 ) -> None:
     owner.backfills = True  # not before it is asked
     await create(uri, owner)
@@ -128,6 +128,8 @@ async def test_commits_that_are_not_published_are_read_by_the_owner_alone(
     async with adelta.open_table(uri) as table:
         snapshot = await table.snapshot()
         assert (snapshot.version, snapshot.may_be_stale) == (0, True)
+        await table.snapshot()
+        assert caplog.text.count("nothing here speaks to it") == 1
         with pytest.raises(InvalidOptionError, match="register_commit_owner"):
             await append(table, 5)
         with pytest.raises(InvalidOptionError, match="register_commit_owner"):
