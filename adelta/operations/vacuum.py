@@ -37,7 +37,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import check_choice, checked
-from adelta.commit.choose import check_maintenance
+from adelta.commit.choose import check_maintenance, publish
 from adelta.errors import AdeltaError, InvalidOptionError
 from adelta.kernel.timestamps import from_ms
 from adelta.kernel.vacuum import FOUND, VacuumRules
@@ -174,6 +174,8 @@ async def vacuum(
         unneeded = await run.find(inventory)
         if dry_run:
             return run.metrics(unneeded, dry_run=True)
+        # What goes must not be live in the newest version that the filesystem alone shows.
+        await publish(handle.store, run.state.configuration)
         done = await run.delete(unneeded, mode if inventory is None else "inventory")
         if inventory is None:
             await run.note_version()
