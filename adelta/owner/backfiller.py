@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import random
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
@@ -35,8 +36,20 @@ _TABLES = 64  # at once
 _AT_ONCE = 32  # commits of one table that are read from the ledger together
 _AHEAD = 8  # staged commits that are read together
 _SWEEP = 5.0  # seconds between two looks for what nobody has told of
-_PAUSE = 0.2  # after a failure, before the table is taken up again
+_GATHER = 0.02  # seconds for which further commits of a table may come
+_PAUSE, _LONGEST_PAUSE = 0.2, 30.0  # seconds after a failure, before a table is taken up again
 _NOTED = 0.5  # seconds that the ledger may be behind the log
+_KNOWN = 10.0  # seconds for which a commit that we have put is taken to be there
+_REMEMBERED = 10_000  # tables
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """Why a table cannot be backfilled, when it is tried again, and how long after that."""
+
+    reason: str
+    again_at: float
+    pause: float
 
 
 class Backfiller:
@@ -50,6 +63,8 @@ class Backfiller:
         self._room = anyio.CapacityLimiter(_TABLES)
         self._busy: dict[TableKey, anyio.Event] = {}
         self._again: set[TableKey] = set()
+        self._failures: dict[TableKey, _Failure] = {}
+        self._reached: dict[TableKey, tuple[int, float]] = {}  # the last that we put, and when
 
     async def run(self, *, sweep: float = _SWEEP) -> None:
         """Backfill what is to be backfilled, until this is cancelled."""
@@ -74,13 +89,16 @@ class Backfiller:
         for table in backlog:
             self.wake(TableKey(table.uri, table.table_id))
 
-    def wake(self, table: TableKey) -> None:
-        """Backfill a table, of which a commit has been ratified."""
+    def wake(self, table: TableKey, *, at_once: bool = False) -> None:
+        """Backfill a table, of which a commit has been ratified; soon, or `at_once`."""
         if table in self._busy:
             self._again.add(table)
-        elif self._group is not None:
+            return
+        failure = self._failures.get(table)
+        waits = failure is not None and anyio.current_time() < failure.again_at
+        if self._group is not None and (at_once or not waits):
             self._busy[table] = anyio.Event()
-            self._group.start_soon(self._work, table)
+            self._group.start_soon(self._work, table, at_once)
 
     async def backfill(self, table: TableKey, version: int | None, wait_seconds: float) -> None:
         """Wait until the commits up to `version` are in the log, all by default.
@@ -97,64 +115,75 @@ class Backfiller:
                 version = found.latest if version is None else version
                 if found.backfilled >= min(version, found.latest):
                     return
-                self.wake(table)
+                self.wake(table, at_once=True)
                 event = self._busy.get(table)
                 if event is None:
                     raise StorageError("the commit owner is stopping; ask another one")
                 await event.wait()
+                if failure := self._failures.get(table):
+                    await anyio.sleep_until(failure.again_at)
+        failure = self._failures.get(table)
+        reason = "" if failure is None else f": {failure.reason}"
         raise StorageError(
             f"{table.uri}: the commits up to version {version} are not backfilled after "
-            f"{wait_seconds:g} s; the owner goes on with it, ask again"
+            f"{wait_seconds:g} s{reason}; the owner goes on with it, ask again"
         )
 
     # ---------------------------------------------------------------------------------- one table
 
-    async def _work(self, table: TableKey) -> None:
-        """Backfill one table until nothing of it waits."""
+    async def _work(self, table: TableKey, at_once: bool) -> None:
+        """Backfill one table until nothing of it waits, or it fails."""
         try:
             async with self._room:
                 while True:
+                    if not at_once:
+                        await anyio.sleep(_GATHER)
                     self._again.discard(table)
-                    try:
-                        is_done = await self._batch(table)
-                    except Exception as error:  # whatever it is, other tables go on
-                        self._metrics.backfill_failures.inc()
-                        expected = isinstance(error, AdeltaError)
-                        _log.warning(
-                            "%s: a commit cannot be backfilled: %s",
-                            table.uri,
-                            error,
-                            exc_info=not expected,
-                        )
-                        is_done = True  # the next sweep tries again
-                        await anyio.sleep(_PAUSE)
+                    is_done = await self._batch(table)
+                    self._failures.pop(table, None)
                     if is_done and table not in self._again:
                         return
+        except Exception as error:  # whatever it is, other tables go on
+            self._note_failure(table, error)
         finally:
             self._again.discard(table)
             self._busy.pop(table).set()
+
+    def _note_failure(self, table: TableKey, error: Exception) -> None:
+        """Put a table off for a while, twice as long each time."""
+        before = self._failures.get(table)
+        pause = _PAUSE if before is None else min(2 * before.pause, _LONGEST_PAUSE)
+        self._failures[table] = _Failure(f"{error}", anyio.current_time() + pause, pause)
+        self._metrics.backfill_failures.inc()
+        _log.warning(
+            "a table cannot be backfilled: %s",
+            error,
+            exc_info=not isinstance(error, AdeltaError),
+            extra={"fields": {"table": table.uri, "again_in_seconds": pause}},
+        )
 
     async def _batch(self, table: TableKey) -> bool:
         """Backfill some commits; whether there are none any more.
 
         Raises: StorageError, CommitOutcomeUnknownError.
         """
-        found = await self._ledger.find(table)
+        found, commits = await self._ledger.backlog_of(table, _AT_ONCE)
         if found is None or found.waiting <= 0 or found.state == State.REPLACED:
             return True
-        commits = await self._ledger.waiting(found.table_key, found.backfilled, _AT_ONCE)
         if not commits or commits[0].version != found.backfilled + 1:
             raise StorageError(
                 f"{table.uri}: the ledger lacks the commit of version {found.backfilled + 1}"
             )
         log = self._logs.of(found.uri)
-        if not await log.exists(found.backfilled):
+        reached, at = self._reached.pop(table, (-1, 0.0))
+        known = reached == found.backfilled and anyio.current_time() - at < _KNOWN
+        if not known and not await log.exists(found.backfilled):
             raise StorageError(
                 f"{table.uri}: version {found.backfilled} was in the log, and is not any more: the "
                 "table has been deleted, or restored to an earlier state from a backup"
             )
         done = noted = found.backfilled
-        since = anyio.current_time()
+        since, inline = anyio.current_time(), 0
         try:
             for data, commit in await self._contents(log, found, commits):
                 if not await log.backfill(commit.version, data):
@@ -164,16 +193,20 @@ class Backfiller:
                         "owner. Nothing of it is backfilled until that file has been moved away"
                     )
                 done = commit.version
+                inline += 0 if commit.content is None else len(data)
                 self._metrics.backfilled.inc()
                 if anyio.current_time() - since > _NOTED:
-                    if not await self._ledger.note_backfilled(found.table_key, noted, done):
+                    if not await self._ledger.note_backfilled(found.table_key, noted, done, inline):
                         return False
-                    noted, since = done, anyio.current_time()
+                    noted, since, inline = done, anyio.current_time(), 0
         finally:
             if done > noted:
                 with anyio.CancelScope(shield=True):
-                    await self._ledger.note_backfilled(found.table_key, noted, done)
-        return found.waiting == len(commits)
+                    await self._ledger.note_backfilled(found.table_key, noted, done, inline)
+        if len(self._reached) >= _REMEMBERED:
+            self._reached.clear()
+        self._reached[table] = (done, anyio.current_time())
+        return found.latest == done
 
     @staticmethod
     async def _contents(

@@ -49,7 +49,8 @@ __all__ = [
 class LedgerLimits:
     """How much of one table may wait to be backfilled, and what is kept of what has been.
 
-    `waiting_bytes` are those of commits that were given inline.
+    `waiting_bytes` are those of commits that were given inline. The last `kept_commits` stay after
+    they have been backfilled, and a few more.
     """
 
     waiting_commits: int = 4096
@@ -62,7 +63,6 @@ class Waiting:
     """A ratified commit that is to be backfilled."""
 
     version: int
-    transaction_id: str
     staged_file: str | None
     content: bytes | None
 
@@ -101,6 +101,19 @@ _READ_FROM = _READ.format(first="$3")
 _READ_WAITING = _READ.format(
     first="(CASE WHEN t.backfilled >= $3 THEN t.backfilled + 1 ELSE $3 END)"
 )
+_BACKLOG = (
+    "SELECT t.table_key, t.uri, t.table_id, t.folder, t.state, t.latest, t.backfilled, t.name, "
+    "c.version, c.staged_file, c.content "
+    "FROM owner_tables t LEFT JOIN owner_commits c ON c.table_key = t.table_key "
+    "AND c.version > t.backfilled AND c.version <= t.latest "
+    "WHERE t.uri = $1 AND t.table_id = $2 ORDER BY c.version LIMIT $3"
+)
+_MOVE = (
+    "UPDATE owner_tables SET backfilled = $3, waiting_bytes = waiting_bytes - $4, "
+    "state = CASE WHEN state = 'releasing' AND latest = $3 THEN 'released' ELSE state END "
+    "WHERE table_key = $1 AND backfilled = $2 RETURNING table_key"
+)
+_SWEPT = 32  # commits that are deleted together
 _LAST = 2**63 - 1
 _ATTEMPTS = 3
 
@@ -330,28 +343,27 @@ class Ledger:
         )
         return [OwnedTable(*row) for row in await self.database.ask(Statement(text, (limit,)))]
 
-    async def table(self, table_key: int) -> OwnedTable | None:
-        """A table by its key in the ledger."""
-        text = f"SELECT {_TABLE} FROM owner_tables WHERE table_key = $1"
-        rows = await self.database.ask(Statement(text, (table_key,)))
-        return OwnedTable(*rows[0]) if rows else None
+    async def backlog_of(
+        self, table: TableKey, limit: int
+    ) -> tuple[OwnedTable | None, list[Waiting]]:
+        """What is known of a table, and its first commits that wait, in order."""
+        rows = await self.database.ask(Statement(_BACKLOG, (table.uri, table.table_id, limit)))
+        found = OwnedTable(*rows[0][:8]) if rows else None
+        return found, [Waiting(*row[8:]) for row in rows if row[8] is not None]
 
-    async def waiting(self, table_key: int, after: int, limit: int) -> list[Waiting]:
-        """The commits of a table after a version, in order."""
-        text = (
-            "SELECT version, transaction_id, staged_file, content FROM owner_commits "
-            "WHERE table_key = $1 AND version > $2 ORDER BY version LIMIT $3"
-        )
-        rows = await self.database.ask(Statement(text, (table_key, after, limit)))
-        return [Waiting(*row) for row in rows]
-
-    async def note_backfilled(self, table_key: int, before: int, version: int) -> bool:
+    async def note_backfilled(
+        self, table_key: int, before: int, version: int, inline_bytes: int
+    ) -> bool:
         """Take in that the commits after `before` up to `version` are in the log's folder.
 
-        False where another instance has been faster.
+        `inline_bytes` are those of them that were given inline. False where another instance has
+        been faster.
         """
-        kept = self.limits.kept_commits
-        return await self.database.run(partial(_backfilled, table_key, before, version, kept))
+        moved = Statement(_MOVE, (table_key, before, version, inline_bytes))
+        last = version - self.limits.kept_commits
+        if last < 0 or before // _SWEPT == version // _SWEPT:
+            return bool(await self.database.ask(moved))
+        return await self.database.run(partial(_move_and_sweep, moved, table_key, last))
 
 
 class _NotTakenError(Exception):
@@ -502,21 +514,10 @@ def _take_last(arguments: tuple[object, ...], proposed: ProposedCommit) -> Progr
     return True
 
 
-def _backfilled(table_key: int, before: int, version: int, kept: int) -> Program[bool]:
-    rows = yield Statement(
-        "SELECT COALESCE(SUM(size), 0) FROM owner_commits WHERE table_key = $1 "
-        "AND version > $2 AND version <= $3 AND content IS NOT NULL",
-        (table_key, before, version),
-    )
-    moved = yield Statement(
-        "UPDATE owner_tables SET backfilled = $3, waiting_bytes = waiting_bytes - $4, "
-        "state = CASE WHEN state = 'releasing' AND latest = $3 THEN 'released' ELSE state END "
-        "WHERE table_key = $1 AND backfilled = $2 RETURNING table_key",
-        (table_key, before, version, int(rows[0][0])),
-    )
-    if moved:
+def _move_and_sweep(moved: Statement, table_key: int, last: int) -> Program[bool]:
+    rows = yield moved
+    if rows:
         yield Statement(
-            "DELETE FROM owner_commits WHERE table_key = $1 AND version <= $2",
-            (table_key, version - kept),
+            "DELETE FROM owner_commits WHERE table_key = $1 AND version <= $2", (table_key, last)
         )
-    return bool(moved)
+    return bool(rows)

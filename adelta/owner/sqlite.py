@@ -124,7 +124,7 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             self._end(jobs, StorageError(f"{self._path}: {error}; nothing was changed"))
             return
-        for job in jobs:
+        for job in jobs if len(jobs) > 1 else ():
             try:
                 execute("SAVEPOINT job")
                 try:
@@ -139,6 +139,8 @@ class SqliteDatabase:
                     execute("RELEASE job")
             except Exception as error:
                 job.error = error
+        if len(jobs) == 1 and not self._alone(jobs[0]):
+            return
         try:
             execute("COMMIT")
         except sqlite3.Error as error:
@@ -148,6 +150,19 @@ class SqliteDatabase:
             self._end([job for job in jobs if job.error is None], unknown)
         for job in jobs:
             job.is_over = True
+
+    def _alone(self, job: _Job) -> bool:
+        """Run the one program of a transaction; False where it is rolled back with it."""
+        try:
+            job.result = self._driven(job.make())
+        except Exception as error:
+            self._connection.rollback()
+            if isinstance(error, sqlite3.Error):
+                failed = StorageError(f"{self._path}: {error}; nothing was changed")
+                failed.__cause__, error = error, failed
+            self._end([job], error)
+            return False
+        return True
 
     @staticmethod
     def _end(jobs: list[_Job] | deque[_Job], error: Exception) -> None:

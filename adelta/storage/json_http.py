@@ -83,6 +83,9 @@ class JsonServer:
                 "user and query, and a token beside it"
             )
         self._base = url
+        self._origin = str(url.origin())
+        self._proxy: str | None = None
+        self._knows_proxy = False
         self._headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         if token:
             self._headers["Authorization"] = f"Bearer {token}"
@@ -142,8 +145,9 @@ class JsonServer:
             data = orjson.dumps(body)
             if len(data) > _PIECES:
                 data = BytesIO(data)
-        origin = str(self._base.origin())
-        bound, proxy = await self._pool.open(origin), proxy_for(origin, self._http)
+        bound = await self._pool.open(self._origin)
+        if not self._knows_proxy:  # looking through the environment takes as long as a request
+            self._proxy, self._knows_proxy = proxy_for(self._origin, self._http), True
         self._under_way += 1
         status: int | None = None
         wait, content = 0.0, bytearray()
@@ -152,7 +156,12 @@ class JsonServer:
                 async with (
                     bound.slots,
                     bound.session.request(
-                        method, url, data=data, headers=headers, allow_redirects=False, proxy=proxy
+                        method,
+                        url,
+                        data=data,
+                        headers=headers,
+                        allow_redirects=False,
+                        proxy=self._proxy,
                     ) as response,
                 ):
                     exchange.status = response.status

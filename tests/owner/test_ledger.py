@@ -172,7 +172,7 @@ async def test_nothing_is_ratified_after_the_last_commit(ledger: Ledger) -> None
     found = await ledger.find(ORDERS)
     assert found is not None
     assert (await ledger.get_commits(ORDERS)).latest_version == 1
-    assert await ledger.note_backfilled(found.table_key, 0, 1)
+    assert await ledger.note_backfilled(found.table_key, 0, 1, 0)
     with pytest.raises(TableNotFoundError, match="has released it"):
         await ledger.get_commits(ORDERS)
     await ledger.promise(ORDERS, COMMITS, proposal(7, "again"))
@@ -191,15 +191,33 @@ async def test_too_much_that_waits_stops_commits_until_it_is_backfilled(ledger: 
     assert (await ledger.get_commits(STOCK)).latest_version == 0
     found = await ledger.find(ORDERS)
     assert found is not None
-    assert await ledger.note_backfilled(found.table_key, 0, 2)
-    assert not await ledger.note_backfilled(found.table_key, 0, 2)
+    size = 2 * len(proposal(1, "x").content)
+    assert await ledger.note_backfilled(found.table_key, 0, 2, size)
+    assert not await ledger.note_backfilled(found.table_key, 0, 2, size)
     assert (await ledger.commit(ORDERS, proposal(3, "x"))).ratified
     assert [commit.version for commit in (await ledger.get_commits(ORDERS)).commits] == [3]
     kept = (await ledger.get_commits(ORDERS, 0)).commits
-    assert [commit.version for commit in kept] == [2, 3]
+    assert [commit.version for commit in kept] == [1, 2, 3]
     ledger.limits = LedgerLimits(waiting_bytes=2 * len(proposal(3, "x").content) - 1)
     with pytest.raises(ThrottledError):
         await ledger.commit(ORDERS, proposal(4, "x"))
+
+
+async def test_commits_are_kept_for_a_while_after_they_have_been_backfilled(
+    ledger: Ledger,
+) -> None:
+    found = await ledger.find(ORDERS)
+    assert found is not None
+    last = 45
+    for version in range(1, last + 1):
+        proposed = proposal(version, "x")
+        assert (await ledger.commit(ORDERS, proposed)).ratified
+        size = len(proposed.content)
+        assert await ledger.note_backfilled(found.table_key, version - 1, version, size)
+    kept = [commit.version for commit in (await ledger.get_commits(ORDERS, 0)).commits]
+    assert kept == [*range(kept[0], last + 1)]
+    assert last - 40 < len(kept) < last
+    assert (await ledger.get_commits(ORDERS)).commits == ()
 
 
 async def test_sql_in_names_is_text(ledger: Ledger) -> None:
