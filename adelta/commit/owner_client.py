@@ -3,7 +3,8 @@
 A table names its owner `adelta`, and the owner's `endpoint` in its conf, which whoever may write to
 the table has chosen. So a token is sent to no endpoint but the one that the user names beside it,
 by the storage options `adelta_owner_endpoint` and `adelta_owner_token`, or by the variables of the
-environment of these names in capitals.
+environment of these names in capitals. Several are separated by commas; the tokens are then as many
+as the endpoints, in the same order, or one for all.
 """
 
 from __future__ import annotations
@@ -310,7 +311,7 @@ def client_of(table: ManagedTable, storage_options: Mapping[str, str]) -> Adelta
             "in its conf; set delta.managedCommit.commitOwnerConf"
         )
     options = GivenOptions(storage_options)
-    allowed, token = _allowed(options), options.text(OWNER_TOKEN)
+    allowed = _allowed(options)
     shown = without_secrets(endpoint)[:300]
     if endpoint not in allowed:
         raise InvalidOptionError(
@@ -318,18 +319,46 @@ def client_of(table: ManagedTable, storage_options: Mapping[str, str]) -> Adelta
             "table chose that address. If it is yours, open the table with the storage option "
             f"{OWNER_ENDPOINT}={shown}, or set the variable {OWNER_ENDPOINT.upper()}"
         )
-    if not token:
+    if not (token := allowed[endpoint]):
         raise InvalidOptionError(
             f"{table.uri}: the commit owner at {shown!r} wants a token; give the storage option "
             f"{OWNER_TOKEN}, or set the variable {OWNER_TOKEN.upper()}"
         )
+    _check_encrypted(endpoint, options)
     return AdeltaOwnerClient(table, endpoint, token, options.text("ca_bundle"))
 
 
-def _allowed(options: GivenOptions) -> list[str]:
-    """The endpoints that the user names."""
-    named = options.text(OWNER_ENDPOINT) or ""
-    return [endpoint.rstrip("/") for endpoint in named.replace(",", " ").split()]
+def _check_encrypted(endpoint: str, options: GivenOptions) -> None:
+    """Refuse to send a token to another machine unencrypted. Raises: InvalidOptionError."""
+    scheme, _, rest = endpoint.partition("://")
+    host = rest.partition("/")[0].rpartition("@")[2]
+    name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    near = name in ("localhost", "::1") or name.startswith("127.")
+    if scheme == "http" and not near and not options.flag("allow_http"):
+        raise InvalidOptionError(
+            f"the commit owner at {without_secrets(endpoint)[:300]!r} would be sent its token "
+            "unencrypted; take an address with https, or give the storage option "
+            "aws_allow_http=true where nobody listens in between"
+        )
+
+
+def _allowed(options: GivenOptions) -> dict[str, str]:
+    """The endpoints that the user names, each with its token, which is empty where there is none.
+
+    Raises:
+        InvalidOptionError: there are more tokens, or fewer, than endpoints.
+    """
+    named, given = (
+        (options.text(name) or "").replace(",", " ").split()
+        for name in (OWNER_ENDPOINT, OWNER_TOKEN)
+    )
+    tokens = given * len(named) if len(given) == 1 else given or [""] * len(named)
+    if len(tokens) != len(named):
+        raise InvalidOptionError(
+            f"{len(given)} tokens of commit owners are given, and {len(named)} endpoints; give as "
+            f"many in {OWNER_TOKEN} as in {OWNER_ENDPOINT}, in the same order, or one for all"
+        )
+    return {endpoint.rstrip("/"): token for endpoint, token in zip(named, tokens, strict=True)}
 
 
 async def owned_tables(storage_options: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -342,19 +371,21 @@ async def owned_tables(storage_options: Mapping[str, str]) -> list[dict[str, Any
     from adelta.storage.json_http import JsonServer
 
     options = GivenOptions(storage_options)
-    endpoints, token = _allowed(options), options.text(OWNER_TOKEN)
-    if len(endpoints) != 1 or not token:
+    allowed = _allowed(options)
+    if len(allowed) != 1 or not all(allowed.values()):
         raise InvalidOptionError(
             f"which commit owner? Set the variables {OWNER_ENDPOINT.upper()} and "
             f"{OWNER_TOKEN.upper()}, or give these names in lower case as storage options"
         )
+    ((endpoint, token),) = allowed.items()
+    _check_encrypted(endpoint, options)
     bundle = options.text("ca_bundle")
-    server = JsonServer(endpoints[0] + API, token=token, ca_bundle=bundle)
+    server = JsonServer(endpoint + API, token=token, ca_bundle=bundle)
     found: list[dict[str, Any]] = []
     asked: dict[str, str] = {}
     try:
         while True:
-            body = _granted(endpoints[0], await server.get("tables", asked))
+            body = _granted(endpoint, await server.get("tables", asked))
             found += body.get("tables") or []
             if not isinstance(body.get("next"), int):
                 return found
@@ -382,7 +413,7 @@ async def backfill_tables(
             raise TableNotFoundError(
                 f"the commit owner does not own {places[next(iter(missing))]}; ask for its status"
             )
-    endpoint = _allowed(GivenOptions(storage_options))[0]
+    (endpoint,) = _allowed(GivenOptions(storage_options))
     for table in tables:
         conf = {"endpoint": endpoint}
         named = ManagedTable(table["uri"], table["table_id"], conf)

@@ -49,13 +49,11 @@ class Ownership:
         found = await self._ledger.find(table)
         if found is not None and found.state in (State.PROMISED, State.RELEASED):
             await self.settle(table)
-            found = await self._ledger.find(table)
-        owned = found is not None and found.state == State.OWNED  # then the ledger refuses
-        if proposed.version > 0 and not owned and not await log.exists(proposed.version - 1):
+        if proposed.version > 0 and not await log.is_there():
             raise InvalidOptionError(
-                f"{table.uri}: version {proposed.version} is proposed, and the owner does not see "
-                f"version {proposed.version - 1} there; start it with the storage options of that "
-                "place, or give the table's own root"
+                f"{table.uri}: version {proposed.version} is proposed, and the owner sees no log "
+                "there; start it with the storage options of that place, and name the table by a "
+                "root that it sees too"
             )
         await self._ledger.promise(table, COMMITS_FOLDER, proposed)
 

@@ -7,6 +7,7 @@ The tables of one bucket share one store, and its connections.
 from __future__ import annotations
 
 import uuid
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,14 @@ class TableLog:
         except ObjectExistsError:
             return await self.commit(version) == data
         return True
+
+    async def is_there(self) -> bool:
+        """Whether there is anything in the log. Raises: StorageError."""
+        async with aclosing(self.store.list(self.prefix + LOG_DIR)) as pages:
+            async for page in pages:
+                if page:
+                    return True
+        return False
 
     async def exists(self, version: int) -> bool:
         """Whether readers of the filesystem see the commit of a version. Raises: StorageError."""

@@ -131,8 +131,9 @@ async def test_a_promise_is_forgotten_when_another_commit_is_there(owner: Owner)
     with pytest.raises(TableNotFoundError):
         await client.get_commits()
     assert await owner.service.parts.ledger.promised() == []
-    with pytest.raises(InvalidOptionError, match="the owner does not see version 4 there"):
-        await client.propose(proposal(5, "mine"))
+    elsewhere = await owner.client("elsewhere")
+    with pytest.raises(InvalidOptionError, match="the owner sees no log there"):
+        await elsewhere.propose(proposal(5, "mine"))
 
 
 async def test_a_table_is_given_up_with_all_of_it_in_its_log(owner: Owner) -> None:
@@ -273,6 +274,15 @@ def test_a_client_is_found_by_its_name_and_sends_its_token_where_the_user_said()
         client_of(table, {"adelta_owner_token": "secret"})
     with pytest.raises(InvalidOptionError, match="whoever may write to the table chose"):
         client_of(ManagedTable("s3://lake/orders", "a", {"endpoint": "https://evil"}), options)
+    far = ManagedTable("s3://lake/orders", "a", {"endpoint": "http://owner.example"})
+    named = {**options, "adelta_owner_endpoint": "http://owner.example, https://owner.example"}
+    with pytest.raises(InvalidOptionError, match="unencrypted"):
+        client_of(far, named)
+    assert client_of(far, {**named, "aws_allow_http": "true"}) is not None
+    several = {**named, "adelta_owner_token": "one, other"}
+    assert client_of(table, several).owner.token == "other"
+    with pytest.raises(InvalidOptionError, match="3 tokens of commit owners are given, and 2"):
+        client_of(table, {**several, "adelta_owner_token": "a, b, c"})
     with pytest.raises(InvalidOptionError, match="wants a token"):
         client_of(table, {"adelta_owner_endpoint": "https://owner.example"})
     with pytest.raises(InvalidOptionError, match="named without"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,15 @@ class Owner:
         path.write_bytes(first.content)
         await client.accept(0)
         return client
+
+    def asked(self) -> Counter[str]:
+        """How many requests there have been, by route."""
+        (family,) = self.service.parts.metrics.requests.collect()
+        samples = [sample for sample in family.samples if sample.name.endswith("_total")]
+        counts: Counter[str] = Counter()
+        for sample in samples:
+            counts[sample.labels["route"]] += int(sample.value)
+        return counts
 
     def log(self, name: str = "orders") -> dict[int, bytes]:
         """The commits that a reader of the filesystem sees."""
