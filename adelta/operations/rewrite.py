@@ -14,6 +14,7 @@ import pyarrow.compute
 from pyroaring import BitMap64
 
 from adelta._concurrency import in_thread
+from adelta._dictionaries import without_dictionaries
 from adelta._memory import filtered
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.mask import named_rows
@@ -133,7 +134,10 @@ class RewriteTask:
             if self.tells:
                 changes = await stack.enter_async_context(ChangeDataWriter(roots.store, spec))
             read = read_pieces(
-                roots, copy_plan(configuration), _pieces(roots, self), read_ahead_bytes=_READ_AHEAD
+                roots,
+                copy_plan(configuration, keeps_dictionaries=True),
+                _pieces(roots, self),
+                read_ahead_bytes=_READ_AHEAD,
             )
             tables = await stack.enter_async_context(aclosing(read))
             async for piece, table in tables:
@@ -244,7 +248,7 @@ class _Sorter:
         self._taken = 0
 
     def take(self, rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """The rows that stay, and those that match."""
+        """The rows that stay, and those that match, with their texts laid out."""
         if not rows.num_rows or not self._matching:
             return rows, rows.slice(0, 0)
         first, last = (self._read[self._taken + at] for at in (0, rows.num_rows - 1))
@@ -259,5 +263,6 @@ class _Sorter:
         if not matching.true_count:
             return rows, rows.slice(0, 0)
         if matching.true_count == rows.num_rows:
-            return rows.slice(0, 0), rows
-        return filtered(rows, pc.invert(matching)), filtered(rows, matching)
+            return rows.slice(0, 0), without_dictionaries(rows)
+        taken = without_dictionaries(filtered(rows, matching))
+        return filtered(rows, pc.invert(matching)), taken

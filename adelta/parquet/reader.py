@@ -215,12 +215,17 @@ class ParquetFile:
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
 
     def slices(
-        self, fetched: FetchedColumns, rows: int | None = None
+        self,
+        fetched: FetchedColumns,
+        rows: int | None = None,
+        *,
+        keeps_dictionaries: bool = False,
     ) -> Generator[pa.Table, None, None]:
         """The rows of what was fetched, in order, as tables of `rows` rows, or as one.
 
         CPU-heavy: take each in a worker thread. Not all that are taken may have `rows` rows. A
         slice takes a part of the memory of its row group, and the next one the same memory again.
+        With `keeps_dictionaries` texts that repeat come as dictionaries of numbers.
 
         Raises:
             InvalidTableError: the object is damaged.
@@ -232,7 +237,8 @@ class ParquetFile:
             yield pa.table({"": pa.nulls(count)}).select([])
             return
         with self.bytes.source(fetched) as source:
-            yield from decode_rows(self.layout, self.guard, fetched, source, rows)
+            keeps = keeps_dictionaries
+            yield from decode_rows(self.layout, self.guard, fetched, source, rows, keeps)
 
 
 @dataclass(frozen=True, slots=True)

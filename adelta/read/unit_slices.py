@@ -57,9 +57,10 @@ class UnitSlices:
         if threads > 1 and columns.columns.leaves:
             chosen = parquet.layout.shares(columns.columns, columns.row_groups, threads)
         whole = len(chosen) == 1
+        keeps = plan.keeps_dictionaries
+        wanted = [columns if whole else replace(columns, columns=one) for one in chosen]
         self.shares = [
-            _Share(parquet.slices(columns if whole else replace(columns, columns=one), rows))
-            for one in chosen
+            _Share(parquet.slices(one, rows, keeps_dictionaries=keeps)) for one in wanted
         ]
         self._order = None if whole else columns.columns.order
         self._deciding = threading.Lock()

@@ -6,6 +6,7 @@ import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from adelta._dictionaries import TEXTS, with_dictionaries
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.partition import partition_directory
 from adelta.kernel.schema import types as t
@@ -148,13 +149,17 @@ class DataFileLayout:
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """`batch` with the table's columns but the void ones, in its types, under physical names.
 
+        Texts of rows that are copied may stay dictionaries.
+
         Raises:
             SchemaMismatchError: a column is not the table's, or holds what it cannot hold.
             InvariantViolationError: a column that must not be null holds a null, or a row does not
                 satisfy a constraint.
             InvalidExpressionError: a value of a constraint or a computed column cannot be computed.
         """
-        rows = relabel(self.complete(batch), self.physical_schema)
+        complete = self.complete(batch)
+        numbered = (at for at, f in enumerate(complete.schema) if f.type.equals(TEXTS))
+        rows = relabel(complete, with_dictionaries(self.physical_schema, numbered))
         kept = {*self.file_schema.names, *(name for name, _ in self.partition_columns)}
         rows = rows.select([name for name in rows.schema.names if name in kept])
         for field in self.hidden:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._dictionaries import TEXTS, with_dictionaries
 from adelta.errors import InvalidTableError, SchemaMismatchError
 from adelta.kernel.expressions.compute import filter_mask
 from adelta.kernel.partition import parse_partition_values
@@ -71,7 +72,9 @@ def assemble(
     if rows is None:
         rows = table.select([])
         if names:
-            rows = pa.table([columns[n] for n in names], schema=plan.output_schema)
+            found = [columns[n] for n in names]
+            numbered = (at for at, column in enumerate(found) if column.type.equals(TEXTS))
+            rows = pa.table(found, schema=with_dictionaries(plan.output_schema, numbered))
     if plan.row_ids is not None:
         ids = zip(plan.row_id_names, attached(table), strict=True)
         for name, values in ids:
@@ -89,7 +92,8 @@ def _columns(plan: ScanPlan, table: pa.Table, source: str) -> dict[str, pa.Chunk
             columns[field.name] = pa.chunked_array([arrow.nulls(table.num_rows, kind)])
             continue
         column = table.column(index)
-        if conforms(column.type, kind, plan.mapping_mode):
+        kept = plan.keeps_dictionaries and column.type.equals(TEXTS) and kind.equals(pa.string())
+        if kept or conforms(column.type, kind, plan.mapping_mode):
             columns[field.name] = column
             continue
         try:

@@ -48,7 +48,8 @@ class ScanPlan:
     names of the hidden columns of files that hold row ids and row commit versions, where these are
     asked for; `row_id_names` are what they are called in what the scan yields. With
     `variants_as_json`, variants come out as JSON text. With `verifies`, the pages of files are held
-    to their checksums, where they have any.
+    to their checksums, where they have any. With `keeps_dictionaries`, columns of texts that repeat
+    may come as dictionaries of `adelta._dictionaries`; there is no predicate then.
     """
 
     schema: StructType
@@ -61,6 +62,7 @@ class ScanPlan:
     row_id_names: tuple[str, str] = (ROW_ID, ROW_COMMIT_VERSION)
     variants_as_json: bool = False
     verifies: bool = False
+    keeps_dictionaries: bool = False
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from adelta._concurrency import in_thread
+from adelta._dictionaries import without_dictionaries
 from adelta._memory import filtered
 from adelta.operations.copy_plan import copy_plan
 from adelta.operations.matching import live_rows
@@ -118,7 +119,7 @@ class ChangeTask:
             changes = None
             if self.tells:
                 changes = await stack.enter_async_context(ChangeDataWriter(roots.store, spec))
-            plan = copy_plan(self.plan.configuration)
+            plan = copy_plan(self.plan.configuration, keeps_dictionaries=True)
             read = read_pieces(roots, plan, self._pieces(roots), read_ahead_bytes=_READ_AHEAD)
             tables = await stack.enter_async_context(aclosing(read))
             source, known = None, None
@@ -248,7 +249,8 @@ class _Sorter:
         parts = []
         for clause in np.unique(clauses):
             mine = clauses == clause
-            parts.append(_Part(int(clause), take(rows, at[mine]), sources[mine]))
+            taken = without_dictionaries(take(rows, at[mine]))
+            parts.append(_Part(int(clause), taken, sources[mine]))
         if len(at) == rows.num_rows:
             return None, parts
         staying = np.ones(rows.num_rows, np.bool_)

@@ -37,10 +37,12 @@ def decode_rows(
     fetched: FetchedColumns,
     source: pa.NativeFile,
     rows: int | None = None,
+    keeps_dictionaries: bool = False,
 ) -> Generator[pa.Table, None, None]:
     """The rows of what was `fetched`, in order, as tables of `rows` rows, or as one. CPU-heavy.
 
-    `source` has the bytes. Not all tables may have `rows` rows. There is at least one leaf.
+    `source` has the bytes. Not all tables may have `rows` rows. There is at least one leaf. With
+    `keeps_dictionaries` texts that repeat come as dictionaries of numbers.
 
     Raises:
         InvalidTableError: the object is damaged.
@@ -59,7 +61,8 @@ def decode_rows(
             if most is not None:
                 decoded += table.nbytes
                 guard.check_decoded(decoded, groups[0])
-            table = laid_out(table, repeated)
+            if not keeps_dictionaries:
+                table = laid_out(table, repeated)
             yield table if order is None else table.select(order)
             del table
     if found != count:

@@ -6,11 +6,12 @@ Nothing here waits: the methods are CPU-heavy, and the writer calls them in work
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from adelta._dictionaries import TEXTS, numbered_columns, with_dictionaries
 from adelta.errors import InvalidOptionError, InvariantViolationError, SchemaMismatchError
 from adelta.parquet.footer.columns import ColumnTree
 from adelta.parquet.write.distinct_columns import distinct_columns
@@ -42,6 +43,7 @@ class Encoder:
         self._key_values = dict(options.key_values)
         self._arguments = options.arrow_arguments(schema)
         self._tells = options.statistics is True
+        self._numbered: frozenset[str] = frozenset()  # columns of texts that are held as numbers
         self._sink = _Sink()
         self._writer: pq.ParquetWriter | None = None
 
@@ -52,7 +54,7 @@ class Encoder:
 
     def encode(self, tables: list[pa.Table], statistics: StatisticsCollector | None) -> list[bytes]:
         """The bytes of one more row group."""
-        table = conform(self._path, _in_few_chunks(tables), self._schema)
+        table = conform(self._path, _in_few_chunks(self._alike(tables)), self._schema)
         tables.clear()
         stored = table
         if self._stored is not self._schema:
@@ -82,6 +84,23 @@ class Encoder:
             with suppress(pa.ArrowException, OSError, ValueError):
                 self._writer.close()
             self._writer = None
+
+    def _alike(self, tables: list[pa.Table]) -> list[pa.Table]:
+        """The tables, with the same columns of texts as numbers in all tables of the file.
+
+        The first row group decides which: those that come so, unless they are to be written in
+        another way.
+        """
+        given = numbered_columns(table.schema for table in tables)
+        if self._writer is None and given and self._arguments["use_dictionary"] is True:
+            self._numbered = given
+            places = [at for at, field in enumerate(self._schema) if field.name in given]
+            alike = self._stored is self._schema
+            self._schema = with_dictionaries(self._schema, places)
+            self._stored = self._schema if alike else with_dictionaries(self._stored, places)
+        if not (given or self._numbered):
+            return tables
+        return [_with_numbers(table, self._numbered) for table in tables]
 
     def _open(self, first: pa.Table | None = None) -> pq.ParquetWriter:
         if self._writer is None:
@@ -115,8 +134,22 @@ def _in_few_chunks(tables: list[pa.Table]) -> pa.Table:
     Statistics and Arrow's writer cost by the piece and column: several times what copying it does.
     """
     table = pa.concat_tables(tables)
+    if numbered_columns([table.schema]):
+        table = table.unify_dictionaries()  # Arrow's writer numbers texts anew from the second on
     chunks = table.column(0).num_chunks
     return table.combine_chunks() if table.num_rows < chunks * _CHUNK_ROWS and chunks > 1 else table
+
+
+def _with_numbers(table: pa.Table, numbered: frozenset[str]) -> pa.Table:
+    """The rows with the columns `numbered` as numbers of texts, and no others."""
+    for place, field in enumerate(table.schema):
+        is_numbered = field.type.equals(TEXTS)
+        if is_numbered == (field.name in numbered):
+            continue
+        column: Any = table.column(place)
+        column = column.cast(pa.string()) if is_numbered else column.dictionary_encode()
+        table = table.set_column(place, field.with_type(column.type), column)
+    return table
 
 
 class _Sink:

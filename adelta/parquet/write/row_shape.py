@@ -10,13 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from adelta._dictionaries import TEXTS
 from adelta.errors import InvariantViolationError, SchemaMismatchError
 
 __all__ = ["check_shape", "conform"]
 
 
 def check_shape(path: str, given: pa.Schema, wanted: pa.Schema) -> None:
-    """Do nothing where both schemas have the same shape.
+    """Do nothing where both schemas have the same shape; texts may be given as dictionaries.
 
     Raises:
         SchemaMismatchError: they have not; says which column differs.
@@ -28,6 +29,8 @@ def check_shape(path: str, given: pa.Schema, wanted: pa.Schema) -> None:
             f"{path}: is written with the columns {wanted.names}, and a batch has {given.names}"
         )
     for have, want in zip(given, wanted, strict=True):
+        if have.type.equals(TEXTS) and want.type.equals(pa.string()):
+            continue
         if not have.type.equals(want.type) and not _shape(have.type).equals(_shape(want.type)):
             raise SchemaMismatchError(
                 f"{path}: column {want.name!r} is written as {want.type}, and a batch has "

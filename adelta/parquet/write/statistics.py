@@ -228,7 +228,8 @@ class _Leaf:
         if not pa.types.is_string(self.type):
             return True
         lengths: Any = pc.binary_length
-        longest = (pc.max(lengths(chunk)).as_py() or 0 for chunk in chunks)
+        texts = (c.dictionary if isinstance(c, pa.DictionaryArray) else c for c in chunks)
+        longest = (pc.max(lengths(each)).as_py() or 0 for each in texts)
         return max(longest, default=0) <= _LONGEST_TEXT
 
     def take(self, chunk: Any) -> None:
