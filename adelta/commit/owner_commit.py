@@ -31,7 +31,8 @@ import orjson
 from adelta.commit.check_then_put import is_there
 from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown
 from adelta.commit.filesystem import FilesystemCoordinator, is_by
-from adelta.commit.owner import CommitResponse, ProposedCommit, RatifiedCommit
+from adelta.commit.owner import ProposedCommit, RatifiedCommit
+from adelta.commit.ratification import Claim, Withheld, ratify
 from adelta.errors import (
     AdeltaError,
     CommitOutcomeUnknownError,
@@ -40,7 +41,6 @@ from adelta.errors import (
     ObjectNotFoundError,
     StorageError,
     TableNotFoundError,
-    ThrottledError,
 )
 from adelta.kernel.log_path import commit_path
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from adelta.commit.coordinator import HasBase
     from adelta.commit.filesystem import Create
-    from adelta.commit.owner import CommitOwnerClient
+    from adelta.commit.owner import CommitOwnerClient, CommitResponse
     from adelta.commit.owner_log import OwnerLog
     from adelta.storage.object_store import ObjectStore
 
@@ -59,7 +59,6 @@ __all__ = ["OwnerCoordinator", "proposed_commit"]
 
 _log = logging.getLogger("adelta.transaction")
 
-_PROPOSALS = 3
 _FOLLOWED = 64  # commits that an owner which backfills may have published without our knowing
 _KEPT = 8  # commits; the bytes of others are read again to publish them
 
@@ -80,7 +79,7 @@ class OwnerCoordinator:
     ) -> None:
         self._store = store
         self._folders = folders
-        self._client = client
+        self.client = client
         self._log = log
         self._create = create
         self._first = FilesystemCoordinator(store, create)
@@ -88,7 +87,7 @@ class OwnerCoordinator:
         self._publishing = anyio.Lock()
 
     def __repr__(self) -> str:
-        return f"OwnerCoordinator({self._client!r})"
+        return f"OwnerCoordinator({self.client!r})"
 
     async def commit(
         self, version: int, data: bytes, transaction_id: str, has_base: HasBase | None = None
@@ -106,7 +105,7 @@ class OwnerCoordinator:
             if isinstance(outcome, Committed):
                 self._log.note_created()
             return outcome
-        return await self._claim(version, data, transaction_id, self._client.commit)
+        return await self._claim(version, data, transaction_id, self.client.commit)
 
     async def give_up(self, version: int, data: bytes, transaction_id: str) -> CommitOutcome:
         """Make the last commit of this owner, which says who comes after it, and publish it.
@@ -116,9 +115,8 @@ class OwnerCoordinator:
         Raises:
             AdeltaError: the owner does not give the table up; certainly nothing was committed.
         """
-        await self._log.ask(anew=True)
-        await self.recover()
-        outcome = await self._claim(version, data, transaction_id, self._client.release)
+        await self.publish_all()
+        outcome = await self._claim(version, data, transaction_id, self.client.release)
         if isinstance(outcome, Committed):
             try:
                 if not await self._is_passed_on(version):
@@ -137,97 +135,72 @@ class OwnerCoordinator:
     async def _claim(
         self, version: int, data: bytes, transaction_id: str, ask: Ask
     ) -> CommitOutcome:
-        proposed = await self._stage(version, data, transaction_id)
-        outcome = await self._ratify(proposed, ask)
+        async def propose(proposed: Sequence[ProposedCommit]) -> Sequence[CommitResponse]:
+            return [await ask(each) for each in proposed]
+
+        claim = Claim(self, await self.stage(version, data, transaction_id))
+        (outcome,) = await ratify([claim], propose)
+        assert not isinstance(outcome, Withheld)
         if isinstance(outcome, Committed):
-            if not self._client.backfills:
-                self._staged[version] = data
-            while len(self._staged) > _KEPT:
-                del self._staged[min(self._staged)]
-            kept = RatifiedCommit(
-                version,
-                staged_file=proposed.staged_file,
-                content=data if proposed.staged_file is None else None,
-                size=len(data),
-                modified_ms=proposed.modified_ms,
-            )
-            followed = self._log.note_ratified(kept)
-            if not followed or len(self._log.commits) > _FOLLOWED:
-                with suppress(AdeltaError):  # whoever reads will learn of others, before or after
-                    await self._log.ask(anew=followed)
+            await self.note_ratified(claim.proposed)
         return outcome
 
-    async def _stage(self, version: int, data: bytes, transaction_id: str) -> ProposedCommit:
+    async def stage(self, version: int, data: bytes, transaction_id: str) -> ProposedCommit:
+        """What the owner is asked to ratify, staged unless the owner takes it inline.
+
+        Raises:
+            InvalidTableError: the commit has no in-commit timestamp.
+            StorageError: the store refused or failed.
+        """
         proposed = proposed_commit(
             version, data, transaction_id, self._store.uri, self._log.published
         )
-        if self._client.takes_inline_commits:
+        if self.client.takes_inline_commits:
             return proposed
         name = f"{version:020d}.{uuid.uuid4()}.json"
         staged = await self._store.put(self._folders[0] + name, data)
         return replace(proposed, staged_file=name, modified_ms=staged.last_modified_ms)
 
+    async def note_ratified(self, proposed: ProposedCommit) -> None:
+        """Take in that a commit of ours has been ratified."""
+        version = proposed.version
+        if not self.client.backfills:
+            self._staged[version] = proposed.content
+        while len(self._staged) > _KEPT:
+            del self._staged[min(self._staged)]
+        kept = RatifiedCommit(
+            version,
+            staged_file=proposed.staged_file,
+            content=proposed.content if proposed.staged_file is None else None,
+            size=proposed.size,
+            modified_ms=proposed.modified_ms,
+        )
+        followed = self._log.note_ratified(kept)
+        if not followed or len(self._log.commits) > _FOLLOWED:
+            with suppress(AdeltaError):  # whoever reads will learn of others, before or after
+                await self._log.ask(anew=followed)
+
     # ----------------------------------------------------------------------------- ratification
 
-    async def _ratify(self, proposed: ProposedCommit, ask: Ask) -> CommitOutcome:
-        """Have a commit ratified. To propose it again is safe: it is ratified once at most.
+    @property
+    def root(self) -> str:
+        """The table's address."""
+        return self._store.uri
 
-        Raises:
-            AdeltaError: the owner refused; certainly nothing was ratified.
-        """
-        doubt: Exception | None = None
-        for attempt in range(_PROPOSALS):
-            try:
-                response = await ask(proposed)
-            except CommitOutcomeUnknownError as error:
-                doubt = error
-            except TableNotFoundError as error:
-                if await self._is_passed_on(proposed.version):  # the log tells who owns it now
-                    return Lost(proposed.version)
-                if doubt is None:
-                    raise
-                doubt = error
-            except ThrottledError as error:
-                if doubt is None and attempt == 0:
-                    await self._log.ask(anew=True)
-                    await self.recover()
-                    proposed = replace(proposed, published_version=self._log.published)
-                    continue
-                if doubt is None:
-                    raise
-                doubt = error
-            except AdeltaError as error:
-                if doubt is None:
-                    raise
-                doubt = error  # this proposal failed; an earlier one may not have
-            except Exception as error:  # whatever it is, it is no answer
-                doubt = error
-            else:
-                try:
-                    outcome = await self._answered(proposed, response, doubtful=doubt is not None)
-                except AdeltaError as error:
-                    if doubt is None:
-                        raise
-                    return Unknown(proposed.version, error)
-                if outcome is not None:
-                    return outcome
-                continue
-            try:
-                await self._log.ask()
-                outcome = await self._whose(proposed)
-            except AdeltaError as error:
-                return Unknown(proposed.version, error)
-            if outcome is not None:
-                return outcome
-        return Unknown(proposed.version, doubt or CommitOutcomeUnknownError())
+    @property
+    def latest(self) -> int | None:
+        """The latest version that is known; None before the owner has been asked."""
+        return self._log.latest
 
-    async def _answered(
+    async def answered(
         self, proposed: ProposedCommit, response: CommitResponse, *, doubtful: bool
     ) -> CommitOutcome | None:
-        """What an answer of the owner says; None where the owner has to be asked again.
+        """What an answer of the owner says; None where the version is nobody's yet.
+
+        Where it is `doubtful` whose a version is, the owner is asked, and the log.
 
         Raises:
-            InvalidTableError: the owner is behind the version that the commit builds on.
+            StorageError: they failed.
         """
         if response.ratified:
             return Committed(proposed.version, proposed.modified_ms)
@@ -237,15 +210,19 @@ class OwnerCoordinator:
             await self._log.ask()
         if self._log.latest is not None and self._log.latest >= proposed.version:
             return await self._whose(proposed) if doubtful else self._is_kept(proposed)
-        if response.latest is None:
-            return Lost(proposed.version)
-        if doubtful:
+        return Lost(proposed.version) if response.latest is None and not doubtful else None
+
+    async def published_by(self, proposed: ProposedCommit) -> bool | None:
+        """Whether the log shows the version by itself as ours; None where it does not show it.
+
+        Raises:
+            StorageError: the store refused or failed.
+        """
+        try:
+            published = await self._store.get(commit_path(proposed.version))
+        except ObjectNotFoundError:
             return None
-        raise InvalidTableError(
-            f"{self._store.uri}: its owner refuses version {proposed.version}, and has ratified "
-            f"no more than version {response.latest.latest_version}; open the table again, and "
-            "ask who runs the owner where that does not help"
-        )
+        return is_by(published, proposed.transaction_id)
 
     async def _is_passed_on(self, version: int) -> bool:
         """Whether the log shows a version by itself."""
@@ -258,6 +235,15 @@ class OwnerCoordinator:
             return Committed(proposed.version, proposed.modified_ms)
         return Lost(proposed.version)
 
+    async def found_out(self, proposed: ProposedCommit) -> CommitOutcome | None:
+        """Whose the version is, by asking the owner anew; None where it is nobody's.
+
+        Raises:
+            StorageError: the owner failed, or it has been published and cannot be read.
+        """
+        await self._log.ask()
+        return await self._whose(proposed)
+
     async def _whose(self, proposed: ProposedCommit) -> CommitOutcome | None:
         """Whose the version is, by what the owner has said last; None where it is nobody's.
 
@@ -269,15 +255,22 @@ class OwnerCoordinator:
             return None
         if proposed.version in self._log.commits:
             return self._is_kept(proposed)
-        try:
-            published = await self._store.get(commit_path(proposed.version))
-        except ObjectNotFoundError as error:
-            return Unknown(proposed.version, error)
-        if is_by(published, proposed.transaction_id):
-            return Committed(proposed.version, proposed.modified_ms)
-        return Lost(proposed.version)
+        ours = await self.published_by(proposed)
+        if ours is None:
+            return Unknown(proposed.version, ObjectNotFoundError(commit_path(proposed.version)))
+        return Committed(proposed.version, proposed.modified_ms) if ours else Lost(proposed.version)
 
     # ------------------------------------------------------------------------------ publication
+
+    async def publish_all(self) -> int | None:
+        """Publish all that the owner has ratified by now; the last version of it.
+
+        Raises:
+            StorageError: the owner failed, or a commit could not be published.
+        """
+        await self._log.ask(anew=True)
+        await self.recover()
+        return self._log.published
 
     async def recover(self) -> bool:
         """Publish, in order, what the owner has ratified; whether there was anything to publish.
@@ -286,7 +279,7 @@ class OwnerCoordinator:
             StorageError: a commit could not be published, nor those after it.
         """
         async with self._publishing:
-            if self._client.backfills:
+            if self.client.backfills:
                 return await self._have_backfilled()
             if self._staged and max(self._staged) > (self._log.latest or 0):
                 await self._log.ask()  # others came before ours, and may have to be published
@@ -299,7 +292,7 @@ class OwnerCoordinator:
     async def _have_backfilled(self) -> bool:
         waiting = self._log.unpublished()
         try:
-            await self._client.backfill_to_version()
+            await self.client.backfill_to_version()
         except TableNotFoundError:  # it has given the table up, and may not have come to the end
             for commit in waiting:
                 await self._publish(commit)
