@@ -100,6 +100,9 @@ if TYPE_CHECKING:
     from adelta.operations.restore import restore as restore
     from adelta.operations.set_properties import set_properties as set_properties
     from adelta.operations.set_properties import unset_properties as unset_properties
+    from adelta.operations.snapshots import snapshots as snapshots
+    from adelta.operations.transaction_over import TransactionOver as TransactionOver
+    from adelta.operations.transaction_over import transaction_over as transaction_over
     from adelta.operations.update import UpdateMetrics as UpdateMetrics
     from adelta.operations.update import update as update
     from adelta.operations.upgrade_protocol import upgrade_protocol as upgrade_protocol
@@ -193,6 +196,8 @@ __all__ = exports(
         "adelta.operations.replace": ("replace_table",),
         "adelta.operations.restore": ("RestoreMetrics", "restore"),
         "adelta.operations.set_properties": ("set_properties", "unset_properties"),
+        "adelta.operations.snapshots": ("snapshots",),
+        "adelta.operations.transaction_over": ("TransactionOver", "transaction_over"),
         "adelta.operations.update": ("UpdateMetrics", "update"),
         "adelta.operations.upgrade_protocol": ("upgrade_protocol",),
         "adelta.operations.vacuum": ("VacuumMetrics", "vacuum"),

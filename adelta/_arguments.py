@@ -254,6 +254,7 @@ _BY_THE_FUNCTION = frozenset(
         "Literal['error', 'ignore']",
         "Literal['merge']",
         "Mapping[str, SetValue]",
+        "Table",
         "MergeSource",
         "OnProgress",
         "NamedTables",

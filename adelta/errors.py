@@ -220,6 +220,7 @@ class CommitConflictError(AdeltaError):
         path: the first file in which both commits meet, as the winner's log entry has it, where
             it is files that they meet in.
         partition: the partition values of that file.
+        table: the table's address, of a commit that was attempted.
     """
 
     def __init__(
@@ -238,6 +239,12 @@ class CommitConflictError(AdeltaError):
         self.retryable = retryable
         self.path = path
         self.partition = dict(partition or {})
+        self.table: str | None = None
+
+    def name_table(self) -> None:
+        """Begin the message with the table, where it does not say of which one it is."""
+        if self.table is not None and not str(self).startswith(without_secrets(self.table)):
+            self.args = (f"{without_secrets(self.table)}: {self}",)
 
 
 class ConcurrentAppendError(CommitConflictError):

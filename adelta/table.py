@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,16 +20,25 @@ from adelta._arguments import (
     checked,
 )
 from adelta._clock import SYSTEM_CLOCK, Clock
+from adelta._concurrency import map_concurrent, together
 from adelta.commit.choose import (
     UNSAFE_SINGLE_WRITER,
     check_catalog_needed,
     check_client,
     open_log_store,
+    owned_of,
     with_owner,
 )
-from adelta.errors import InvalidOptionError, InvalidUseError, VersionNotFoundError
+from adelta.commit.together import ask_together
+from adelta.errors import (
+    InvalidOptionError,
+    InvalidUseError,
+    TableNotFoundError,
+    VersionNotFoundError,
+)
 from adelta.kernel.history import parse_timestamp
 from adelta.log.latest import LatestState
+from adelta.log.refresh import later_state
 from adelta.log.time_travel import version_at_timestamp
 from adelta.snapshot import Snapshot
 from adelta.storage.allowed_roots import ALLOWED_ROOTS, given_roots
@@ -37,7 +46,7 @@ from adelta.storage.roots import StoreRoots
 from adelta.transaction import Transaction
 from adelta.write.commit_queue import QueueOfTable
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
-from adelta.write.transaction_request import COMMIT_TIMEOUT, TransactionRequest
+from adelta.write.transaction_request import COMMIT_TIMEOUT, StateOfMoment, TransactionRequest
 
 if TYPE_CHECKING:
     import os
@@ -53,6 +62,8 @@ if TYPE_CHECKING:
     from adelta.write.transaction_core import TransactionCore
 
 __all__ = ["Table", "TableOrAddress", "open_table"]
+
+_LOOKS = 4  # at the logs, where owners change meanwhile
 
 TableOrAddress: TypeAlias = "Table | str | os.PathLike[str]"
 """What every function that works on a table takes: a handle, or the table's path or URI."""
@@ -175,11 +186,9 @@ class Table:
             raise VersionNotFoundError(f"{self.uri}: versions count from 0; {version} is none")
         else:
             state = await self._source.state_at(version)
-        configuration = state.configuration
         if version is None:
-            check_catalog_needed(self.store, configuration)
-        configuration.check_readable(self.uri)
-        return Snapshot(state, self._roots, configuration)
+            check_catalog_needed(self.store, state.configuration)
+        return snapshot_of(self, state)
 
     def transaction(
         self,
@@ -214,17 +223,16 @@ class Table:
             InvalidOptionError: there is no such isolation level, or an argument is of the wrong
                 type.
         """
-        request = TransactionRequest(
-            operation=check_text("operation", operation),
-            parameters=_json_object("parameters", parameters),
-            user_metadata=check_optional_text("user_metadata", user_metadata),
-            isolation=check_optional_text("isolation", isolation),
-            timeout=check_seconds("timeout", timeout),
-            data_files=_data_files(data_files),
-            group_commit=check_flag("group_commit", group_commit),
-            rebase=check_flag("rebase", rebase),
-            commits_empty=check_flag("commit_empty", commit_empty),
-            by_hand=True,
+        request = asked_of_transaction(
+            operation,
+            parameters=parameters,
+            user_metadata=user_metadata,
+            isolation=isolation,
+            timeout=timeout,
+            data_files=data_files,
+            group_commit=group_commit,
+            rebase=rebase,
+            commit_empty=commit_empty,
         )
         return Transaction(begin(self, request))
 
@@ -273,14 +281,48 @@ def with_single_writer(
     return {**(storage_options or {}), UNSAFE_SINGLE_WRITER: "true"} if allowed else storage_options
 
 
+def asked_of_transaction(
+    operation: str,
+    *,
+    parameters: Mapping[str, object] | None,
+    user_metadata: str | None,
+    isolation: str | None,
+    timeout: float,
+    data_files: DataFileOptions | None,
+    group_commit: bool = False,
+    rebase: bool = True,
+    commit_empty: bool = False,
+) -> TransactionRequest:
+    """What a user asks of a transaction, by the arguments of `Table.transaction`.
+
+    Raises:
+        InvalidOptionError: an argument is of the wrong type.
+    """
+    return TransactionRequest(
+        operation=check_text("operation", operation),
+        parameters=_json_object("parameters", parameters),
+        user_metadata=check_optional_text("user_metadata", user_metadata),
+        isolation=check_optional_text("isolation", isolation),
+        timeout=check_seconds("timeout", timeout),
+        data_files=_data_files(data_files),
+        group_commit=check_flag("group_commit", group_commit),
+        rebase=check_flag("rebase", rebase),
+        commits_empty=check_flag("commit_empty", commit_empty),
+        by_hand=True,
+    )
+
+
 def begin(
     table: Table,
     request: TransactionRequest,
     *,
     creates: NewTable | None = None,
     joins: bool = False,
+    state: LogState | None = None,
 ) -> TransactionCore:
     """A transaction of adelta's own on a table; with `creates`, on one that is to be made.
+
+    With `state` it is made against that, and looks for no later one.
 
     Raises:
         InvalidUseError: the handle is closed.
@@ -291,7 +333,7 @@ def begin(
     from adelta.write.transaction_core import TransactionCore
 
     return TransactionCore(
-        table._source,
+        table._source if state is None else StateOfMoment(table._source, state),
         request,
         creates=creates,
         joins=joins,
@@ -344,6 +386,64 @@ async def state_at(table: Table, version: int) -> LogState:
     state = await table._source.state_at(version)
     state.configuration.check_readable(table.uri)
     return state
+
+
+def check_tables(tables: Sequence[object]) -> None:
+    """Refuse what are no handles on different tables.
+
+    Raises:
+        InvalidOptionError: they are not, or there is none.
+    """
+    if not tables:
+        raise InvalidOptionError("no table was passed; pass those that are to be taken together")
+    roots = set()
+    for table in tables:
+        if not isinstance(table, Table):
+            raise InvalidOptionError(
+                f"{table!r:.100} is no handle on a table; pass handles, as open_table makes them"
+            )
+        if table.uri in roots:
+            raise InvalidOptionError(f"{table.uri} is passed twice; pass each table once")
+        roots.add(table.uri)
+
+
+async def states_of_one_moment(tables: Sequence[Table]) -> list[LogState]:
+    """The states of tables of one commit owner that were their latest at one and the same moment.
+
+    Raises:
+        InvalidOptionError: they have no owner in common that can be asked.
+        TableNotFoundError: there is no table, or its owner does not know it.
+        InvalidTableError: a log is damaged.
+        StorageError: a store or the owner refused or failed.
+    """
+    for _ in range(_LOOKS):
+        states = await map_concurrent(known_state, tables, limit=len(tables))
+        stores = [(table.uri, owned_of(table.store)) for table in tables]
+        try:
+            versions = await ask_together(stores)
+        except TableNotFoundError as error:  # the log tells who the owner is by now
+            gone = error
+            for table in tables:
+                table._source.doubt_state()
+            continue
+        pairs = zip(states, versions, strict=True)
+        works = [partial(later_state, state, version) for state, version in pairs]
+        found = [*await together(*works, limit=len(works))]
+        for table, state in zip(tables, found, strict=True):
+            table._source.publish_state(state)
+        return found
+    raise gone
+
+
+def snapshot_of(table: Table, state: LogState) -> Snapshot:
+    """A state of the table, to be read.
+
+    Raises:
+        UnsupportedFeatureError: reading it needs a feature that adelta lacks.
+    """
+    configuration = state.configuration
+    configuration.check_readable(table.uri)
+    return Snapshot(state, table._roots, configuration)
 
 
 def roots_of(table: Table) -> StoreRoots:

@@ -60,6 +60,7 @@ __all__ = [
     "coordinator_of",
     "may_be_stale",
     "open_log_store",
+    "owned_of",
     "owner_publishes",
     "permits_maintenance",
     "publish",
@@ -279,6 +280,13 @@ def _owned(store: ObjectStore, configuration: TableConfiguration) -> OwnedStore:
     if isinstance(store, OwnedStore):
         return store
     return _ownable(store, configuration).owned_by(configuration)
+
+
+def owned_of(store: ObjectStore) -> OwnedStore | None:
+    """The table as its owner has it; None where the filesystem decides, or is all that is seen."""
+    if isinstance(store, OwnableStore):
+        return store.owned
+    return store if isinstance(store, OwnedStore) else None
 
 
 def may_be_stale(store: ObjectStore, configuration: TableConfiguration) -> bool:

@@ -80,6 +80,7 @@ class OwnedStore(CoordinatedStore):
         client: who is asked.
         kind: how the table is managed.
         claims: who claims versions.
+        log: what is known of the commits that the owner has ratified.
         lost: why the owner is not asked any more; None where it is.
     """
 
@@ -96,7 +97,7 @@ class OwnedStore(CoordinatedStore):
         self.kind = kind
         self.claims = coordinator
         self.lost: TableNotFoundError | None = None
-        self._log = log
+        self.log = log
         super().__init__(inner, coordinator, conditional_put=conditional_put)
 
     async def get(self, path: str) -> bytes:
@@ -111,7 +112,7 @@ class OwnedStore(CoordinatedStore):
     async def get_many(self, paths: Sequence[str]) -> list[bytes]:
         """Whole objects, in the order asked. Raises: ObjectNotFoundError."""
         versions = {path: _version_of(path) for path in paths}
-        kept = [path for path, version in versions.items() if version in self._log.commits]
+        kept = [path for path, version in versions.items() if version in self.log.commits]
         held = {*kept}
         latest = max((version for version in versions.values() if version is not None), default=-1)
         if latest > self._latest:
@@ -156,7 +157,7 @@ class OwnedStore(CoordinatedStore):
             raise ObjectNotFoundError(
                 f"{self.uri}: its owner has ratified the versions up to {self._latest}"
             )
-        kept = self._log.commits.get(version)
+        kept = self.log.commits.get(version)
         if kept is None:
             return await stored(path)
         if kept.staged_file is None:
@@ -175,7 +176,7 @@ class OwnedStore(CoordinatedStore):
             StorageError: it refused or failed.
         """
         try:
-            await self._log.ask(anew=anew)
+            await self.log.ask(anew=anew)
         except TableNotFoundError as error:
             if self.kind.owner_key is None:
                 raise
@@ -186,7 +187,7 @@ class OwnedStore(CoordinatedStore):
         """The latest version that may be there; -1 before the owner has been asked."""
         if self.lost is not None:
             return MAX_VERSION
-        return -1 if self._log.latest is None else self._log.latest
+        return -1 if self.log.latest is None else self.log.latest
 
     async def list(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
@@ -233,7 +234,7 @@ class OwnedStore(CoordinatedStore):
         a later one is, has been cleaned up.
         """
         latest, seen = self._latest, -1
-        kept = [_meta(self._log.commits[version]) for version in sorted(self._log.commits)]
+        kept = [_meta(self.log.commits[version]) for version in sorted(self.log.commits)]
         waiting = deque(meta for meta in kept if meta.path > start_after)
         held: Page = []  # other files after the last commit
         async for page in pages:
@@ -251,7 +252,7 @@ class OwnedStore(CoordinatedStore):
                 found += (*held, own)
                 held, seen = [], file.version
             if seen >= 0:
-                self._log.note_listed(seen)
+                self.log.note_listed(seen)
             if found:
                 yield found
         if not kept and seen < latest:

@@ -49,6 +49,11 @@ class OwnerLog:
         self.published: int | None = None if published < 0 else published
         self.commits: dict[int, RatifiedCommit] = {}
 
+    @property
+    def next_unknown(self) -> int | None:
+        """The version after the latest that is known; None before the owner has been asked."""
+        return None if self.latest is None else self.latest + 1
+
     async def ask(self, *, anew: bool = False) -> None:
         """Learn of what has been ratified since; with `anew` also what has been published.
 
@@ -68,7 +73,7 @@ class OwnerLog:
                 await anyio.lowlevel.checkpoint()  # whoever asks at the same time joins
             finally:
                 self._unsent = None
-            start = None if self.latest is None else self.latest + 1
+            start = self.next_unknown
             if anew and start is not None:
                 start = min(self.commits, default=start)
             self.learn(await self._told(start), start)
@@ -84,8 +89,10 @@ class OwnerLog:
         except Exception as error:
             raise StorageError(f"{self._uri}: its owner failed: {error!r}") from error
 
-    def learn(self, answer: RatifiedCommits, start: int | None = None) -> None:
+    def learn(self, answer: RatifiedCommits, start: int | None = None) -> int:
         """Take in an answer about the commits from `start` on, all by default.
+
+        The latest version by that answer, which another one may have gone beyond meanwhile.
 
         Raises:
             InvalidTableError: the last commits are not told of.
@@ -104,6 +111,7 @@ class OwnerLog:
         told = max(answer.latest_version, self._least)
         if self.latest is None or told > self.latest:
             self.latest = told
+        return told
 
     def note_ratified(self, commit: RatifiedCommit) -> bool:
         """Take in a commit of our own; False where others before it are not known."""

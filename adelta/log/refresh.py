@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from adelta._concurrency import together
+from adelta._concurrency import map_concurrent, together
 from adelta.errors import (
     InvalidTableError,
     MissingCommitError,
@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from adelta.kernel.commit import Commit
     from adelta.log.state import LogState
 
-__all__ = ["is_in_log", "refresh_state"]
+__all__ = ["is_in_log", "later_state", "refresh_state"]
 
 _MAX_TAIL = 1000  # commits carried along before a newer checkpoint is taken instead
+_AT_ONCE = 16
 _BY_NAME = 2  # commits asked for by name: one more than there mostly is
 
 
@@ -82,6 +83,24 @@ async def _refresh(state: LogState, *, recent: bool) -> LogState:
         return state.advance([*found, *await read_commits(store, commits)])
     except MissingCommitError:  # cleaned up since they were listed
         return await load_state(store)
+
+
+async def later_state(state: LogState, version: int) -> LogState:
+    """The state of a version that is there, mostly by reading only the commits from `state` on.
+
+    Raises:
+        InvalidTableError: a new commit is damaged.
+        VersionNotFoundError: the version is no longer kept.
+        StorageError: the store refused or failed.
+    """
+    if version == state.version:
+        return state
+    if state.version < version <= state.version + _MAX_TAIL:
+        read = partial(read_commit, state.store)
+        versions = range(state.version + 1, version + 1)
+        with suppress(ObjectNotFoundError):  # cleaned up since
+            return state.advance(await map_concurrent(read, versions, limit=_AT_ONCE))
+    return await load_state(state.store, version=version)
 
 
 async def is_in_log(state: LogState) -> bool:

@@ -16,7 +16,7 @@ import copy
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, cast, overload
 
 from adelta.errors import InvalidUseError
 from adelta.sync._enter import Hold
@@ -30,6 +30,8 @@ __all__ = ["Handle", "Recipe", "fed", "owner", "unwrap", "unwrap_named"]
 A = TypeVar("A")
 V = TypeVar("V")
 HandleT = TypeVar("HandleT", bound="Handle[Any]")
+
+Owner: TypeAlias = "Handle[Any] | tuple[Handle[Any], ...] | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Handle(Generic[A]):
 
     _live: A | None
     _portal: Portal | None
-    _owner: Handle[Any] | None
+    _owner: Owner
     _recipe: Recipe | None
     _holds: list[Hold[object]]
 
@@ -70,21 +72,22 @@ class Handle(Generic[A]):
     def _wrap(
         cls: type[HandleT],
         live: object,
-        owner: Handle[Any] | None = None,
+        owner: Owner = None,
         recipe: Recipe | None = None,
     ) -> HandleT:
         """The handle of `live`; `owner` itself where `live` is what the owner stands for.
 
-        The owner stays alive as long as the handle: collecting it would close what both use.
+        The owner stays alive as long as the handle: collecting it would close what both use. There
+        may be several.
         """
-        if owner is not None and owner._live is live and isinstance(owner, cls):
+        if isinstance(owner, cls) and owner._live is live:
             return owner
         handle = cls.__new__(cls)
         handle._set(owner, recipe)
         handle._adopt(current(), live)
         return handle
 
-    def _set(self, owner: Handle[Any] | None, recipe: Recipe | None = None) -> None:
+    def _set(self, owner: Owner, recipe: Recipe | None = None) -> None:
         self._live = None
         self._portal = None
         self._owner = owner
@@ -115,7 +118,7 @@ class Handle(Generic[A]):
     def _again(self) -> Any:
         if self._copies:
             return run(copy.copy, self._live)
-        if self._recipe is None or self._owner is None:
+        if self._recipe is None or not isinstance(self._owner, Handle):
             raise InvalidUseError(
                 f"this {type(self).__name__} belongs to the process that made it, where it has "
                 "its state; make another one in this process"
@@ -138,10 +141,12 @@ class Handle(Generic[A]):
             call(live.aclose)
             portal.disown(live)
 
-    def _enter(self) -> None:
+    def _enter(self) -> Any:
+        """Enter the async handle's block; what it gives."""
         hold: Hold[object] = Hold(cast("Any", self._async()))
-        hold.__enter__()
+        given = hold.__enter__()
         self._holds.append(hold)
+        return given
 
     def _leave(
         self,
@@ -209,9 +214,7 @@ class Handle(Generic[A]):
             portal.release(cast("Closable", self._live))
 
 
-def _restore(
-    cls: type[HandleT], live: object, owner: Handle[Any] | None, recipe: Recipe | None
-) -> HandleT:
+def _restore(cls: type[HandleT], live: object, owner: Owner, recipe: Recipe | None) -> HandleT:
     handle = cls.__new__(cls)
     handle._set(owner, recipe)
     handle._live = live
@@ -242,8 +245,10 @@ def unwrap_named(values: Any) -> Any:
     return {name: unwrap(value) for name, value in values.items()}
 
 
-def owner(value: object) -> Handle[Any] | None:
-    """`value` if it is a handle, which must then outlive what is made of it."""
+def owner(value: object) -> Owner:
+    """`value` if it is a handle, or the handles in it, which must outlive what is made of them."""
+    if isinstance(value, tuple):
+        return tuple(one for one in value if isinstance(one, Handle))
     return value if isinstance(value, Handle) else None
 
 

@@ -5,7 +5,8 @@ process knows of. A first loss costs one read, of the commit that won; after fur
 a pause with full jitter before the winners are read. All of it ends with a deadline.
 
 A step is an attempt with all that follows from it, and it leaves no doubt: when it has ended, each
-change is committed, or refused, or certainly not written. `CommitQueue` runs the steps.
+change is committed, or refused, or certainly not written. `CommitQueue` runs the steps. The changes
+of several tables take a step together: all are committed by it, or none.
 """
 
 from __future__ import annotations
@@ -15,12 +16,15 @@ import random
 import time
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
+from adelta._concurrency import together
 from adelta._secrets import without_secrets
 from adelta.commit.coordinator import Committed, Lost, Unknown, WithoutBase
+from adelta.commit.together import Attempt, claim_together
 from adelta.errors import AdeltaError, OutOfMemoryError, RootNotAllowedError, StorageError
 from adelta.kernel.log_path import LOG_DIR, commit_path
 from adelta.write.attempt import prepare_attempt
@@ -28,18 +32,85 @@ from adelta.write.group_commit import combined
 from adelta.write.winners import read_winners
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
+    from adelta.commit.coordinator import CommitOutcome
+    from adelta.commit.ratification import Withheld
     from adelta.kernel.commit import Commit
     from adelta.write.recent_commits import RecentCommits
     from adelta.write.submission import Submission
 
-__all__ = ["commit_step"]
+__all__ = ["commit_step", "commit_step_over"]
 
 _log = logging.getLogger("adelta.transaction")
 
 _FIRST_PAUSE = 0.01
 _LONGEST_PAUSE = 0.1
+
+
+class _Part:
+    """What one table gets by a step: changes of a group, all good for the same version, as one."""
+
+    def __init__(self, group: Sequence[Submission], recent: RecentCommits) -> None:
+        self.group = group
+        self.leader = group[0]
+        self._recent = recent
+        self._staged = combined([each.staged for each in group])
+        self.version = self.leader.next_version
+        self._asked_at = 0.0
+
+    @property
+    def transaction_id(self) -> str:
+        """The `txnId` of the commit."""
+        return self._staged.transaction_id
+
+    async def prepare(self) -> None:
+        """Make the commit.
+
+        Raises:
+            InvalidOptionError: it holds what the log cannot.
+            InvalidTableError: what it builds on is damaged.
+        """
+        self.data, self._prepared = await prepare_attempt(self.leader, self._staged)
+
+    def begin(self) -> None:
+        """Take note that the commit is sent off."""
+        for each in self.group:
+            each.begin_attempt(self.version, self.transaction_id)
+        self._asked_at = time.monotonic()
+
+    def end(self) -> None:
+        """Take note that the commit is certainly not written."""
+        for each in self.group:
+            each.end_attempt()
+
+    async def settle(self, outcome: CommitOutcome | Withheld) -> None:
+        """Give every member its outcome, or have it go behind those who came first.
+
+        Raises:
+            CommitConflictError: the winners have been cleaned up.
+            StorageError: the store refused or failed.
+        """
+        if isinstance(outcome, Unknown):
+            for each in self.group:
+                each.settle_doubt(outcome.cause)
+        elif isinstance(outcome, WithoutBase):
+            gone = await _is_gone(self.leader)
+            self.end()
+            for each in self.group:
+                each.settle_without_base(table_is_gone=gone)
+        elif isinstance(outcome, Lost):
+            await _rebase_on_winners(self.group, self.transaction_id, self._recent)
+        elif isinstance(outcome, Committed):
+            mine = replace(self._prepared, modified_ms=outcome.timestamp_ms)
+            for each in self.group:
+                upkeep, asked_at = each is self.leader, self._asked_at
+                each.settle_by(mine, len(self.data), does_upkeep=upkeep, asked_at=asked_at)
+            id = self.leader.result().state.metadata.id
+            self._recent.note(id, [mine], asked_at=self._asked_at)
+        else:
+            for each in self.group:
+                each.check_deadline()
 
 
 async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> None:
@@ -52,38 +123,73 @@ async def commit_step(group: Sequence[Submission], recent: RecentCommits) -> Non
         CommitConflictError: the winners have been cleaned up.
         StorageError: the store refused or failed.
     """
-    leader = group[0]
-    version = leader.next_version
-    staged = combined([each.staged for each in group])
-    data, prepared = await prepare_attempt(leader, staged)
-    for each in group:
-        each.begin_attempt(version, staged.transaction_id)
-    asked_at = time.monotonic()
-    try:
-        outcome = await leader.coordinator.commit(
-            version, data, staged.transaction_id, None if version == 0 else leader.has_base
+    part = _Part(group, recent)
+    await part.prepare()
+    leader = part.leader
+
+    async def claim() -> Sequence[CommitOutcome]:
+        has_base = None if part.version == 0 else leader.has_base
+        coordinator = leader.coordinator
+        return [await coordinator.commit(part.version, part.data, part.transaction_id, has_base)]
+
+    await _take_step([part], claim)
+
+
+async def commit_step_over(
+    members: Sequence[tuple[Submission, RecentCommits]],
+) -> None:
+    """Attempt to commit changes of several tables of one owner: all of them, or none.
+
+    Afterwards each has its outcome, or is good for the version that is next by what is known. Where
+    it raises, a member that is `in_doubt` may have been committed, no other one.
+
+    Raises:
+        CommitConflictError: the winners of one have been cleaned up.
+        InvalidOptionError: they cannot be committed together.
+        StorageError: a store or the owner refused or failed.
+    """
+    parts = [_Part([submission], recent) for submission, recent in members]
+    for part in parts:
+        await part.prepare()
+
+    async def claim() -> Sequence[CommitOutcome | Withheld]:
+        return await claim_together(
+            [
+                Attempt(
+                    part.leader.root,
+                    part.leader.coordinator,
+                    part.version,
+                    part.data,
+                    part.transaction_id,
+                )
+                for part in parts
+            ]
         )
+
+    await _take_step(parts, claim)
+
+
+async def _take_step(
+    parts: Sequence[_Part],
+    claim: Callable[[], Awaitable[Sequence[CommitOutcome | Withheld]]],
+) -> None:
+    for part in parts:
+        part.begin()
+    try:
+        outcomes = await claim()
     except (OutOfMemoryError, RootNotAllowedError):  # at whatever moment: it stays in doubt
         raise
     except AdeltaError:  # a coordinator that raises has not committed
-        for each in group:
-            each.end_attempt()
+        for part in parts:
+            part.end()
         raise
-    if isinstance(outcome, Unknown):
-        for each in group:
-            each.settle_doubt(outcome.cause)
-    elif isinstance(outcome, WithoutBase):
-        gone = await _is_gone(leader)
-        for each in group:
-            each.end_attempt()
-            each.settle_without_base(table_is_gone=gone)
-    elif isinstance(outcome, Lost):
-        await _rebase_on_winners(group, staged.transaction_id, recent)
-    elif isinstance(outcome, Committed):
-        mine = replace(prepared, modified_ms=outcome.timestamp_ms)
-        for each in group:
-            each.settle_by(mine, len(data), does_upkeep=each is leader, asked_at=asked_at)
-        recent.note(leader.result().state.metadata.id, [mine], asked_at=asked_at)
+    if len(parts) == 1:
+        await parts[0].settle(outcomes[0])
+        return
+    if not any(isinstance(outcome, Unknown | Committed) for outcome in outcomes):
+        for part in parts:
+            part.end()  # none is written, whatever the winners of one bring
+    await together(*map(partial, (part.settle for part in parts), outcomes))
 
 
 async def _is_gone(leader: Submission) -> bool:

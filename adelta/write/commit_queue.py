@@ -16,6 +16,7 @@ unless an attempt for it is under way: then it waits until it is certain what be
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack, contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -24,19 +25,20 @@ import anyio
 
 from adelta._concurrency import ahead_of_others, to_the_end
 from adelta.errors import AdeltaError, CommitConflictError
-from adelta.write.commit_loop import commit_step
+from adelta.write.commit_loop import commit_step, commit_step_over
 from adelta.write.group_commit import can_join, is_groupable
 from adelta.write.recent_commits import RecentCommits
+from adelta.write.submission import settle_rest
 from adelta.write.winners import read_winners
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
 
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
     from adelta.write.submission import CommitResult, Submission
 
-__all__ = ["CommitQueue", "QueueOfTable"]
+__all__ = ["CommitQueue", "QueueOfTable", "commit_over"]
 
 
 class _Phase(Enum):
@@ -107,20 +109,7 @@ class CommitQueue:
             CommitOutcomeUnknownError: the commit may or may not have happened.
             StorageError: the store refused; certainly nothing was committed.
         """
-        place = _Place(submission)
-        self._places.append(place)
-        try:
-            self._assign()
-            while not place.settled:
-                await self._turn(place)
-                if place.phase is _Phase.LEADING:
-                    with ahead_of_others():  # the queue waits for it
-                        await to_the_end(self._make_attempt())
-        except Exception:
-            if not place.settled:
-                raise
-        finally:
-            self._leave(place)
+        await _commit_in_turn([(self, _Place(submission))], self._make_attempt)
         return submission.result()
 
     # --------------------------------------------------------------------------- whose turn it is
@@ -196,11 +185,17 @@ class CommitQueue:
 
     async def _make_attempt(self) -> None:
         """One attempt for the one whose turn it is, and for all who go with it."""
-        try:
+        with self._attempting():
             leader, *others = (place.submission for place in self._attempt)
             await self._catch_up(leader)
             if leader.outcome is None:
                 await self._commit(leader, others)
+
+    @contextmanager
+    def _attempting(self) -> Iterator[None]:
+        """The attempt of those whose turn it is: it leaves no doubt, and ends their turn."""
+        try:
+            yield
         except Exception as error:
             for place in self._attempt:
                 place.submission.settle_doubt(error)
@@ -242,6 +237,68 @@ class CommitQueue:
             if len(group) == 1 or leader.attempts > attempts:
                 raise
             await commit_step(group[:1], self._recent)  # what is wrong concerns one alone
+
+
+async def commit_over(members: Sequence[tuple[CommitQueue, Submission]]) -> list[CommitResult]:
+    """Commit changes of several tables, all or none, when the turn has come in all their queues.
+
+    Each table is given with its queue. Where it raises, nothing of any is committed, unless it is
+    unknown what became of all.
+
+    Raises: as `CommitQueue.commit` does.
+    """
+    # All take their turns in one order, so that two do not wait for each other.
+    inside = sorted(members, key=lambda member: (member[1].root, id(member[0])))
+    places = [(queue, _Place(submission)) for queue, submission in inside]
+
+    async def make_attempt() -> None:
+        with ExitStack() as stack:
+            for queue, _ in inside:
+                stack.enter_context(queue._attempting())
+            for queue, submission in inside:
+                await queue._catch_up(submission)
+            if all(submission.outcome is None for _, submission in inside):
+                await commit_step_over([(each, queue._recent) for queue, each in inside])
+
+    await _commit_in_turn(places, make_attempt)
+    submissions = [submission for _, submission in members]
+    settle_rest(submissions)
+    for submission in submissions:
+        failure = submission.outcome
+        if isinstance(failure, CommitConflictError):
+            failure.name_table()
+        if isinstance(failure, Exception):
+            raise failure
+    return [submission.result() for submission in submissions]
+
+
+async def _commit_in_turn(
+    places: Sequence[tuple[CommitQueue, _Place]], make_attempt: Callable[[], Awaitable[None]]
+) -> None:
+    """Make attempts, each when the turn has come in all queues, until a place is settled."""
+    for queue, place in places:
+        queue._places.append(place)
+    try:
+        for queue, _ in places:
+            queue._assign()
+        while not _any_settled(places):
+            for queue, place in places:
+                await queue._turn(place)
+                if place.settled:
+                    break
+            else:
+                with ahead_of_others():  # the queue waits for it
+                    await to_the_end(make_attempt())
+    except Exception:
+        if not _any_settled(places):
+            raise
+    finally:
+        for queue, place in places:
+            queue._leave(place)
+
+
+def _any_settled(places: Sequence[tuple[CommitQueue, _Place]]) -> bool:
+    return any(place.settled for _, place in places)
 
 
 def _is_groupable(submission: Submission) -> bool:

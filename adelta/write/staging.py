@@ -69,9 +69,10 @@ class Staging:
         user_metadata: str | None = None,
         *,
         by_hand: bool = False,
+        transaction_id: str | None = None,
     ) -> None:
         self.root = root
-        self.transaction_id = str(uuid.uuid4())
+        self.transaction_id = transaction_id or str(uuid.uuid4())
         self.operation = operation
         self.parameters: dict[str, object] = dict(parameters or {})
         self.user_metadata = user_metadata

@@ -19,6 +19,7 @@ from adelta.errors import (
     CommitConflictError,
     CommitNotDurableError,
     CommitOutcomeUnknownError,
+    ConcurrentTransactionError,
     ObjectNotFoundError,
     TableAlreadyExistsError,
     TableNotFoundError,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["CommitResult", "Submission"]
+__all__ = ["CommitResult", "Submission", "settle_rest"]
 
 _JUDGED_INLINE = 1000  # files whose paths are compared in less time than the loop may be held
 
@@ -185,6 +186,8 @@ class Submission:
         """Take note of what became of the changes."""
         self.outcome = outcome
         self.in_doubt = False
+        if isinstance(outcome, CommitConflictError):
+            outcome.table = self.root
 
     def settle_doubt(self, cause: Exception | None = None) -> None:
         """Settle as unknown, where an attempt was torn before its answer came."""
@@ -325,6 +328,33 @@ class Submission:
         except ObjectNotFoundError:  # cleaned up already
             return False
         return first.info.txn_id == self.staged.transaction_id
+
+
+def settle_rest(submissions: Sequence[Submission]) -> None:
+    """Settle what goes together, of several tables, by those of it that are settled.
+
+    Where winners have done the work of some, that of all is done. Where one has failed, nothing of
+    the others was committed, and they are left as they are.
+    """
+    done = [one for one in submissions if isinstance(one.outcome, CommitResult)]
+    rest = [one for one in submissions if one not in done]
+    if not done or not rest:
+        return
+    for one in rest:
+        if any(each.may_stand for each in done):  # what no owner may say
+            version, transaction_id = one.next_version, one.staged.transaction_id
+            one.settle(_unknown_outcome(one.root, version, transaction_id))
+        elif one.staged.set_transactions:
+            one.settle(
+                ConcurrentTransactionError(
+                    f"{one.root}: the application transactions of {done[0].root} have been "
+                    "recorded by another writer, and not those of this table, which go together "
+                    "with them; nothing was committed: commit the work table by table",
+                    retryable=False,
+                )
+            )
+        elif one.state is not None:
+            one.settle(CommitResult(one.state, None))
 
 
 def _after(before: TableConfiguration | None, staged: StagedChanges) -> TableConfiguration:

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
     from adelta.write.commit_queue import QueueOfTable
+    from adelta.write.submission import CommitResult
     from adelta.write.task_executor import TaskExecutor
     from adelta.write.transaction_request import StateSource, TransactionRequest
 
@@ -122,6 +123,7 @@ class TransactionLife:
             request.parameters,
             request.user_metadata,
             by_hand=request.by_hand,
+            transaction_id=request.transaction_id,
         )
         if creates is not None:
             self._staging.protocol = creates.protocol
@@ -340,7 +342,7 @@ class TransactionLife:
                 if self._request.at_version is not None:
                     base = await self._source.state_at(self._request.at_version)
                 elif not self._request.from_latest:
-                    base = self._queue.newest(await self._source.known_state())
+                    base = self.queue.newest(await self._source.known_state())
                 base = base or await self._source.latest_state()
             await arrow_ready()
             self.take_base(base)
@@ -374,7 +376,7 @@ class TransactionLife:
             if exc_type is None:
                 await self._commit()
         finally:
-            await self._conclude()
+            await self.conclude()
 
     def take_base(self, base: LogState | None) -> None:
         """Make the changes against `base`, if it may be written to.
@@ -391,10 +393,43 @@ class TransactionLife:
             coordinator_of(self.store, self.configuration)
 
     @property
-    def _queue(self) -> CommitQueue:
+    def queue(self) -> CommitQueue:
+        """Where the table's commits wait for their turn."""
         return self._own_queue if self._queue_of_table is None else self._queue_of_table.get()
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing has been staged."""
+        return not self._staging.touched and self._staging.frozen().is_empty
+
+    @property
+    def has_read(self) -> bool:
+        """Whether anything was read that others must not change before the commit."""
+        return not self._staging.read.is_empty or self._staging.read.has_domains
+
+    @property
+    def records_applications(self) -> bool:
+        """Whether it records how far applications have got."""
+        return bool(self._staging.set_transactions)
+
     async def _commit(self) -> None:
+        self.check_ready()
+        if self.is_empty and not self._request.commits_empty:
+            self.leave_empty()
+            return
+        if await self.is_applied():
+            self.skip()
+            return
+        result = await self.queue.commit(await self.submit())
+        await self.conclude()
+        await self.keep_up(result)
+
+    def check_ready(self) -> None:
+        """Refuse to commit work that is not whole.
+
+        Raises:
+            InvalidUseError: a verb is still under way, or one that writes has failed.
+        """
         if self._verb is not None:
             raise InvalidUseError(
                 f"{self._verb}() is still under way at the end of the transaction; nothing was "
@@ -402,13 +437,20 @@ class TransactionLife:
             )
         self._check_whole("commit")
         self._stage = Stage.COMMITTING
-        nothing = not self._staging.touched and self._staging.frozen().is_empty
-        if nothing and not self._request.commits_empty:
-            self._stage = Stage.COMMITTED  # an empty block: nothing to do, nothing done
-            return
-        if await self.is_applied():
-            self._stage = Stage.SKIPPED
-            return
+
+    def leave_empty(self) -> None:
+        """Take note that there is nothing to do, and nothing done."""
+        self._stage = Stage.COMMITTED
+
+    def skip(self) -> None:
+        """Take note that the work has been done before. `conclude` follows."""
+        self._stage = Stage.SKIPPED
+
+    async def submit(self) -> Submission:
+        """The changes, checked, on their way to the queue. `conclude` follows, whatever happens.
+
+        Raises: as `__aexit__` does.
+        """
         self._check_change_data()
         await self._complete_owner()
         await self._hold_to_base()
@@ -431,8 +473,10 @@ class TransactionLife:
             group=self._request.group_commit,
             joins=self._joins,
         )
-        result = await self._queue.commit(self._submission)
-        await self._conclude()
+        return self._submission
+
+    async def keep_up(self, result: CommitResult) -> None:
+        """Do what follows a commit."""
         if result.version is not None and result.does_upkeep:
             await after_commit(result.state, self._clock)
 
@@ -520,7 +564,7 @@ class TransactionLife:
                 ) from error
             self._staging.read = self._staging.read.with_whole_table()
 
-    async def _conclude(self) -> None:
+    async def conclude(self) -> None:
         """Take note of how it has ended, and see to the data files. It may be called again."""
         submission = self._submission
         if self._stage in (Stage.COMMITTED, Stage.UNKNOWN):

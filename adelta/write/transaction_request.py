@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["COMMIT_TIMEOUT", "StateSource", "TransactionRequest"]
+__all__ = ["COMMIT_TIMEOUT", "StateOfMoment", "StateSource", "TransactionRequest"]
 
 COMMIT_TIMEOUT = 300.0
 """Seconds for which lost races are run again."""
@@ -65,6 +65,7 @@ class TransactionRequest:
         from_latest: whether it begins with a look at the log, and not with what is known of it.
         at_version: the version that it begins on, whatever came after; None is the newest.
         by_hand: whether code of the caller's runs between its verbs, as no operation's does.
+        transaction_id: the `txnId` that it bears; None is one of its own.
     """
 
     operation: str = "WRITE"
@@ -79,3 +80,40 @@ class TransactionRequest:
     from_latest: bool = False
     at_version: int | None = None
     by_hand: bool = False
+    transaction_id: str | None = None
+
+
+class StateOfMoment:
+    """A `StateSource` that gives out the state of one moment, and no later one.
+
+    What comes to be known is handed on to `source`, where the state is from.
+    """
+
+    def __init__(self, source: StateSource, state: LogState) -> None:
+        self._source = source
+        self._state = state
+
+    @property
+    def store(self) -> ObjectStore:
+        """The store of the table's root."""
+        return self._source.store
+
+    async def known_state(self) -> LogState:
+        """The state of the moment."""
+        return self._state
+
+    async def latest_state(self) -> LogState:
+        """The state of the moment."""
+        return self._state
+
+    async def state_at(self, version: int) -> LogState:
+        """The state at a version."""
+        return await self._source.state_at(version)
+
+    def publish_state(self, state: LogState) -> None:
+        """Take note of a newer state."""
+        self._source.publish_state(state)
+
+    def doubt_state(self) -> None:
+        """Take note that the log may not be what is known of it."""
+        self._source.doubt_state()

@@ -302,10 +302,15 @@ class _Writer:
         imports.add(Import("types", "TracebackType", "TracebackType"), runtime=False)
         returns = facade.exit_annotation
         yield ""
-        yield f"    def __enter__(self) -> {facade.name}:"
-        yield '        """Enter the block: the handle itself."""'
-        yield "        self._enter()"
-        yield "        return self"
+        if facade.entered is None:
+            yield f"    def __enter__(self) -> {facade.name}:"
+            yield '        """Enter the block: the handle itself."""'
+            yield "        self._enter()"
+            yield "        return self"
+        else:
+            yield f"    def __enter__(self) -> {facade.entered.annotation}:"
+            yield '        """Enter the block: what it is about, as handles."""'
+            yield f"        return {self._wrapped(facade.entered, 'self._enter()', 'self')}"
         yield ""
         yield "    def __exit__("
         yield "        self,"
@@ -378,6 +383,8 @@ class _Writer:
                 return f"{result.inner}._wrap({made}{rest})"
             case Shape.FACADE_OR_NONE:
                 return f"None if (live := {made}) is None else {result.inner}._wrap(live{rest})"
+            case Shape.TUPLE:
+                return f"tuple({result.inner}._wrap(live{rest}) for live in {made})"
             case Shape.FACADES:
                 return f"[{result.inner}._wrap(live{rest}) for live in {made}]"
             case _:
@@ -390,7 +397,8 @@ class _Writer:
             value = parameter.name
             if parameter.facade:
                 imports.add(Import("adelta.sync._handle", "unwrap", "unwrap"), runtime=True)
-                value = f"unwrap({value})"
+                several = parameter.kind == "VAR_POSITIONAL"
+                value = f"(unwrap(one) for one in {value})" if several else f"unwrap({value})"
             if parameter.named:
                 imports.add(
                     Import("adelta.sync._handle", "unwrap_named", "unwrap_named"), runtime=True

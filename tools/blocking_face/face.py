@@ -28,6 +28,7 @@ class Shape(Enum):
     FACADE = "facade"
     FACADE_OR_NONE = "facade or None"
     FACADES = "list of facades"
+    TUPLE = "tuple of facades"
     ITERATOR = "iterator"
 
 
@@ -85,7 +86,8 @@ class Property:
 class Facade:
     """A public async class.
 
-    `exit_annotation`: what ``__aexit__`` returns, where ``async with`` works on it.
+    `exit_annotation`: what ``__aexit__`` returns, where ``async with`` works on it. `entered`: the
+    facades that it gives then, where that is not the facade itself.
     `item`: what ``async for`` gives, where it works.
     `copies`: the class says by ``__reduce__`` how it is copied. `closes`: it has ``aclose``.
     """
@@ -96,6 +98,7 @@ class Facade:
     members: tuple[Property | Function, ...]
     constructor: Function | None
     exit_annotation: str | None
+    entered: Result | None
     item: str | None
     copies: bool
     closes: bool

@@ -3,9 +3,10 @@
 A public async class (a *facade*) or function may offer
 
 * plain properties, methods and functions that return values or facades;
-* ``async def`` that returns a value, a facade, a facade or None, or a list of facades;
+* ``async def`` that returns a value, a facade, a facade or None, or a list or tuple of facades;
 * methods and functions that return ``AsyncIterator[value]``;
-* ``async with`` on a facade, giving the facade itself, and ``async for`` over one;
+* ``async with`` on a facade, giving the facade itself or a tuple of others, and ``async for`` over
+  one;
 * arguments that are values, facades, mappings of names to facades, or (for ``async def``) async
   iterators of values, which other functions take where they take iterables too: these are handed
   on as they are;
@@ -217,6 +218,8 @@ class _Reader:
         made = {function.result.inner for _, function in functions}
         for facade in facades.values():
             made.update(m.result.inner for m in facade.members if m.result.inner != facade.name)
+            if facade.entered is not None:
+                made.add(facade.entered.inner)
         for name, facade in facades.items():
             node = self._classes[facade.module.name, facade.name]
             if name in made:
@@ -263,6 +266,7 @@ class _Reader:
             tuple(members),
             None,
             self._block(module, node, methods),
+            self._entered(module, node, methods, used),
             self._item(module, node, methods, used),
             copies=bool(methods.keys() & _OWN_RECIPE),
             closes="aclose" in methods,
@@ -329,11 +333,21 @@ class _Reader:
         """What leaving the block returns, where ``async with`` works on the class."""
         if "__aenter__" not in methods or "__aexit__" not in methods:
             return None
-        entry = methods["__aenter__"]
-        if text(unquoted(entry.returns)) not in {owner.name, "Self"}:
-            _refuse(module.place(entry), f"`async with` on a {owner.name} gives something else")
         returns = methods["__aexit__"].returns
         return "None" if text(unquoted(returns)) == "None" else "bool | None"
+
+    def _entered(
+        self, module: Module, owner: ast.ClassDef, methods: dict[str, _Def], used: set[Use]
+    ) -> Result | None:
+        """What ``async with`` gives, where it is not the facade itself."""
+        entry = methods.get("__aenter__")
+        if entry is None or text(unquoted(entry.returns)) in {owner.name, "Self"}:
+            return None
+        site = _Site(module, module.place(entry), f"`async with` on a {owner.name}", used)
+        result = None if entry.returns is None else self._result(site, entry.returns, owner.name)
+        if result is None or result.shape is not Shape.TUPLE:
+            site.refuse("gives something else")
+        return result
 
     def _item(
         self, module: Module, owner: ast.ClassDef, methods: dict[str, _Def], used: set[Use]
@@ -408,7 +422,9 @@ class _Reader:
             if not self._is_facade(member) and not self._named(member):
                 inner = member.slice if isinstance(member, Fed) else member
                 self._refuse_inside(site, inner)
-        if (facade or named or feed) and kind.startswith("VAR"):
+        if (named or feed or (facade and len(members) > 1)) and kind.startswith("VAR"):
+            site.refuse("takes more than values")
+        if facade and kind == "VAR_KEYWORD":
             site.refuse("takes more than values")
         site.used.update(uses(annotation))
         if default is not None:
@@ -450,6 +466,11 @@ class _Reader:
                 value
             ) in _LISTS and self._hands_out(site, name):
                 return Result(Shape.FACADES, f"list[{name}]", name)
+            case ast.Subscript(
+                value=value,
+                slice=ast.Tuple(elts=[ast.Name(id=name), ast.Constant(value=rest)]),
+            ) if last(value) == "tuple" and rest is ... and self._hands_out(site, name):
+                return Result(Shape.TUPLE, f"tuple[{name}, ...]", name)
             case ast.BinOp(left=ast.Name(id=name), right=ast.Constant(value=None)) if (
                 self._hands_out(site, name)
             ):

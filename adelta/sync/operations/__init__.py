@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from adelta.sync.operations.restore import restore as restore
     from adelta.sync.operations.set_properties import set_properties as set_properties
     from adelta.sync.operations.set_properties import unset_properties as unset_properties
+    from adelta.sync.operations.snapshots import snapshots as snapshots
+    from adelta.sync.operations.transaction_over import TransactionOver as TransactionOver
+    from adelta.sync.operations.transaction_over import transaction_over as transaction_over
     from adelta.sync.operations.update import update as update
     from adelta.sync.operations.upgrade_protocol import upgrade_protocol as upgrade_protocol
     from adelta.sync.operations.vacuum import vacuum as vacuum
@@ -75,6 +78,8 @@ __all__ = exports(
         "adelta.sync.operations.replace": ("replace_table",),
         "adelta.sync.operations.restore": ("restore",),
         "adelta.sync.operations.set_properties": ("set_properties", "unset_properties"),
+        "adelta.sync.operations.snapshots": ("snapshots",),
+        "adelta.sync.operations.transaction_over": ("TransactionOver", "transaction_over"),
         "adelta.sync.operations.update": ("update",),
         "adelta.sync.operations.upgrade_protocol": ("upgrade_protocol",),
         "adelta.sync.operations.vacuum": ("vacuum",),
