@@ -424,6 +424,33 @@ def test_positions_are_right_where_pages_are_skipped(spark, tmp_path):
     assert sorted(row["id"] for row in found.collect()) == kept
 
 
+@pytest.mark.parametrize("vectorised", ["true", "false"])
+def test_positions_are_right_where_a_file_is_read_in_pieces(spark, tmp_path, vectorised):
+    path = tmp_path / "t"
+    write_deltalake(
+        str(path), pa.table({"id": range(1000)}),
+        writer_properties=WriterProperties(max_row_group_size=90, write_batch_size=90),
+        configuration={"delta.enableDeletionVectors": "true"},
+    )  # fmt: skip
+    adelta.sync.delete(str(path), "id % 3 = 0")
+    settings = {
+        "spark.sql.parquet.enableVectorizedReader": vectorised,
+        "spark.sql.files.maxPartitionBytes": "2500",
+        "spark.sql.files.openCostInBytes": "1",
+    }
+    for name, value in settings.items():
+        spark.conf.set(name, value)
+    try:
+        found = load(spark, str(path))
+        assert is_native(found)
+        assert found.rdd.getNumPartitions() > 3
+        assert found.count() == 666
+        assert sorted(row["id"] for row in found.collect()) == [i for i in range(1000) if i % 3]
+    finally:
+        for name in settings:
+            spark.conf.unset(name)
+
+
 @pytest.mark.parametrize("damage", ["gone", "other bytes", "other size", "too many rows"])
 def test_a_vector_that_cannot_be_read_is_an_error(spark, vectors, damage):
     ignored = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.files.ignoreMissingFiles")

@@ -6,6 +6,11 @@ import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.parquet.HadoopReadOptions;
+import org.apache.parquet.ParquetReadOptions;
+import org.apache.parquet.hadoop.ParquetFileReader;
+import org.apache.parquet.hadoop.metadata.BlockMetaData;
+import org.apache.parquet.hadoop.util.HadoopInputFile;
 import org.apache.spark.SparkException;
 import org.apache.spark.TaskContext;
 import org.apache.spark.broadcast.Broadcast;
@@ -61,6 +66,8 @@ public final class TableFormat extends ParquetFileFormat {
     public static final String VECTOR = "adelta.vector";
     public static final String FIRST_ID = "base_row_id";
     public static final String VERSION = "default_row_commit_version";
+
+    private static final long NOT_KNOWN = -1L;
 
     private final String ids;
     private final String versions;
@@ -142,7 +149,21 @@ public final class TableFormat extends ParquetFileFormat {
         int position = place(all, ParquetFileFormat.ROW_INDEX_TEMPORARY_COLUMN_NAME());
         return new Reader(
             plain, positioned, stored, partitions, new int[] {deleted, id, version}, position,
-            offHeap, conf);
+            mayLeaveOut(filters), offHeap, conf);
+    }
+
+    /** Whether rows of a file may be left out by filters, so that the others are not all in line. */
+    private static boolean mayLeaveOut(scala.collection.immutable.Seq filters) {
+        scala.collection.Iterator each = filters.iterator();
+        while (each.hasNext()) {
+            String[] names = ((Filter) each.next()).references();
+            for (int index = 0; index < names.length; index++) {
+                if (!names[index].equals(DELETED)) {
+                    return true;
+                }
+            }
+        }
+        return false;
     }
 
     /** The columns with the position of each row, at the end unless a query asks for it, too. */
@@ -225,6 +246,7 @@ public final class TableFormat extends ParquetFileFormat {
         private final int id;
         private final int version;
         private final int position;
+        private final boolean filtered;
         private final boolean offHeap;
         private final Broadcast hadoop;
 
@@ -235,6 +257,7 @@ public final class TableFormat extends ParquetFileFormat {
                 StructType partitions,
                 int[] computed,
                 int position,
+                boolean filtered,
                 boolean offHeap,
                 Broadcast hadoop) {
             this.plain = plain;
@@ -245,6 +268,7 @@ public final class TableFormat extends ParquetFileFormat {
             this.id = computed[1];
             this.version = computed[2];
             this.position = position;
+            this.filtered = filtered;
             this.offHeap = offHeap;
             this.hadoop = hadoop;
         }
@@ -266,16 +290,44 @@ public final class TableFormat extends ParquetFileFormat {
             long from = version < 0 ? 0L : number(file, VERSION);
             if (vector.length() == 0 && id < 0) {
                 scala.collection.Iterator rows = (scala.collection.Iterator) plain.apply(file);
-                return new Rows(rows, null, this, required.length(), first, from);
+                return new Rows(rows, null, this, required.length(), first, from, NOT_KNOWN);
             }
             RoaringBitmap rows = null;
             if (vector.length() > 0) {
                 Configuration conf = ((SerializableConfiguration) hadoop.value()).value();
                 rows = DeletionVector.read(vector, file.toPath(), conf);
+                if (id < 0 && !filtered) {  // to have Spark write each row's position takes longer
+                    long start = firstRow(file, conf);
+                    scala.collection.Iterator all = (scala.collection.Iterator) plain.apply(file);
+                    return new Rows(all, rows, this, required.length(), first, from, start);
+                }
             }
             scala.collection.Iterator found = (scala.collection.Iterator) positioned.apply(file);
             int width = Math.max(required.length(), position + 1);
-            return new Rows(found, rows, this, width, first, from);
+            return new Rows(found, rows, this, width, first, from, NOT_KNOWN);
+        }
+
+        /** The position in its file of the first row that a piece of it has. */
+        private static long firstRow(PartitionedFile file, Configuration conf) {
+            if (file.start() == 0L) {
+                return 0L;
+            }
+            try {
+                ParquetReadOptions options = HadoopReadOptions.builder(conf)
+                    .withRange(file.start(), file.start() + file.length()).build();
+                ParquetFileReader footer =
+                    ParquetFileReader.open(HadoopInputFile.fromPath(file.toPath(), conf), options);
+                try {
+                    List groups = footer.getRowGroups();
+                    return groups.isEmpty()
+                        ? 0L : ((BlockMetaData) groups.get(0)).getRowIndexOffset();
+                } finally {
+                    footer.close();
+                }
+            } catch (IOException error) {
+                Platform.throwException(error);
+                return 0L;
+            }
         }
 
         private static long number(PartitionedFile file, String name) {
@@ -299,6 +351,7 @@ public final class TableFormat extends ParquetFileFormat {
         private final int width;  // of what is read of the file; then come partition columns
         private PeekableIntIterator next;
         private long reached = -1L;
+        private long ahead;  // position of the next row, where no column has it
         private final long firstId;
         private final long fileVersion;
         private WritableColumnVector flags;
@@ -312,7 +365,8 @@ public final class TableFormat extends ParquetFileFormat {
 
         Rows(
                 scala.collection.Iterator from, RoaringBitmap vector, Reader reader, int width,
-                long firstId, long fileVersion) {
+                long firstId, long fileVersion, long ahead) {
+            this.ahead = ahead;
             this.firstId = firstId;
             this.fileVersion = fileVersion;
             this.from = from;
@@ -346,8 +400,11 @@ public final class TableFormat extends ParquetFileFormat {
                 if (vector != null || rows > 4096) {
                     flags.putBooleans(0, rows, false);
                 }
-                if (vector != null && rows > 0) {
+                if (vector != null && rows > 0 && ahead == NOT_KNOWN) {
                     mark(found.column(reader.position), rows);
+                } else if (vector != null && rows > 0) {
+                    mark(ahead, ahead + rows - 1);
+                    ahead += rows;
                 }
             }
             if (reader.id >= 0) {
@@ -409,6 +466,11 @@ public final class TableFormat extends ParquetFileFormat {
                 }
                 return;
             }
+            mark(first, last);
+        }
+
+        /** These rows and all between them are the batch. */
+        private void mark(long first, long last) {
             check(first);
             check(last);
             if (next == null || first <= reached) {
@@ -456,7 +518,8 @@ public final class TableFormat extends ParquetFileFormat {
                     (scala.collection.immutable.Seq)
                         scala.collection.immutable.ArraySeq$.MODULE$.unsafeWrapArray(columns));
             }
-            boolean gone = vector != null && names(found.getLong(reader.position));
+            boolean gone = vector != null
+                && names(ahead == NOT_KNOWN ? found.getLong(reader.position) : ahead++);
             computed.update(0, Boolean.valueOf(gone));
             if (reader.id >= 0) {
                 computed.update(
