@@ -1,16 +1,28 @@
-"""Settings of Hadoop's file systems, as jobs and sessions have them → storage options."""
+"""Settings of Hadoop's file systems, as jobs and sessions have them → storage options.
+
+A session says as well which commit owner gets which token, by ``spark.adelta.owner.endpoint`` and
+``spark.adelta.owner.token``.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
+from adelta.storage.option_names import OWNER_ENDPOINT, OWNER_TOKEN
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
-__all__ = ["SETTINGS", "storage_of_session", "storage_options_of"]
+__all__ = [
+    "OWNER_SETTINGS",
+    "SETTINGS",
+    "owner_of_session",
+    "storage_of_session",
+    "storage_options_of",
+]
 
 _S3A: Final = {
     "access.key": "aws_access_key_id",
@@ -24,6 +36,12 @@ _PLAIN_HTTP: Final = re.compile("http://", re.IGNORECASE)
 _PATH_STYLE: Final = "fs.s3a.path.style.access"
 SETTINGS: Final = frozenset({_PATH_STYLE, *(f"fs.s3a.{name}" for name in _S3A)})
 """Those of Hadoop's settings that storage options say the same of."""
+
+OWNER_SETTINGS: Final = {
+    "spark.adelta.owner.endpoint": OWNER_ENDPOINT,
+    "spark.adelta.owner.token": OWNER_TOKEN,
+}
+"""The settings that name a commit owner, and the storage options that say the same."""
 
 _OF_THE_JVM: Final = (".impl", ".impl.disable.cache")  # which class of Hadoop's opens files
 
@@ -43,10 +61,20 @@ def storage_options_of(conf: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+def owner_of_session(spark: SparkSession) -> dict[str, str]:
+    """The storage options of the commit owner that a session's settings name."""
+    settings: dict[str, str] = dict(spark.conf.getAll)
+    return {name: settings[key] for key, name in OWNER_SETTINGS.items() if key in settings}
+
+
 def storage_of_session(spark: SparkSession, uri: str) -> dict[str, str]:
-    """How a session's settings of Hadoop's say that stores of S3 are opened; empty for others."""
+    """How a session's settings of Hadoop's say that stores of S3 are opened, and its commit owner.
+
+    Other stores are opened without.
+    """
+    owner = owner_of_session(spark)
     if not uri.startswith(("s3://", "s3a://")):
-        return {}
+        return owner
     settings: dict[str, str] = dict(spark.conf.getAll)
     said = {key.removeprefix("spark.hadoop."): value for key, value in settings.items()}
-    return storage_options_of({k: said[k] for k in said.keys() & SETTINGS})
+    return {**storage_options_of({k: said[k] for k in said.keys() & SETTINGS}), **owner}

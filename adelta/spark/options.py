@@ -18,7 +18,12 @@ from adelta.kernel.expressions.dnf import to_predicate
 from adelta.operations.write_kind import WriteKind
 from adelta.operations.write_transactions import WriteRequest
 from adelta.spark.change_options import CHANGE_OPTIONS, ChangeRange
-from adelta.spark.hadoop_conf import storage_of_session, storage_options_of
+from adelta.spark.hadoop_conf import (
+    OWNER_SETTINGS,
+    owner_of_session,
+    storage_of_session,
+    storage_options_of,
+)
 from adelta.spark.unity import CATALOG_OPTIONS, catalog_client
 from adelta.storage.option_names import is_known
 from adelta.storage.providers import OPTION_PREFIXES
@@ -49,6 +54,7 @@ __all__ = [
 ]
 
 _SESSION_STORAGE = "sessionStorage"
+_OF_OWNER = frozenset(OWNER_SETTINGS.values())
 
 READ_OPTIONS = (
     _SESSION_STORAGE,
@@ -294,12 +300,15 @@ def with_session_storage(spark: SparkSession, options: Mapping[str, str]) -> dic
     """The options, and how the session's settings open the store, where none of them says that."""
     found = dict(options)
     own = any(
-        key.lower().startswith((*_STORAGE_PREFIXES, *_OF_HADOOP)) or is_known(key) for key in found
+        key.lower().startswith((*_STORAGE_PREFIXES, *_OF_HADOOP)) or is_known(key)
+        for key in found
+        if key.lower().removeprefix("option.") not in _OF_OWNER
     )
     path = next((value for key, value in found.items() if key.lower() == "path"), "")
-    storage = {} if own else storage_of_session(spark, path)
+    storage = owner_of_session(spark) if own else storage_of_session(spark, path)
     if storage:
-        found |= {f"option.{key}": value for key, value in storage.items()}
+        found = {**{f"option.{key}": value for key, value in storage.items()}, **found}
+    if storage and not own:
         found[_SESSION_STORAGE] = "true"
     return found
 

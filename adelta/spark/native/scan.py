@@ -23,6 +23,7 @@ from adelta.kernel.schema.widening import check_type_changes
 from adelta.kernel.table_features import DELETION_VECTORS, row_id_columns
 from adelta.log.checksum_writer import known_checksum
 from adelta.spark.filters import from_json
+from adelta.spark.hadoop_conf import OWNER_SETTINGS
 from adelta.spark.native import jvm
 from adelta.spark.native.file_plan import FILE_COLUMNS, ROW_ID_COLUMNS, encode_files
 from adelta.spark.planning import FilesOnExecutors, planned_from, planning_files_of
@@ -118,7 +119,8 @@ def _named(options: ReadOptions) -> str:
 
 def _hadoop_root(spark: SparkSession, options: ReadOptions) -> str:
     """What the JVM calls the table's folder."""
-    if options.storage_options and not options.session_storage:
+    owner = OWNER_SETTINGS.values()  # who decides on commits is no matter of the JVM's
+    if options.storage_options.keys() - owner and not options.session_storage:
         raise _NotNativeError("storage options are adelta's, and Spark has its own")
     place, scheme = Place.of(options.uri), scheme_of(options.uri)
     if place.provider is LOCAL or scheme is None:

@@ -1,0 +1,117 @@
+"""Tables of `adelta serve` from end to end: created, taken over, written, moved and released."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+import pyarrow as pa
+import pytest
+
+import adelta
+from adelta.errors import InvalidOptionError, ProtocolChangedError
+from tests.support.owners import running
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from adelta.table import Table
+    from tests.support.owners import Owner
+
+OWNER = "delta.managedCommit.commitOwner"
+CONF = "delta.managedCommit.commitOwnerConf"
+
+
+@pytest.fixture
+async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
+    async with running(tmp_path) as service:
+        yield service
+
+
+async def options_of(owner: Owner) -> dict[str, str]:
+    return {"adelta_owner_endpoint": owner.endpoint, "adelta_owner_token": await owner.token()}
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64())})
+
+
+async def ids(table: Table) -> list[int]:
+    return sorted((await (await table.snapshot()).scan().to_arrow())["id"].to_pylist())
+
+
+async def append(table: Table, *ids: int) -> int | None:
+    return (await adelta.write_table(table, rows(*ids), mode="append")).version
+
+
+async def test_a_table_is_made_with_an_owner_and_goes_back_to_the_filesystem(
+    owner: Owner,
+) -> None:
+    uri, options = str(owner.folder / "sales"), await options_of(owner)
+    conf = f'{{"endpoint": "{owner.endpoint}"}}'
+    async with await adelta.create_table(
+        uri,
+        rows().schema,
+        properties={OWNER: "adelta", CONF: conf},
+        storage_options=options,
+    ) as table:
+        assert [await append(table, n) for n in range(1, 6)] == [1, 2, 3, 4, 5]
+        async with adelta.open_table(uri, options) as other:
+            assert await ids(other) == [1, 2, 3, 4, 5]
+        with pytest.raises(ProtocolChangedError):
+            await append_during(table, adelta.release_table(uri, storage_options=options))
+        assert sorted(owner.log("sales")) == [0, 1, 2, 3, 4, 5, 6]
+        assert await append(table, 7) == 7
+    async with adelta.open_table(uri) as plain:  # nobody needs the owner any more
+        assert await ids(plain) == [1, 2, 3, 4, 5, 7]
+
+
+async def append_during(table: Table, change: object) -> None:
+    async with table.transaction() as tx:
+        await tx.append(rows(99))
+        await change  # type: ignore[misc]
+
+
+async def test_a_table_of_the_filesystem_moves_from_owner_to_owner_while_it_is_written(
+    owner: Owner, tmp_path: Path
+) -> None:
+    uri = str(owner.folder / "moving")
+    (tmp_path / "second").mkdir()
+    await adelta.write_table(uri, rows(0))
+    async with running(tmp_path / "second") as second:
+        token = await second.token(prefix=str(owner.folder))
+        first = await options_of(owner)
+        later = {"adelta_owner_endpoint": second.endpoint, "adelta_owner_token": token}
+        async with adelta.open_table(uri, first) as table:
+            async with table.transaction() as tx:
+                await tx.append(rows(1))
+                conf = {"endpoint": owner.endpoint}
+                await adelta.adopt_table(uri, "adelta", conf, storage_options=first)
+            assert tx.version == 2
+            assert await append(table, 2) == 3
+        async with adelta.open_table(uri, first) as table:
+            with pytest.raises(InvalidOptionError, match="adelta_owner_endpoint"):
+                await adelta.adopt_table(table, "adelta", {"endpoint": second.endpoint})
+            assert await ids(table) == [0, 1, 2]
+        assert later
+
+
+async def test_every_writer_of_several_commits_once(owner: Owner) -> None:
+    uri, options = str(owner.folder / "busy"), await options_of(owner)
+    await adelta.write_table(uri, rows(0))
+    await adelta.adopt_table(uri, "adelta", {"endpoint": owner.endpoint}, storage_options=options)
+
+    async def write(writer: int) -> None:
+        async with adelta.open_table(uri, {**options, "max_concurrency": str(writer)}) as table:
+            for n in range(4):
+                await append(table, writer * 10 + n)
+
+    async with anyio.create_task_group() as group:
+        for writer in range(1, 5):
+            group.start_soon(write, writer)
+    async with adelta.open_table(uri, options) as table:
+        assert await ids(table) == [0, *(w * 10 + n for w in range(1, 5) for n in range(4))]
+        assert (await table.snapshot()).version == 17
+        await adelta.checkpoint(table)
+    assert sorted(owner.log("busy")) == [*range(18)]
