@@ -42,7 +42,14 @@ if TYPE_CHECKING:
     from adelta.commit.owner import ProposedCommit, RatifiedCommits
     from adelta.storage.json_http import JsonAnswer, JsonServer
 
-__all__ = ["AdeltaOwner", "AdeltaOwnerClient", "backfill_tables", "client_of", "owned_tables"]
+__all__ = [
+    "AdeltaOwner",
+    "AdeltaOwnerClient",
+    "backfill_tables",
+    "client_of",
+    "named_owner",
+    "owned_tables",
+]
 
 _LONGEST_WAIT = 20.0  # seconds of one long poll
 _CONCURRENCY = 16
@@ -361,15 +368,12 @@ def _allowed(options: GivenOptions) -> dict[str, str]:
     return {endpoint.rstrip("/"): token for endpoint, token in zip(named, tokens, strict=True)}
 
 
-async def owned_tables(storage_options: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The tables of the owner that the options or the environment name, as its API tells of them.
+def named_owner(storage_options: Mapping[str, str]) -> tuple[str, str]:
+    """The endpoint of the one owner that the options or the environment name, and its token.
 
     Raises:
-        InvalidOptionError: they name none, or no token.
-        StorageError: the owner refused or failed.
+        InvalidOptionError: they name none, or several, or no token.
     """
-    from adelta.storage.json_http import JsonServer
-
     options = GivenOptions(storage_options)
     allowed = _allowed(options)
     if len(allowed) != 1 or not all(allowed.values()):
@@ -379,6 +383,20 @@ async def owned_tables(storage_options: Mapping[str, str]) -> list[dict[str, Any
         )
     ((endpoint, token),) = allowed.items()
     _check_encrypted(endpoint, options)
+    return endpoint, token
+
+
+async def owned_tables(storage_options: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The tables of the owner that the options or the environment name, as its API tells of them.
+
+    Raises:
+        InvalidOptionError: they name none, or several, or no token.
+        StorageError: the owner refused or failed.
+    """
+    from adelta.storage.json_http import JsonServer
+
+    endpoint, token = named_owner(storage_options)
+    options = GivenOptions(storage_options)
     bundle = options.text("ca_bundle")
     server = JsonServer(endpoint + API, token=token, ca_bundle=bundle)
     found: list[dict[str, Any]] = []
@@ -413,7 +431,7 @@ async def backfill_tables(
             raise TableNotFoundError(
                 f"the commit owner does not own {places[next(iter(missing))]}; ask for its status"
             )
-    (endpoint,) = _allowed(GivenOptions(storage_options))
+    endpoint, _ = named_owner(storage_options)
     for table in tables:
         conf = {"endpoint": endpoint}
         named = ManagedTable(table["uri"], table["table_id"], conf)

@@ -11,8 +11,10 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import pyarrow as pa
 from openapi_spec_validator import validate
 
+import adelta
 from adelta.cli.main import main
 from adelta.commit.owner import ManagedTable
 from adelta.commit.owner_client import AdeltaOwnerClient
@@ -155,6 +157,27 @@ async def test_it_looks_after_tables_and_tokens(
         monkeypatch.delenv("ADELTA_OWNER_ENDPOINT")
         assert await anyio.to_thread.run_sync(main, ["owner", "status"]) == 2
         assert "which commit owner?" in capsys.readouterr().err
+
+
+async def test_tables_are_taken_over_and_given_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(*arguments: str) -> str:
+        assert await anyio.to_thread.run_sync(main, ["owner", *arguments]) == 0
+        return capsys.readouterr().out
+
+    uri = str(tmp_path / "orders")
+    await adelta.write_table(uri, pa.table({"id": [1]}))
+    async with running(tmp_path) as owner:
+        monkeypatch.setenv("ADELTA_OWNER_ENDPOINT", owner.endpoint)
+        monkeypatch.setenv("ADELTA_OWNER_TOKEN", await owner.token())
+        assert "From version 1 on" in await run("adopt", uri)
+        assert "Nothing to change" in await run("adopt", uri)
+        assert (await adelta.write_table(uri, pa.table({"id": [2]}), mode="append")).version == 2
+        assert owner.asked()["/api/v1/commit"] == 1
+        assert "owned" in await run("status")
+        assert "From version 3 on" in await run("release", uri)
+        assert [*owner.log()] == [0, 1, 2, 3]
 
 
 async def test_the_document_of_the_api_says_every_route_and_none_else(tmp_path: Path) -> None:

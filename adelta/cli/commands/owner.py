@@ -1,4 +1,4 @@
-"""Look after a commit owner: its tables, what is still to be backfilled, and its tokens.
+"""Look after a commit owner: tables that it takes over and gives up, its backfill, its tokens.
 
 The service is asked at the endpoint and with the token of the variables ADELTA_OWNER_ENDPOINT and
 ADELTA_OWNER_TOKEN; tokens are made in its ledger itself.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from adelta.cli.arguments import add_storage, interval
+import adelta
+from adelta.cli.arguments import add_storage, interval, key_value
 from adelta.cli.commands.serve import add_database, database_of
 
 if TYPE_CHECKING:
@@ -40,6 +41,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_storage(new)
     new = action("backfill", "have all commits of tables put into their logs", _backfill)
     new.add_argument("uris", metavar="URI", nargs="*", help="the tables (default: all)")
+    add_storage(new)
+    new = action("adopt", "let the owner decide on a table's commits from now on", _adopt)
+    new.add_argument("uri", metavar="URI", help="the table, as the owner sees it too")
+    new.add_argument(
+        "--owner",
+        default="adelta",
+        metavar="NAME",
+        help="another kind of owner; how it is reached is then said by --conf",
+    )
+    new.add_argument(
+        "--conf",
+        type=key_value,
+        action="append",
+        metavar="KEY=VALUE",
+        help="how the owner is reached, shown to all who read the table (default: the endpoint)",
+    )
+    add_storage(new)
+    new = action("release", "let the filesystem decide on a table's commits again", _release)
+    new.add_argument("uri", metavar="URI", help="the table")
     add_storage(new)
     tokens = actions.add_parser("tokens", help="who may do what").add_subparsers(
         title="actions", metavar="ACTION", required=True
@@ -102,6 +122,31 @@ async def _backfill(arguments: argparse.Namespace, output: Output) -> None:
             output.line(table)
         else:
             output.say(f"{table['uri']} is backfilled up to version {table['latest_version']}.")
+
+
+async def _adopt(arguments: argparse.Namespace, output: Output) -> None:
+    from adelta.commit.owner_client import named_owner
+
+    options = dict(arguments.options)
+    conf = dict(arguments.conf or ())
+    if not conf and arguments.owner == "adelta":
+        conf = {"endpoint": named_owner(options)[0]}
+    done = await adelta.adopt_table(arguments.uri, arguments.owner, conf, storage_options=options)
+    _say_version(arguments.uri, done.version, "has its commit owner", output)
+
+
+async def _release(arguments: argparse.Namespace, output: Output) -> None:
+    done = await adelta.release_table(arguments.uri, storage_options=dict(arguments.options))
+    _say_version(arguments.uri, done.version, "has no commit owner", output)
+
+
+def _say_version(uri: str, version: int | None, what: str, output: Output) -> None:
+    if output.as_json:
+        output.line({"version": version})
+    elif version is None:
+        output.say("Nothing to change.")
+    else:
+        output.say(f"From version {version} on {uri} {what}.")
 
 
 # ------------------------------------------------------------------------------------ its tokens
