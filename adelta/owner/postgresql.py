@@ -115,6 +115,7 @@ class PostgresDatabase:
                 ) from error
             if count == _ATTEMPTS or not (again or unsure):
                 break
+            _log.info("a transaction is tried again: %r", error)
             await anyio.sleep(_PAUSE * 2**count * (1 + random.random()))
         raise StorageError(f"the ledger's PostgreSQL server: {error!r}") from error
 

@@ -14,13 +14,16 @@ from adelta.commit.owner import ManagedTable
 from adelta.commit.owner_client import AdeltaOwnerClient, client_of
 from adelta.errors import (
     CommitConflictError,
+    CommitOutcomeUnknownError,
     InvalidOptionError,
     InvalidUseError,
     StorageError,
     TableNotFoundError,
 )
 from adelta.kernel.log_path import commit_path
+from adelta.owner import announcements
 from adelta.owner.limits import ServiceLimits
+from adelta.owner.postgresql import PostgresDatabase
 from adelta.owner.table_key import TableKey
 from tests.support.depth import cases
 from tests.support.owners import new_database, proposal, running
@@ -228,9 +231,10 @@ async def test_a_file_that_somebody_else_put_is_left_and_stops_the_backfill(owne
 
 
 async def test_several_instances_own_the_same_tables(
-    tmp_path: Path, postgres_server: PostgresServer
+    tmp_path: Path, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each ratifies, announces and backfills what others ratified; all files are there once."""
+    monkeypatch.setattr(announcements, "_LOOK", 1000.0)  # so that it is told, or never known
     database = await new_database(postgres_server)
     async with (
         running(tmp_path, database=database) as one,
@@ -261,6 +265,70 @@ async def test_several_instances_own_the_same_tables(
             told = await clients[name][1].get_commits(0)
             assert [*one.log(name)] == [*range(told.latest_version + 1)]
             assert told.latest_version == commits / 2
+
+
+async def test_a_commit_that_was_not_heard_of_is_found(
+    tmp_path: Path, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def say_nothing(*_: object) -> None:
+        pass
+
+    monkeypatch.setattr(PostgresDatabase, "announce", say_nothing)
+    monkeypatch.setattr(announcements, "_LOOK", 0.05)
+    database = await new_database(postgres_server)
+    async with (
+        running(tmp_path, database=database) as one,
+        running(tmp_path, database=database) as other,
+    ):
+        client = await one.adopted()
+        waiting = await other.client(token=await one.token())
+        with anyio.fail_after(10):
+            latest, _ = await together(
+                partial(waiting.wait_for_commit, 0, 30.0),
+                partial(client.commit, proposal(1, "x")),
+            )
+        assert latest == 1
+
+
+async def test_a_broken_connection_to_the_database_loses_no_commit_and_doubles_none(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    """The server is made to hang up again and again; whoever does not know asks once more."""
+    address = await new_database(postgres_server)
+    name = address.rpartition("/")[2]
+    kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1"
+    superuser = await postgres_server.connect()
+    done = anyio.Event()
+
+    async def hang_up() -> None:
+        while not done.is_set():
+            await anyio.sleep(0.15)
+            await superuser.execute(kill, name)
+
+    commits = cases(120, 25)
+    async with running(tmp_path, database=address) as owner:
+        client = await owner.adopted()
+        async with anyio.create_task_group() as group:
+            group.start_soon(hang_up)
+            for version in range(1, commits + 1):
+                while True:
+                    try:
+                        answer = await client.commit(proposal(version, f"{version}"))
+                    except (CommitOutcomeUnknownError, StorageError):
+                        continue
+                    assert answer.ratified
+                    break
+            done.set()
+        await superuser.close()
+        with anyio.fail_after(60):
+            while True:
+                try:
+                    await client.backfill_to_version()
+                    break
+                except StorageError:  # connections that are found to be broken
+                    await anyio.sleep(0.05)
+        contents = [proposal(version, f"{version}").content for version in range(1, commits + 1)]
+        assert [*owner.log().values()][1:] == contents
 
 
 def test_a_client_is_found_by_its_name_and_sends_its_token_where_the_user_said() -> None:
