@@ -2,7 +2,8 @@
 
 A poll is one listing, which shows too that the last commit read is still there: a table that was
 dropped, or made anew, is not the one that was followed. Pauses double from a tenth of the longest
-pause up to it while nothing comes, and start again small when something does. A commit that the
+pause up to it while nothing comes, and start again small when something does. Where the table's
+owner announces commits, they are waited for instead, and read without a listing. A commit that the
 listing leaves out, though there are later ones, is asked for by name.
 """
 
@@ -11,10 +12,9 @@ from __future__ import annotations
 from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Literal
 
-import anyio
-
 from adelta._arguments import checked
 from adelta._streams import stream
+from adelta.changes.announced import next_commits
 from adelta.changes.missing import find_late_commit
 from adelta.errors import (
     ChangesNotAvailableError,
@@ -56,7 +56,8 @@ async def tail(
     """Every commit from `since` on, once and in order; then the new ones as they come, for ever.
 
     `since` is the first version wanted, a `Position` kept from an earlier run, or ``"latest"`` for
-    only what is committed from now on. `poll` is the longest pause between two looks, in seconds.
+    only what is committed from now on. `poll` is the longest pause between two looks, in seconds;
+    of a table whose commit owner announces commits, they come as soon as they are announced.
     A commit that is there and that a listing leaves out is waited for.
 
     Raises:
@@ -92,11 +93,15 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commi
     store, version, pause = table.store, start, poll / 10
     in_reach = late = owner_known = False
     last = await _mark_before(store, start)
+    announced: Sequence[LogPath] = ()
     while True:
-        files = () if late else await list_log(store, version if last is None else last.version)
-        if last is not None and not late:
-            await _check_followed(store, last, files)
-        commits = _unbroken(files, version)
+        files = announced
+        if not late and not announced:
+            files = await list_log(store, version if last is None else last.version)
+            if last is not None:
+                await _check_followed(store, last, files)
+        commits, by_owner = _unbroken(files, version), bool(announced)
+        announced = ()
         if not commits:
             if not owner_known:  # whoever decides on commits may tell of more
                 owner_known = True
@@ -119,8 +124,9 @@ async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commi
                 break
         if commits:
             pause = poll / 10
-        else:
-            await anyio.sleep(pause)
+        if not commits or (by_owner and not late):
+            announced = await next_commits(store, version, pause)
+        if not commits:
             pause = min(poll, pause * 2)
 
 

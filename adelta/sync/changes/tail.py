@@ -32,7 +32,8 @@ def tail(
     """Every commit from `since` on, once and in order; then the new ones as they come, for ever.
 
     `since` is the first version wanted, a `Position` kept from an earlier run, or ``"latest"`` for
-    only what is committed from now on. `poll` is the longest pause between two looks, in seconds.
+    only what is committed from now on. `poll` is the longest pause between two looks, in seconds;
+    of a table whose commit owner announces commits, they come as soon as they are announced.
     A commit that is there and that a listing leaves out is waited for.
 
     Raises:
