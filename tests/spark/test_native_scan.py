@@ -429,7 +429,7 @@ def test_positions_are_right_where_a_file_is_read_in_pieces(spark, tmp_path, vec
     path = tmp_path / "t"
     write_deltalake(
         str(path), pa.table({"id": range(1000)}),
-        writer_properties=WriterProperties(max_row_group_size=90, write_batch_size=90),
+        writer_properties=WriterProperties(max_row_group_size=100, write_batch_size=100),
         configuration={"delta.enableDeletionVectors": "true"},
     )  # fmt: skip
     adelta.sync.delete(str(path), "id % 3 = 0")
