@@ -15,7 +15,7 @@ from adelta.kernel.table_features import FEATURES
 README = Path(__file__).parent.parent / "README.md"
 EXAMPLE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
-ROW = re.compile(r"^\| `(\w+)` \| (yes|refused) \| (yes|refused) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `([\w-]+)` \| (yes|refused) \| (yes|refused) \|$", re.MULTILINE)
 
 
 def test_the_table_of_features_says_what_is_read_and_written() -> None:

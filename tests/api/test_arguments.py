@@ -87,7 +87,7 @@ CASES = [
 def test_the_annotations_of_all_verbs_are_known_here() -> None:
     """A parameter of a kind that nobody checks would go unnoticed."""
     elsewhere = {
-        "TableOrAddress", "str | os.PathLike[str]", "Data",
+        "TableOrAddress", "Table", "str | os.PathLike[str]", "Data",
         "Where | None", "ArrowSchema | StructType", "Data | None",
         "ArrowSchema | StructType | str | None", "Mapping[str, SetValue]",
         "OnProgress | None", "datetime | str | None", "str | Iterable[str] | None",

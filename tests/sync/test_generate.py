@@ -54,7 +54,7 @@ def test_an_async_port_is_handed_over_as_it_is(tmp_path: Path) -> None:
         ("async def f() -> Awaitable[int]: ...", "f names Awaitable"),
         ("async def f() -> dict[str, G]: ...", "a handle or an async iterator inside a type"),
         ("async def f(x: list[G]) -> int: ...", "a handle or an async iterator inside a type"),
-        ("async def f(*x: G) -> int: ...", "takes more than values"),
+        ("async def f(**x: G) -> int: ...", "takes more than values"),
         ("async def f() -> AsyncIterator[int]: ...", "neither a coroutine function of a value"),
         ("async def f() -> list[int]:\n    yield 1", "neither a coroutine function of a value"),
         ("def f(x: AsyncIterator[int]) -> G: ...", "is no coroutine function that reads it"),
