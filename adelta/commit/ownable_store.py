@@ -18,8 +18,9 @@ from adelta.commit.coordinated_store import CoordinatedStore
 from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.commit.owned_store import OwnedStore, owned_store
 from adelta.commit.owner import ManagedTable
+from adelta.commit.owner_commit import not_owned
 from adelta.commit.owner_registry import ENTRY_POINTS, find_commit_owner
-from adelta.errors import AdeltaError, InvalidOptionError, TableNotFoundError
+from adelta.errors import AdeltaError, InvalidOptionError
 from adelta.kernel.log_path import commit_path
 from adelta.storage.forwarding_store import ForwardingStore
 
@@ -142,7 +143,7 @@ class OwnableStore(ForwardingStore):
         Whether the store may show more now, so that it has to be looked at again.
 
         Raises:
-            TableNotFoundError: the owner that the table names does not know it.
+            InvalidTableError: the owner that the table names says that it does not own it.
             StorageError: a commit of the owner before could not be published.
         """
         id = configuration.metadata.id
@@ -174,7 +175,7 @@ class OwnableStore(ForwardingStore):
         """Whether an owner that did not know the table has been told that the table names it.
 
         Raises:
-            TableNotFoundError: it does not own the table.
+            InvalidTableError: it does not own the table.
         """
         if owned.lost is None:
             return False
@@ -182,10 +183,7 @@ class OwnableStore(ForwardingStore):
         try:
             await owned.client.accept(version)
         except AdeltaError as refused:
-            raise TableNotFoundError(
-                f"{self.uri} names a commit owner that says it does not own the table ({error}); "
-                f"have the owner take it up again, or release the table from it: {refused}"
-            ) from error
+            raise not_owned(self.uri, error) from refused
         return True
 
     async def aclose(self) -> None:

@@ -69,7 +69,7 @@ def owned_store(
     """
     owner = as_owner_client(client)
     log = OwnerLog(owner, inner.uri, published)
-    coordinator = OwnerCoordinator(inner, owner, log, create, kind.folders)
+    coordinator = OwnerCoordinator(inner, owner, log, create, kind)
     return OwnedStore(inner, coordinator, log, kind, conditional_put=conditional_put)
 
 

@@ -199,7 +199,8 @@ class CommitOwnerClient(Protocol):
         range, the latest version is the table's.
 
         Raises:
-            TableNotFoundError: the owner has no such table, not yet or no longer.
+            TableNotFoundError: the owner has no such table, not yet or no longer. Of one that it
+                has given up it tells until the last commit has been published.
             StorageError: the owner refused or failed.
         """
         ...

@@ -51,11 +51,12 @@ if TYPE_CHECKING:
     from adelta.commit.filesystem import Create
     from adelta.commit.owner import CommitOwnerClient, CommitResponse
     from adelta.commit.owner_log import OwnerLog
+    from adelta.kernel.table_features import ManagementKind
     from adelta.storage.object_store import ObjectStore
 
     Ask = Callable[[ProposedCommit], Awaitable[CommitResponse]]
 
-__all__ = ["OwnerCoordinator", "proposed_commit"]
+__all__ = ["OwnerCoordinator", "not_owned", "proposed_commit"]
 
 _log = logging.getLogger("adelta.transaction")
 
@@ -66,7 +67,7 @@ _KEPT = 8  # commits; the bytes of others are read again to publish them
 class OwnerCoordinator:
     """Claims versions of the table in `store` through its owner.
 
-    Commits are staged in the first of `folders`, and looked for in all of them.
+    Of the folders of its `kind` commits are staged in the first, and looked for in all.
     """
 
     def __init__(
@@ -75,10 +76,10 @@ class OwnerCoordinator:
         client: CommitOwnerClient,
         log: OwnerLog,
         create: Create,
-        folders: Sequence[str],
+        kind: ManagementKind,
     ) -> None:
         self._store = store
-        self._folders = folders
+        self._kind = kind
         self.client = client
         self._log = log
         self._create = create
@@ -139,7 +140,12 @@ class OwnerCoordinator:
             return [await ask(each) for each in proposed]
 
         claim = Claim(self, await self.stage(version, data, transaction_id))
-        (outcome,) = await ratify([claim], propose)
+        try:
+            (outcome,) = await ratify([claim], propose)
+        except TableNotFoundError as error:
+            if self._kind.owner_key is None:
+                raise
+            raise not_owned(self._store.uri, error) from error
         assert not isinstance(outcome, Withheld)
         if isinstance(outcome, Committed):
             await self.note_ratified(claim.proposed)
@@ -158,7 +164,7 @@ class OwnerCoordinator:
         if self.client.takes_inline_commits:
             return proposed
         name = f"{version:020d}.{uuid.uuid4()}.json"
-        staged = await self._store.put(self._folders[0] + name, data)
+        staged = await self._store.put(self._kind.folders[0] + name, data)
         return replace(proposed, staged_file=name, modified_ms=staged.last_modified_ms)
 
     async def note_ratified(self, proposed: ProposedCommit) -> None:
@@ -324,7 +330,7 @@ class OwnerCoordinator:
         self._log.note_published(commit.version)
 
     async def _read_staged(self, commit: RatifiedCommit) -> bytes | None:
-        for folder in self._folders:
+        for folder in self._kind.folders:
             with suppress(ObjectNotFoundError):
                 return await self._store.get(f"{folder}{commit.staged_file}")
         return None
@@ -337,6 +343,14 @@ def _is_ours(kept: RatifiedCommit, proposed: ProposedCommit) -> bool:
     if kept.staged_file is not None:
         return kept.staged_file == proposed.staged_file
     return is_by(kept.content or b"", proposed.transaction_id)
+
+
+def not_owned(uri: str, error: Exception) -> InvalidTableError:
+    """The error that says that a table's owner says that it is not."""
+    return InvalidTableError(
+        f"{uri} names a commit owner that says it does not own the table ({error}); have the owner "
+        "take it up again, or restore the log to the version before"
+    )
 
 
 def proposed_commit(

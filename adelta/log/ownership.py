@@ -43,7 +43,7 @@ async def followed(
     """The newest version, where `state` is the newest that the store has shown.
 
     Raises:
-        TableNotFoundError: the owner that the table names does not know it.
+        InvalidTableError: the owner that the table names says that it does not own it.
         StorageError: the store or the owner refused or failed.
     """
     for _ in range(_CHANGES):

@@ -44,8 +44,9 @@ async def refresh_state(state: LogState, *, recent: bool = False) -> LogState:
     not tell an old state whether the log has been cleaned up.
 
     Raises:
-        InvalidTableError: a new commit is damaged or missing.
-        TableNotFoundError: the table is gone, or its owner does not know it.
+        InvalidTableError: a new commit is damaged or missing, or the owner that the table names
+            does not own it.
+        TableNotFoundError: the table is gone.
     """
     store, newest = state.store, await _refresh(state, recent=recent)
     if not isinstance(store, FollowsOwner):

@@ -50,7 +50,8 @@ async def adopt_table(
     meanwhile go on with the new owner, or meet a conflict.
 
     Raises:
-        TableNotFoundError: there is no table, or its owner does not know it.
+        TableNotFoundError: there is no table.
+        InvalidTableError: its owner says that it does not own it.
         InvalidOptionError: no such owner is known here, or there is no such feature.
         InvalidPropertyError: `conf` holds what looks like a secret.
         InvalidUseError: the table has an owner by another feature, and has to be released first.
@@ -100,7 +101,8 @@ async def release_table(
     who are at work meanwhile meet a conflict. In-commit timestamps stay switched on.
 
     Raises:
-        TableNotFoundError: there is no table, or its owner does not know it.
+        TableNotFoundError: there is no table.
+        InvalidTableError: its owner says that it does not own it.
         InvalidUseError: the table has no owner, or a catalog manages it, which gives none up.
         InvalidOptionError: nothing here speaks to the table's owner.
         CommitConflictError: another commit came first and the work has to be done again.

@@ -18,7 +18,6 @@ from adelta.errors import (
     InvalidUseError,
     ProtocolChangedError,
     StorageError,
-    TableNotFoundError,
 )
 from adelta.kernel.log_path import COMMITS_DIR, LOG_DIR, STAGED_DIR, commit_path
 from adelta.storage.resolve import open_store
@@ -205,8 +204,10 @@ async def test_an_owner_that_has_not_heard_is_told_by_whoever_comes_next(
     await adelta.write_table(uri, rows(1))
     owner.hears_accept = False
     assert (await adelta.adopt_table(uri, owner.name)).version == 1
-    with pytest.raises(TableNotFoundError, match="does not own"):
+    with pytest.raises(InvalidTableError, match="does not own"):
         await ids(uri)
+    with pytest.raises(InvalidTableError, match="does not own"):
+        await adelta.write_table(uri, rows(2), mode="append")
     owner.hears_accept = True
     assert await append(uri, 2) == 2
     assert await ids(uri) == [1, 2]

@@ -108,7 +108,8 @@ class MemoryOwnerClient(CommitOwnerClient):
         self, start_version: int | None = None, end_version: int | None = None
     ) -> RatifiedCommits:
         kept = await self._asked("get")
-        latest = self._own(kept)
+        given_up = kept.latest if kept.released and not self.of.backfills else None
+        latest = self._own(kept) if given_up is None else given_up
         commits = [kept.commits[v] for v in sorted(kept.commits) if v >= (start_version or 0)]
         told = -1 if latest < kept.first else latest  # nothing ratified yet
         return RatifiedCommits(told, tuple(commits))
@@ -163,9 +164,10 @@ class MemoryOwnerClient(CommitOwnerClient):
             raise StorageError("nobody heard")
         if kept.latest is not None and not kept.released:
             return
-        if version not in kept.promised:
+        promised = max((each for each in kept.promised if each <= version), default=None)
+        if promised is None:
             raise StorageError(f"{self.of.name} has promised nothing for version {version}")
-        kept.latest, kept.first, kept.released = version, version + 1, False
+        kept.latest, kept.first, kept.released = promised, promised + 1, False
         kept.promised.clear()
 
     async def release(self, proposed: ProposedCommit) -> CommitResponse:
