@@ -89,7 +89,8 @@ class TableLog:
 class TableLogs:
     """Opens the log of any table below one of the `roots`, of any table where there are none.
 
-    `options` are those that the stores are opened with.
+    `options` are those that the stores are opened with. On a local disk no link is followed below a
+    root.
     """
 
     def __init__(self, options: Mapping[str, str], roots: Sequence[str] = ()) -> None:
@@ -104,14 +105,19 @@ class TableLogs:
             PermissionDeniedError: it lies below none of the roots.
             InvalidOptionError: the options are none for its store.
         """
-        if self._roots and not any(lies_below(uri, root) for root in self._roots):
+        above = [root for root in self._roots if lies_below(uri, root)]
+        if self._roots and not above:
             raise PermissionDeniedError(
                 f"this commit owner takes no tables at {uri}: it was started for those below "
                 f"{', '.join(self._roots)}"
             )
         place = Place.of(uri)
         if place.provider is LOCAL:  # the store of which follows no links below its root
-            return TableLog(open_store(uri, self._options), "")
+            root = min(above, key=len, default=uri)
+            below = "" if root in ("*", uri) else place.below(Place.of(root))
+            if not below:
+                return TableLog(open_store(uri, self._options), "")
+            return TableLog(open_store(root, self._options), f"{below}/")
         if place.top not in self._stores:
             self._stores[place.top] = open_store(place.top.address, self._options)
         return TableLog(self._stores[place.top], f"{place.path}/")

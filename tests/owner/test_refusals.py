@@ -359,7 +359,20 @@ async def test_tables_outside_the_roots_of_the_service_are_not_taken(tmp_path: P
         client = await owner.client(token=await owner.token(prefix="*"))
         with pytest.raises(PermissionDeniedError, match="takes no tables at"):
             await client.propose(proposal(0, "x"))
-        assert (await owner.client("lake/orders")) is not None
+        for name in ("elsewhere", "lake"):
+            (tmp_path / name).mkdir()
+        (tmp_path / "lake" / "orders").symlink_to(tmp_path / "elsewhere")
+        linked = await owner.client("lake/orders")
+        await linked.propose(proposal(0, "x"))
+        log = tmp_path / "elsewhere" / "_delta_log"
+        log.mkdir()
+        (log / f"{0:020d}.json").write_bytes(proposal(0, "x").content)
+        with pytest.raises((StorageError, TableNotFoundError)):
+            await linked.accept(0)
+        plain = await owner.adopted("lake/stock")
+        assert (await plain.commit(proposal(1, "x"))).ratified
+        await plain.backfill_to_version()
+        assert [*owner.log("lake/stock")] == [0, 1]
 
 
 # ------------------------------------------------------------------------------------------ TLS

@@ -85,7 +85,7 @@ class Owner:
         self, name: str = "orders", token: str | None = None, **more: Any
     ) -> AdeltaOwnerClient:
         """The client for the table of a name."""
-        table = ManagedTable((self.folder / name).as_uri(), f"id-of-{name}")
+        table = ManagedTable((self.folder / name).as_uri(), f"id-of-{name}".replace("/", "-"))
         token = await self.token() if token is None else token
         made = AdeltaOwnerClient(table, self.endpoint, token, **more)
         self.clients.append(made)
