@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ from tests.support.owners import running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -24,21 +24,31 @@ if TYPE_CHECKING:
 _DEFAULTS = "spark.databricks.delta.properties.defaults.managedCommit"
 
 
-async def _entered(service: AbstractAsyncContextManager[Owner]) -> tuple[Owner, str]:
-    owner = await service.__aenter__()
-    return owner, await owner.token(Right.OWN)
+class _Served:
+    """A service in a task of its own, of the event loop behind `adelta.sync`."""
 
+    async def start(self, folder: Path) -> tuple[Owner, str]:
+        self._over = asyncio.Event()
+        ready: asyncio.Future[tuple[Owner, str]] = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run(folder, ready))
+        return await ready
 
-async def _left(service: AbstractAsyncContextManager[Owner]) -> None:
-    await service.__aexit__(None, None, None)
+    async def _run(self, folder: Path, ready: asyncio.Future[tuple[Owner, str]]) -> None:
+        async with running(folder, sweep_seconds=600.0) as owner:
+            ready.set_result((owner, await owner.token(Right.OWN)))
+            await self._over.wait()
+
+    async def stop(self) -> None:
+        self._over.set()
+        await self._task
 
 
 @pytest.fixture
 def owner(tmp_path: Path) -> Iterator[tuple[Owner, str]]:
-    """A service on the event loop behind `adelta.sync`, that publishes later than the test ends."""
-    service = running(tmp_path, sweep_seconds=600.0)
-    yield call(_entered, service)
-    call(_left, service)
+    """A service that publishes later than the test ends."""
+    served = _Served()
+    yield call(served.start, tmp_path)
+    call(served.stop)
 
 
 def test_spark_writes_and_reads_tables_of_the_owner_that_the_session_names(
