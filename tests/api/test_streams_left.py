@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
 
 import adelta.sync
+from tests.support.depth import cases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +29,7 @@ async def main():
 
 {run}(main())
 """
+RUN = ["asyncio.run", "__import__('uvloop').run"]
 WAYS = {
     "held to the end of the coroutine": """
         async for _ in stream:
@@ -113,16 +116,14 @@ def check_quiet(program: str, table: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "left\n", "")
 
 
-@pytest.mark.parametrize("stream", STREAMS)
-@pytest.mark.parametrize("run", ["asyncio.run", "__import__('uvloop').run"])
+@pytest.mark.parametrize(("stream", "run"), [*product(STREAMS, RUN)][:: cases(1, 3)])
 def test_a_program_that_leaves_a_stream_says_nothing_of_it(
     table: str, stream: str, run: str
 ) -> None:
     check_quiet(PROGRAM.format(stream=stream, run=run), table)
 
 
-@pytest.mark.parametrize("stream", STREAMS)
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("stream", "way"), [*product(STREAMS, WAYS)][:: cases(1, 3)])
 def test_a_stream_ends_without_a_word_however_it_is_left(table: str, stream: str, way: str) -> None:
     check_quiet(LEFT.format(stream=stream, way=WAYS[way]), table)
 

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 SCHEMA = pa.schema([("id", pa.int64()), ("p", pa.string())])
-MANY = cases(1, 13)  # steps
+MANY = cases(1, 29)  # steps
 VECTORS = {"delta.enableDeletionVectors": "true"}
 FEED = {"delta.enableChangeDataFeed": "true"}
 TRACKING = {"delta.enableRowTracking": "true"}
@@ -98,7 +98,7 @@ class Case:
     properties: dict[str, str] = field(default_factory=dict)
     creates: bool = False
     beside: Objects = field(default_factory=dict)
-    stride: int = cases(1, 3)
+    stride: int = cases(1, 7)
     each_by_itself: bool = False
     commits: int = 1
     deleted: int | None = None  # a row in a vector of the first file

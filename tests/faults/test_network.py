@@ -19,6 +19,7 @@ from adelta.errors import AdeltaError
 from adelta.operations import create_table
 from adelta.table import Table, open_table
 from tests.storage.faulty_proxy import FaultyProxy
+from tests.support.depth import cases
 from tests.support.linearizability import History, violations
 from tests.support.network_faults import LOSES_PATIENCE, NETWORK_FAULTS, NetworkFault, Weather
 from tests.support.workload import SCHEMA, Worker
@@ -99,7 +100,7 @@ async def live_through(location: S3Location, faults: list[NetworkFault]) -> Weat
     return weather
 
 
-@pytest.mark.parametrize("fault", NETWORK_FAULTS)
+@pytest.mark.parametrize("fault", list(NETWORK_FAULTS)[:: cases(1, 2)])
 async def test_commits_are_neither_lost_nor_doubled_nor_misreported(
     s3_location: S3Location, fault: str
 ) -> None:

@@ -51,13 +51,13 @@ class Faults:
 
 
 KINDS = {
-    "a failing call": Faults(errno.EIO, step=cases(1, 7)),
-    "a failure after the effect": Faults(errno.EIO, step=cases(1, 5), applied=True),
-    "a failing disk": Faults(errno.EIO, lasting=True, step=cases(3, 11)),
-    "a full disk": Faults(errno.ENOSPC, *MAKES, lasting=True, step=cases(1, 3)),
-    "no descriptors": Faults(errno.EMFILE, *OPENS, lasting=True, step=cases(1, 3)),
+    "a failing call": Faults(errno.EIO, step=cases(1, 17)),
+    "a failure after the effect": Faults(errno.EIO, step=cases(1, 11), applied=True),
+    "a failing disk": Faults(errno.EIO, lasting=True, step=cases(3, 23)),
+    "a full disk": Faults(errno.ENOSPC, *MAKES, lasting=True, step=cases(1, 7)),
+    "no descriptors": Faults(errno.EMFILE, *OPENS, lasting=True, step=cases(1, 7)),
     "a disk that becomes read-only": Faults(
-        errno.EROFS, *MAKES, "unlinkat", lasting=True, step=cases(2, 4)
+        errno.EROFS, *MAKES, "unlinkat", lasting=True, step=cases(2, 9)
     ),
 }
 

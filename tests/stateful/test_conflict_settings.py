@@ -120,7 +120,7 @@ async def test_a_lost_race_is_the_right_conflict_or_one_of_the_serial_orders(
         for loser in setting.losers
         for way, act in ways(setting, winner, loser).items()
     ]
-    step = cases(1, 4)
+    step = cases(1, 7)
     some = contenders[(len(name) + len(winner)) % step :: step]
     wrong = [each for each in await map_concurrent(race, some, limit=RACES) if each]
     assert not wrong, "\n".join(wrong)
