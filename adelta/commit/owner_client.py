@@ -20,12 +20,14 @@ from adelta.commit.owner import CommitOwnerClient, CommitResponse, ManagedTable
 from adelta.commit.owner_wire import (
     API,
     error_named,
+    is_error_name,
     proposed_json,
     ratified_from,
 )
 from adelta.errors import (
     CommitOutcomeUnknownError,
     InvalidOptionError,
+    InvalidTableError,
     InvalidUseError,
     PermissionDeniedError,
     StorageError,
@@ -56,6 +58,7 @@ _CONCURRENCY = 16
 _REPEATS = 4
 _OWNED = ("owned", "releasing")
 _PAUSE = 0.1
+_GIVEN_UP = (408, 499)  # statuses by which something between says that it waited no longer
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +258,10 @@ class AdeltaOwnerClient(CommitOwnerClient):
         """The answer to a question about the table. Raises: AdeltaError."""
         query = {key: str(value) for key, value in asked.items() if value is not None}
         answer = await (server or self._server).get(path, {**self.named, **query})
-        return _granted(self._owner.endpoint, answer)
+        try:
+            return _granted(self._owner.endpoint, answer)
+        except CommitOutcomeUnknownError as error:  # nothing was to be committed
+            raise StorageError(str(error)) from error
 
     async def posted(
         self, path: str, body: Mapping[str, Any], *, repeats: bool = False
@@ -292,8 +298,8 @@ def _granted(endpoint: str, answer: JsonAnswer) -> Mapping[str, Any]:
     told = error if isinstance(error, dict) else {}
     kind = str(told.get("type", ""))
     message = str(told.get("message") or answer.body.get("text") or answer.status)[:1000]
-    if not kind and answer.status >= 500:
-        kind = "CommitOutcomeUnknown"  # of something between
+    if not is_error_name(kind) and (answer.status >= 500 or answer.status in _GIVEN_UP):
+        kind = "CommitOutcomeUnknown"  # of something between, which may have passed it on
     raise error_named(kind, f"the commit owner {without_secrets(endpoint)}: {message}")
 
 
@@ -302,7 +308,10 @@ def _response(body: Mapping[str, Any]) -> CommitResponse:
     ratified, latest = body.get("ratified"), body.get("latest")
     if not isinstance(ratified, bool):
         raise CommitOutcomeUnknownError("the commit owner does not answer as one does")
-    return CommitResponse(ratified, None if latest is None else ratified_from(latest))
+    try:
+        return CommitResponse(ratified, None if latest is None else ratified_from(latest))
+    except InvalidTableError as error:
+        raise CommitOutcomeUnknownError(str(error)) from error
 
 
 def client_of(table: ManagedTable, storage_options: Mapping[str, str]) -> AdeltaOwnerClient:

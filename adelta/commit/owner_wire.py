@@ -27,6 +27,7 @@ __all__ = [
     "API",
     "ERRORS",
     "error_named",
+    "is_error_name",
     "proposed_from",
     "proposed_json",
     "ratified_from",
@@ -48,6 +49,11 @@ ERRORS: tuple[tuple[type[AdeltaError], str, int], ...] = (
 """How errors are told: the first one whose class fits, by its name and the status of HTTP."""
 
 _NAMED = {name: kind for kind, name, _ in ERRORS} | {"NotAuthenticated": PermissionDeniedError}
+
+
+def is_error_name(name: str) -> bool:
+    """Whether owners tell an error by a name; what stands between them and clients has others."""
+    return name in _NAMED
 
 
 def error_named(name: str, message: str) -> AdeltaError:

@@ -1,0 +1,83 @@
+"""A commit whose answer is lost between the owner and its client is neither lost nor made twice."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import aiohttp
+import orjson
+from aiohttp import web
+
+import adelta
+from tests.owner.test_several_tables import ids
+from tests.support.owned_lake import SCHEMA, lake_of, owned_by, rows
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+
+class Gateway:
+    """What stands before an owner, and answers the next commit, which it passes on, by itself."""
+
+    def __init__(self, endpoint: str) -> None:
+        self.before = endpoint
+        self.endpoint = ""
+        self.answer: tuple[int, object] | None = None
+
+    async def handle(self, request: web.Request) -> web.Response:
+        headers = {"Authorization": request.headers["Authorization"]}
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(
+                request.method,
+                self.before + request.path_qs,
+                data=await request.read(),
+                headers=headers,
+            ) as response,
+        ):
+            status, body = response.status, await response.read()
+        if self.answer is not None and request.path.endswith("/commit"):
+            (status, said), self.answer = self.answer, None
+            body = orjson.dumps(said)
+        return web.Response(status=status, body=body, content_type="application/json")
+
+
+@asynccontextmanager
+async def gateway_to(endpoint: str) -> AsyncIterator[Gateway]:
+    gateway, app = Gateway(endpoint), web.Application()
+    app.router.add_route("*", "/{rest:.*}", gateway.handle)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        gateway.endpoint = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        yield gateway
+    finally:
+        await runner.cleanup()
+
+
+async def test_what_something_between_says_in_the_owners_place_is_no_answer(tmp_path: Path) -> None:
+    said = [
+        (504, {"error": {"type": "GatewayTimeout", "message": "upstream"}}),
+        (500, {"error": {"type": "InternalServerError"}}),
+        (502, {}),
+        (408, {"error": "timeout"}),
+        (499, {}),
+        (200, {"ratified": True, "latest": {"latest_version": "a"}}),
+        (200, {"ok": True}),
+    ]
+    async with lake_of(tmp_path) as lake, gateway_to(lake.owner.endpoint) as gateway:
+        options = {**lake.options, "adelta_owner_endpoint": gateway.endpoint}
+        async with await adelta.create_table(
+            tmp_path / "orders",
+            SCHEMA,
+            properties=owned_by(gateway.endpoint),
+            storage_options=options,
+        ) as table:
+            for number, answer in enumerate(said, start=1):
+                gateway.answer = answer
+                assert (await adelta.write_table(table, rows(number))).version == number, answer
+        async with adelta.open_table(tmp_path / "orders", options) as other:
+            assert await ids(other) == [*range(1, len(said) + 1)]
