@@ -215,7 +215,7 @@ class OwnerCoordinator:
         elif doubtful:
             await self._log.ask()
         if self._log.latest is not None and self._log.latest >= proposed.version:
-            return await self._whose(proposed) if doubtful else self._is_kept(proposed)
+            return await (self._whose(proposed) if doubtful else self._is_kept(proposed))
         return Lost(proposed.version) if response.latest is None and not doubtful else None
 
     async def published_by(self, proposed: ProposedCommit) -> bool | None:
@@ -234,12 +234,28 @@ class OwnerCoordinator:
         """Whether the log shows a version by itself."""
         return await is_there(self._store, commit_path(version))
 
-    def _is_kept(self, proposed: ProposedCommit) -> CommitOutcome:
+    async def _is_kept(self, proposed: ProposedCommit) -> CommitOutcome:
         """Whose the version is, by what the owner keeps: a conflict may be with ourselves."""
         kept = self._log.commits.get(proposed.version)
-        if kept is not None and _is_ours(kept, proposed):
+        try:
+            ours = kept is not None and await self._is_ours(kept, proposed)
+        except AdeltaError as error:  # only the commit's file tells
+            return Unknown(proposed.version, error)
+        if ours:
             return Committed(proposed.version, proposed.modified_ms)
         return Lost(proposed.version)
+
+    async def _is_ours(self, kept: RatifiedCommit, proposed: ProposedCommit) -> bool:
+        if kept.staged_file is None:
+            return is_by(kept.content or b"", proposed.transaction_id)
+        if proposed.staged_file is not None:
+            return kept.staged_file == proposed.staged_file
+        if kept.size not in (0, proposed.size):
+            return False
+        data = await self._read_staged(kept)  # the owner has put a long commit there by itself
+        if data is None:
+            data = await self._store.get(commit_path(kept.version))
+        return is_by(data, proposed.transaction_id)
 
     async def found_out(self, proposed: ProposedCommit) -> CommitOutcome | None:
         """Whose the version is, by asking the owner anew; None where it is nobody's.
@@ -260,7 +276,7 @@ class OwnerCoordinator:
         if latest is None or latest < proposed.version:
             return None
         if proposed.version in self._log.commits:
-            return self._is_kept(proposed)
+            return await self._is_kept(proposed)
         ours = await self.published_by(proposed)
         if ours is None:
             return Unknown(proposed.version, ObjectNotFoundError(commit_path(proposed.version)))
@@ -337,12 +353,6 @@ class OwnerCoordinator:
 
     async def aclose(self) -> None:
         """There is nothing to give back: the client is the store's to close."""
-
-
-def _is_ours(kept: RatifiedCommit, proposed: ProposedCommit) -> bool:
-    if kept.staged_file is not None:
-        return kept.staged_file == proposed.staged_file
-    return is_by(kept.content or b"", proposed.transaction_id)
 
 
 def not_owned(uri: str, error: Exception) -> InvalidTableError:

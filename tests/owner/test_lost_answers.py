@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import orjson
 from aiohttp import web
 
 import adelta
-from tests.owner.test_several_tables import ids
+from adelta.commit.owner_client import AdeltaOwnerClient
+from adelta.errors import CommitOutcomeUnknownError, StorageError
+from adelta.write import commit_loop
+from tests.owner.test_several_tables import files, ids
 from tests.support.owned_lake import SCHEMA, lake_of, owned_by, rows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
     from pathlib import Path
+
+    import pytest
 
 
 class Gateway:
@@ -81,3 +86,35 @@ async def test_what_something_between_says_in_the_owners_place_is_no_answer(tmp_
                 assert (await adelta.write_table(table, rows(number))).version == number, answer
         async with adelta.open_table(tmp_path / "orders", options) as other:
             assert await ids(other) == [*range(1, len(said) + 1)]
+
+
+async def test_a_long_commit_that_the_owner_has_staged_is_known_as_ones_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    posted, lost = AdeltaOwnerClient.posted, ["commit-together"]
+
+    async def lose(
+        self: AdeltaOwnerClient, path: str, body: Mapping[str, Any], **how: Any
+    ) -> Mapping[str, Any]:
+        answer = await posted(self, path, body, **how)
+        if path in lost:
+            lost.clear()
+            raise CommitOutcomeUnknownError("the answer got lost")
+        return answer
+
+    async def refused(*_: object, **__: object) -> None:
+        raise StorageError("the winners cannot be read")
+
+    monkeypatch.setattr(AdeltaOwnerClient, "posted", lose)
+    monkeypatch.setattr(commit_loop, "read_winners", refused)
+    async with lake_of(tmp_path) as lake:
+        tables = await lake.make("orders", "stock")
+        note = "x" * 300_000  # more than an owner keeps in its database
+        async with adelta.transaction_over(*tables, user_metadata=note) as parts:
+            for part in parts:
+                await part.append(rows(1))
+        assert not lost
+        assert [part.version for part in parts] == [1, 1]
+        for name in ("orders", "stock"):
+            assert await ids(lake.table(name)) == [1]
+            assert len(files(tmp_path / name)) == 1
