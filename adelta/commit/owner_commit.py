@@ -312,14 +312,14 @@ class OwnerCoordinator:
             return bool(waiting)
 
     async def _have_backfilled(self) -> bool:
-        waiting = self._log.unpublished()
+        waiting, latest = self._log.unpublished(), self._log.latest  # others commit meanwhile
         try:
-            await self.client.backfill_to_version()
+            await self.client.backfill_to_version(latest)
         except TableNotFoundError:  # it has given the table up, and may not have come to the end
             for commit in waiting:
                 await self._publish(commit)
-        if self._log.latest is not None:
-            self._log.note_published(self._log.latest)
+        if latest is not None:
+            self._log.note_published(latest)
         return bool(waiting)
 
     @property

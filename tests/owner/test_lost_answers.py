@@ -10,6 +10,7 @@ import orjson
 from aiohttp import web
 
 import adelta
+from adelta.commit.choose import owned_of
 from adelta.commit.owner_client import AdeltaOwnerClient
 from adelta.errors import CommitOutcomeUnknownError, StorageError
 from adelta.write import commit_loop
@@ -118,3 +119,34 @@ async def test_a_long_commit_that_the_owner_has_staged_is_known_as_ones_own(
         for name in ("orders", "stock"):
             assert await ids(lake.table(name)) == [1]
             assert len(files(tmp_path / name)) == 1
+
+
+async def test_what_is_committed_during_a_backfill_is_not_taken_for_backfilled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with lake_of(tmp_path, sweep_seconds=1000.0) as lake:
+        (table,) = await lake.make("orders")
+        await adelta.write_table(table, rows(1))
+        backfilled = AdeltaOwnerClient.backfill_to_version
+
+        async def and_another(self: AdeltaOwnerClient, version: int | None = None) -> None:
+            await backfilled(self, version)
+            backfiller = lake.owner.service.parts.backfiller
+            monkeypatch.setattr(backfiller, "wake", lambda *_, **__: None)
+            await adelta.write_table(table, rows(2))
+
+        with monkeypatch.context() as patch:
+            patch.setattr(AdeltaOwnerClient, "backfill_to_version", and_another)
+            await adelta.checkpoint(table)
+        assert [*lake.owner.log("orders")] == [0, 1]
+        owned = owned_of(table.store)
+        assert owned is not None
+        assert owned.log.published == 1
+        assert [commit.version async for commit in _listed(table)] == [0, 1, 2]
+
+
+async def _listed(table: adelta.Table) -> AsyncIterator[Any]:
+    async for commit in adelta.tail(table, 0):
+        yield commit
+        if commit.version == 2:
+            return
