@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING
 import anyio
 
 from adelta._concurrency import map_concurrent
+from adelta.commit.filesystem import is_by
 from adelta.errors import AdeltaError, StorageError, TableNotFoundError
-from adelta.owner.owned_table import State
+from adelta.owner.owned_table import COMMITS_FOLDER, State
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -39,8 +40,6 @@ _SWEEP = 5.0  # seconds between two looks for what nobody has told of
 _GATHER = 0.02  # seconds for which further commits of a table may come
 _PAUSE, _LONGEST_PAUSE = 0.2, 30.0  # seconds after a failure, before a table is taken up again
 _NOTED = 0.5  # seconds that the ledger may be behind the log
-_KNOWN = 10.0  # seconds for which a commit that we have put is taken to be there
-_REMEMBERED = 10_000  # tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,6 @@ class Backfiller:
         self._busy: dict[TableKey, anyio.Event] = {}
         self._again: set[TableKey] = set()
         self._failures: dict[TableKey, _Failure] = {}
-        self._reached: dict[TableKey, tuple[int, float]] = {}  # the last that we put, and when
 
     async def run(self, *, sweep: float = _SWEEP) -> None:
         """Backfill what is to be backfilled, until this is cancelled."""
@@ -175,13 +173,7 @@ class Backfiller:
                 f"{table.uri}: the ledger lacks the commit of version {found.backfilled + 1}"
             )
         log = self._logs.of(found.uri)
-        reached, at = self._reached.pop(table, (-1, 0.0))
-        known = reached == found.backfilled and anyio.current_time() - at < _KNOWN
-        if not known and not await log.exists(found.backfilled):
-            raise StorageError(
-                f"{table.uri}: version {found.backfilled} was in the log, and is not any more: the "
-                "table has been deleted, or restored to an earlier state from a backup"
-            )
+        await self._check_base(log, found)
         done = noted = found.backfilled
         since, inline = anyio.current_time(), 0
         try:
@@ -203,10 +195,28 @@ class Backfiller:
             if done > noted:
                 with anyio.CancelScope(shield=True):
                     await self._ledger.note_backfilled(found.table_key, noted, done, inline)
-        if len(self._reached) >= _REMEMBERED:
-            self._reached.clear()
-        self._reached[table] = (done, anyio.current_time())
         return found.latest == done
+
+    async def _check_base(self, log: TableLog, table: OwnedTable) -> None:
+        """Refuse a log that is not the one that has been backfilled so far.
+
+        Raises:
+            StorageError: it is another table's, or earlier, or the store failed.
+        """
+        base = await log.commit(table.backfilled)
+        if base is None:
+            raise StorageError(
+                f"{table.uri}: version {table.backfilled} was in the log, and is not any more: the "
+                "table has been deleted, or restored to an earlier state from a backup"
+            )
+        if table.folder != COMMITS_FOLDER:  # a catalog's, at a place of its own
+            return
+        makers = await self._ledger.made_by(table.table_key, table.backfilled)
+        if makers and not any(is_by(base, maker) for maker in makers):
+            raise StorageError(
+                f"{table.uri}: version {table.backfilled} in the log is not the one that was "
+                "ratified: another table has been made in the place of this one"
+            )
 
     @staticmethod
     async def _contents(

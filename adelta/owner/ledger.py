@@ -91,7 +91,7 @@ _TAKE_AND_KEEP = (
 )
 _READ = (
     "SELECT t.table_key, t.state, t.latest, t.backfilled, t.state <> 'owned' AND EXISTS "
-    "(SELECT 1 FROM owner_promises p WHERE p.table_key = t.table_key), "
+    "(SELECT 1 FROM owner_promises p WHERE p.table_key = t.table_key AND p.version > t.latest), "
     "c.version, c.transaction_id, c.staged_file, c.content, c.size, c.modified_ms "
     "FROM owner_tables t LEFT JOIN owner_commits c ON c.table_key = t.table_key "
     "AND c.version >= {first} AND c.version <= $4 AND c.version <= t.latest "
@@ -291,7 +291,8 @@ class Ledger:
         """The promises of a table that are not settled: transaction ids and versions."""
         text = (
             "SELECT p.transaction_id, p.version FROM owner_promises p JOIN owner_tables t "
-            "ON p.table_key = t.table_key WHERE t.uri = $1 AND t.table_id = $2 ORDER BY p.version"
+            "ON p.table_key = t.table_key AND p.version > t.latest "
+            "WHERE t.uri = $1 AND t.table_id = $2 ORDER BY p.version"
         )
         rows = await self.database.ask(Statement(text, (table.uri, table.table_id)))
         return [(str(row[0]), int(row[1])) for row in rows]
@@ -302,7 +303,7 @@ class Ledger:
 
         text = (
             "SELECT DISTINCT t.uri, t.table_id FROM owner_tables t JOIN owner_promises p "
-            "ON p.table_key = t.table_key LIMIT $1"
+            "ON p.table_key = t.table_key AND p.version > t.latest LIMIT $1"
         )
         return [TableKey(*row) for row in await self.database.ask(Statement(text, (limit,)))]
 
@@ -350,6 +351,15 @@ class Ledger:
         rows = await self.database.ask(Statement(_BACKLOG, (table.uri, table.table_id, limit)))
         found = OwnedTable(*rows[0][:8]) if rows else None
         return found, [Waiting(*row[8:]) for row in rows if row[8] is not None]
+
+    async def made_by(self, table_key: int, version: int) -> frozenset[str]:
+        """Ids of transactions, one of which made a version; none where that is not known."""
+        text = (
+            "SELECT transaction_id FROM owner_commits WHERE table_key = $1 AND version = $2 UNION "
+            "SELECT transaction_id FROM owner_promises WHERE table_key = $1 AND version = $2"
+        )
+        rows = await self.database.ask(Statement(text, (table_key, version)))
+        return frozenset(str(row[0]) for row in rows)
 
     async def note_backfilled(
         self, table_key: int, before: int, version: int, inline_bytes: int
@@ -497,7 +507,9 @@ def _keep_promise(table: TableKey, version: int) -> Program[None]:
     )
     if not rows:  # another instance has done so
         return
-    yield Statement("DELETE FROM owner_promises WHERE table_key = $1", (rows[0][0],))
+    yield Statement(  # the one that is kept says by whom the version was made
+        "DELETE FROM owner_promises WHERE table_key = $1 AND version <> $2", (rows[0][0], version)
+    )
     yield Statement("DELETE FROM owner_commits WHERE table_key = $1", (rows[0][0],))
     yield Statement(
         "UPDATE owner_tables SET state = 'replaced', name = NULL "

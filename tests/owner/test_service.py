@@ -218,16 +218,31 @@ def _key(owner: Owner) -> TableKey:
 
 async def test_a_file_that_somebody_else_put_is_left_and_stops_the_backfill(owner: Owner) -> None:
     client = await owner.adopted()
-    path = owner.folder / "orders" / commit_path(1)
-    path.write_bytes(b'{"commitInfo":{"txnId":"intruder"}}\n')
     await client.commit(proposal(1, "x"))
+    path = owner.folder / "orders" / commit_path(2)
+    path.write_bytes(b'{"commitInfo":{"txnId":"intruder"}}\n')
     await client.commit(proposal(2, "x"))
+    await client.commit(proposal(3, "x"))
     with pytest.raises(StorageError, match="not backfilled"):
         await owner.service.parts.backfiller.backfill(_key(owner), None, wait_seconds=0.3)
-    assert [*owner.log()] == [0, 1]
+    assert [*owner.log()] == [0, 1, 2]
     path.unlink()
     await client.backfill_to_version()
-    assert owner.log()[1] == proposal(1, "x").content
+    assert owner.log()[2] == proposal(2, "x").content
+
+
+async def test_nothing_is_backfilled_into_another_table_in_the_place(owner: Owner) -> None:
+    client, path = await owner.adopted(), owner.folder / "orders" / commit_path(0)
+    for version in (1, 2):
+        path.write_bytes(proposal(version - 1, "of another table").content)
+        assert (await client.commit(proposal(version, f"x{version}"))).ratified
+        with pytest.raises(StorageError, match="in the place"):
+            await owner.service.parts.backfiller.backfill(_key(owner), None, wait_seconds=0.3)
+        mine = "first-of-orders" if version == 1 else "x1"
+        path.write_bytes(proposal(version - 1, mine).content)
+        await client.backfill_to_version()
+        path = path.with_name(f"{version:020d}.json")
+    assert [*owner.log()] == [0, 1, 2]
 
 
 async def test_several_instances_own_the_same_tables(
