@@ -14,7 +14,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from adelta.commit.filesystem import is_by
-from adelta.errors import AdeltaError, InvalidOptionError, TableNotFoundError
+from adelta.errors import (
+    AdeltaError,
+    InvalidOptionError,
+    InvalidTableError,
+    TableNotFoundError,
+)
 from adelta.owner.owned_table import COMMITS_FOLDER, State
 
 if TYPE_CHECKING:
@@ -28,6 +33,8 @@ __all__ = ["Ownership"]
 
 _log = logging.getLogger("adelta.owner.ownership")
 
+_REMEMBERED = 100_000  # tables
+
 
 class Ownership:
     """Promises, and what becomes of them."""
@@ -36,6 +43,35 @@ class Ownership:
         self._ledger = ledger
         self._logs = logs
         self._backfiller = backfiller
+        self._current: set[TableKey] = set()
+
+    async def check_current(self, table: TableKey) -> None:
+        """Refuse to go on with a table whose log is ahead of the ledger; looked at once.
+
+        So a ledger that has been restored from a backup ratifies no version for a second time.
+
+        Raises:
+            InvalidTableError: the log has the version after the latest one of the ledger.
+            StorageError: ledger or store failed.
+        """
+        latest: int | None = None
+        while table not in self._current:
+            found = await self._ledger.find(table)
+            if found is None or found.state != State.OWNED:
+                return
+            if found.latest == latest:  # no other instance has ratified it meanwhile
+                raise InvalidTableError(
+                    f"{table.uri}: its log has version {latest + 1}, and the commit owner has "
+                    f"ratified no more than version {latest}: its database has been restored from "
+                    "a backup, or somebody writes to the table without asking its owner. Nothing "
+                    "was committed; restore a later backup, or move that file and those after it "
+                    "away"
+                )
+            latest = found.latest
+            if not await self._logs.of(table.uri).exists(latest + 1):
+                if len(self._current) >= _REMEMBERED:
+                    self._current.clear()
+                self._current.add(table)
 
     async def propose(self, table: TableKey, proposed: ProposedCommit) -> None:
         """Promise to own the table, if `proposed` gets into its log.

@@ -1,7 +1,7 @@
 """The service over HTTP: requests in, what ledger, backfiller and ownership say out.
 
 A commit is one request, and one transaction of the ledger; no store is asked on its way, unless it
-is too long for the ledger.
+is too long for the ledger, or the first one of its table for this process.
 """
 
 from __future__ import annotations
@@ -179,6 +179,7 @@ class OwnerService:
         table, proposed = table_of(body), proposed_of(body)
         grant.check(table.uri, Right.WRITE)
         ledger = self._parts.ledger
+        await self._parts.ownership.check_current(table)
         proposed = await self._fit(table, proposed)
         try:
             response = await self._settled(table, partial(ledger.commit, table, proposed))
@@ -228,6 +229,7 @@ class OwnerService:
         for each in objects_of(parsed(data), "commits"):
             table, proposed = table_of(each), proposed_of(each)
             grant.check(table.uri, Right.WRITE)
+            await self._parts.ownership.check_current(table)
             proposals.append((table, await self._fit(table, proposed)))
         ledger = self._parts.ledger
 
@@ -304,6 +306,7 @@ class OwnerService:
         body = parsed(data)
         table, proposed = table_of(body), proposed_of(body)
         grant.check(table.uri, Right.OWN)
+        await self._parts.ownership.check_current(table)
         proposed = await self._fit(table, proposed)
         seconds = self._parts.limits.wait_seconds / 2
         release = partial(self._parts.ownership.release, table, proposed, seconds)

@@ -175,6 +175,7 @@ class UnityPaths:
         parts, table = self._parts, TableKey(found.table.uri, found.table.table_id)
         proposed = _proposed(update.get("commit"))
         changes = (found.description, after) if after != found.description else None
+        await parts.ownership.check_current(table)
         try:
             response = await parts.ledger.commit(table, proposed, changes)
         except StaleDescriptionError:

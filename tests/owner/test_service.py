@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import sqlite3
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from adelta.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
     InvalidOptionError,
+    InvalidTableError,
     InvalidUseError,
     StorageError,
     TableNotFoundError,
@@ -229,6 +232,24 @@ async def test_a_file_that_somebody_else_put_is_left_and_stops_the_backfill(owne
     path.unlink()
     await client.backfill_to_version()
     assert owner.log()[2] == proposal(2, "x").content
+
+
+async def test_a_ledger_that_is_behind_the_log_ratifies_nothing(tmp_path: Path) -> None:
+    async with running(tmp_path) as owner:
+        client = await owner.adopted()
+        token, backup = await owner.token(), tmp_path / "backup.db"
+        with closing(sqlite3.connect(tmp_path / "owner.db")) as source:
+            source.execute("VACUUM INTO ?", (str(backup),))
+        await client.commit(proposal(1, "x"))
+        await client.backfill_to_version()
+    async with running(tmp_path, database=str(backup)) as owner:
+        client = await owner.client(token=token)
+        proposed = proposal(1, "y")
+        for work in (client.commit(proposed), client.release(proposed)):
+            with pytest.raises(InvalidTableError, match="restored from a backup"):
+                await work
+        (owner.folder / "orders" / commit_path(1)).unlink()
+        assert (await client.commit(proposed)).ratified
 
 
 async def test_nothing_is_backfilled_into_another_table_in_the_place(owner: Owner) -> None:
