@@ -19,6 +19,7 @@ __all__ = ["next_commits"]
 
 _log = logging.getLogger("adelta.changes")
 
+_MOST = 1000  # commits that are taken at once of what is announced, which may be far ahead
 _LOOK = 20.0  # seconds without an announcement, until the log is looked at all the same
 
 
@@ -36,7 +37,7 @@ async def next_commits(store: ObjectStore, version: int, pause: float) -> list[L
         except AdeltaError as error:
             _log.debug("%s: no announcements: %s", without_secrets(store.uri), error)
         else:
-            last = version - 1 if latest is None else latest
+            last = version - 1 if latest is None else min(latest, version + _MOST - 1)
             return [
                 LogPath(commit_path(each), LogFileKind.COMMIT, each)
                 for each in range(version, last + 1)

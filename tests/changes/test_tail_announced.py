@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 import adelta
+from adelta.changes.announced import next_commits
 from adelta.errors import StorageError
 from adelta.storage.resolve import open_store
 from tests.support.owned_lake import lake_of, rows
@@ -87,3 +88,19 @@ async def test_the_tail_goes_on_when_the_owner_gives_the_table_up(tmp_path: Path
                 assert (await anext(commits)).version == 1
                 await adelta.write_table(orders, rows(1))
                 assert (await anext(commits)).version == 2
+
+
+async def test_what_is_announced_far_ahead_is_taken_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def far(*_: object) -> int:
+        return 1 << 40
+
+    monkeypatch.setattr("adelta.commit.owner_client.AdeltaOwnerClient.wait_for_commit", far)
+    async with lake_of(tmp_path) as lake:
+        (orders,) = await lake.make("orders")
+        await orders.snapshot()
+        with anyio.fail_after(60):
+            pieces = await next_commits(orders.store, 1, 0.2)
+        assert [piece.version for piece in pieces] == [*range(1, len(pieces) + 1)]
+        assert len(pieces) <= 10_000
