@@ -130,7 +130,7 @@ class ProposedCommit:
 
     `content` is the commit, an action a line. `staged_file` is the bare name of the file in the
     log's folder of unpublished commits that holds it already, of `size` bytes and the time
-    `modified_ms`; None where the client takes commits inline. `in_commit_timestamp` (ms) and
+    `modified_ms`; None where the client takes one so long inline. `in_commit_timestamp` (ms) and
     `transaction_id` stand in its `commitInfo`. All versions up to `published_version` are known to
     be published, so that the owner need not keep them; None where that is not known of any.
     """
@@ -169,6 +169,11 @@ class CommitOwnerClient(Protocol):
     def takes_inline_commits(self) -> bool:
         """Whether `commit` gets commits that are not staged, and keeps their content."""
         ...
+
+    @property
+    def longest_inline_commit(self) -> int | None:
+        """How many bytes a commit that is not staged may have; None, the default, is any number."""
+        return None
 
     @property
     def permits_maintenance(self) -> bool:

@@ -152,7 +152,7 @@ class OwnerCoordinator:
         return outcome
 
     async def stage(self, version: int, data: bytes, transaction_id: str) -> ProposedCommit:
-        """What the owner is asked to ratify, staged unless the owner takes it inline.
+        """What the owner is asked to ratify, staged unless the owner takes one so long inline.
 
         Raises:
             InvalidTableError: the commit has no in-commit timestamp.
@@ -161,7 +161,8 @@ class OwnerCoordinator:
         proposed = proposed_commit(
             version, data, transaction_id, self._store.uri, self._log.published
         )
-        if self.client.takes_inline_commits:
+        longest = self.client.longest_inline_commit
+        if self.client.takes_inline_commits and (longest is None or len(data) <= longest):
             return proposed
         name = f"{version:020d}.{uuid.uuid4()}.json"
         staged = await self._store.put(self._kind.folders[0] + name, data)

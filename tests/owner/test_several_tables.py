@@ -17,6 +17,7 @@ from adelta.errors import (
     InvalidOptionError,
     InvalidUseError,
 )
+from adelta.owner.limits import ServiceLimits
 from tests.support.owned_lake import SCHEMA, lake_of, rows
 
 if TYPE_CHECKING:
@@ -284,3 +285,21 @@ async def test_the_blocking_face_has_both(tmp_path: Path) -> None:
                 return left.version, right.version, one.version, two.version
 
         assert await anyio.to_thread.run_sync(work) == (1, 1, 1, 1)
+
+
+async def test_a_commit_that_is_longer_than_a_request_is_staged_by_its_writer(
+    tmp_path: Path,
+) -> None:
+    async with lake_of(tmp_path, service=ServiceLimits(body_bytes=2 << 20)) as lake:
+        tables = await lake.make("orders", "stock")
+        note = "x" * (3 << 20)
+        async with adelta.transaction_over(*tables, user_metadata=note) as parts:
+            for part in parts:
+                await part.append(rows(1))
+        (table, _) = tables
+        assert (await adelta.write_table(table, rows(2), user_metadata=note)).version == 2
+        await adelta.checkpoint(table)
+        assert [*lake.owner.log("orders")] == [0, 1, 2]
+        await adelta.release_table(table, user_metadata=note)
+        async with adelta.open_table(tmp_path / "orders") as plain:
+            assert await ids(plain) == [1, 2]
