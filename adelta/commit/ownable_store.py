@@ -19,7 +19,7 @@ from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.commit.owned_store import OwnedStore, owned_store
 from adelta.commit.owner import ManagedTable
 from adelta.commit.owner_commit import not_owned
-from adelta.commit.owner_registry import ENTRY_POINTS, find_commit_owner
+from adelta.commit.owner_registry import ENTRY_POINTS, OwnerNotNamedError, find_commit_owner
 from adelta.errors import AdeltaError, InvalidOptionError
 from adelta.kernel.log_path import commit_path
 from adelta.storage.forwarding_store import ForwardingStore
@@ -158,13 +158,18 @@ class OwnableStore(ForwardingStore):
         known = before is not None and before.lost is None
         if before is not None and known and not await is_there(self._raw, commit_path(version)):
             await before.claims.recover()  # all up to here has to be in the log
-        found = self._store_for(configuration, version)
+        found, reason = None, ""
+        try:
+            found = self._store_for(configuration, version)
+        except OwnerNotNamedError as error:
+            reason = f" ({error})"
         if management is not None and found is None:
             _log.warning(
                 "%s: its owner, %.100r, decides on its commits, and nothing here speaks to it: the "
-                "table is read as far as the filesystem shows it",
+                "table is read as far as the filesystem shows it%s",
                 without_secrets(self.uri),
                 management.owner or management.kind.feature,
+                without_secrets(reason),
             )
         self.inner = found or self._plain
         self._who = who

@@ -17,6 +17,7 @@ import anyio
 
 from adelta._secrets import without_secrets
 from adelta.commit.owner import CommitOwnerClient, CommitResponse, ManagedTable
+from adelta.commit.owner_registry import OwnerNotNamedError
 from adelta.commit.owner_wire import (
     API,
     error_named,
@@ -319,7 +320,8 @@ def client_of(table: ManagedTable, storage_options: Mapping[str, str]) -> Adelta
     """The client for a table that names its endpoint. There is no I/O.
 
     Raises:
-        InvalidOptionError: the table names none, or another than the user, or there is no token.
+        OwnerNotNamedError: the table names another than the user.
+        InvalidOptionError: the table names none, or there is no token.
     """
     endpoint = str(table.conf.get("endpoint") or "").rstrip("/")
     if not endpoint:
@@ -331,7 +333,7 @@ def client_of(table: ManagedTable, storage_options: Mapping[str, str]) -> Adelta
     allowed = _allowed(options)
     shown = without_secrets(endpoint)[:300]
     if endpoint not in allowed:
-        raise InvalidOptionError(
+        raise OwnerNotNamedError(
             f"{table.uri}: it names the commit owner at {shown!r}, and whoever may write to the "
             "table chose that address. If it is yours, open the table with the storage option "
             f"{OWNER_ENDPOINT}={shown}, or set the variable {OWNER_ENDPOINT.upper()}"

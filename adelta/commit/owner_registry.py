@@ -15,12 +15,26 @@ from adelta._arguments import check_text
 from adelta.commit.owner import CommitOwnerClient, ManagedTable
 from adelta.errors import InvalidOptionError
 
-__all__ = ["ENTRY_POINTS", "OwnerFactory", "find_commit_owner", "register_commit_owner"]
+__all__ = [
+    "ENTRY_POINTS",
+    "OwnerFactory",
+    "OwnerNotNamedError",
+    "find_commit_owner",
+    "register_commit_owner",
+]
 
 OwnerFactory: TypeAlias = Callable[[ManagedTable, Mapping[str, str]], CommitOwnerClient]
 """Makes the client for a table, given the storage options that the table was opened with."""
 
 ENTRY_POINTS = "adelta.commit_owners"
+
+
+class OwnerNotNamedError(InvalidOptionError):
+    """The user does not name the owner that a table does: it is read without its owner.
+
+    A factory raises it where it needs the user's word for an owner.
+    """
+
 
 _BUILT_IN = {  # the module and the function that makes clients, by the owner's name
     "adelta": ("adelta.commit.owner_client", "client_of"),

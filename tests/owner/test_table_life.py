@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import anyio
@@ -115,3 +116,25 @@ async def test_every_writer_of_several_commits_once(owner: Owner) -> None:
         assert (await table.snapshot()).version == 17
         await adelta.checkpoint(table)
     assert sorted(owner.log("busy")) == [*range(18)]
+
+
+async def test_who_does_not_name_the_owner_reads_what_is_backfilled(
+    owner: Owner, caplog: pytest.LogCaptureFixture
+) -> None:
+    uri, options = str(owner.folder / "shown"), await options_of(owner)
+    await adelta.write_table(uri, rows(0))
+    await adelta.adopt_table(uri, "adelta", {"endpoint": owner.endpoint}, storage_options=options)
+    async with adelta.open_table(uri, options) as table:
+        await append(table, 1)
+        assert not (await table.snapshot()).may_be_stale
+        await adelta.checkpoint(table)  # by now it is backfilled
+    shutil.copytree(uri, f"{uri}-copy")
+    for place in (uri, f"{uri}-copy"):
+        async with adelta.open_table(place) as table:
+            assert await ids(table) == [0, 1]
+            assert (await table.snapshot()).may_be_stale
+            assert f"adelta_owner_endpoint={owner.endpoint}" in caplog.text
+            with pytest.raises(InvalidOptionError, match="adelta_owner_endpoint"):
+                await append(table, 2)
+            with pytest.raises(InvalidOptionError, match="adelta_owner_endpoint"):
+                await adelta.vacuum(table)
