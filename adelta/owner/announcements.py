@@ -70,7 +70,7 @@ class Announcements:
         awaited = self._awaited.setdefault(name, _Awaited(table))
         awaited.waiting += 1
         try:
-            told = await self._ledger.get_commits(table, after + 1, after)
+            told = await self._ledger.get_commits(table, 1, 0)  # the latest version alone
             awaited.learn(told.latest_version)
             with anyio.move_on_after(timeout):
                 while awaited.latest <= after and not self._stopped:

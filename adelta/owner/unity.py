@@ -116,9 +116,9 @@ class UnityPaths:
             raise TableNotFoundError(f"no place has been set aside for a table {name}; stage it")
         table = found.table
         grant.check(table.uri, Right.OWN)
-        protocol, properties = body.get("protocol"), body.get("properties")
-        if not isinstance(protocol, dict) or not isinstance(properties, dict):
-            raise InvalidOptionError("a table has a protocol and properties")
+        protocol, properties = _checked_protocol(body.get("protocol")), body.get("properties")
+        if not isinstance(properties, dict):
+            raise InvalidOptionError("a table has properties")
         managed = CATALOG_MANAGED.name in (protocol.get("writer-features") or ())
         if not managed or properties.get(_ID_PROPERTY) != table.table_id:
             raise InvalidOptionError(
@@ -161,7 +161,10 @@ class UnityPaths:
                 raise RefusedError(
                     409, "UpdateRequirementConflictException", f"{name} is another table"
                 )
-        updates = {str(each.get("action")): each for each in objects_of(body, "updates")}
+        asked = objects_of(body, "updates")
+        updates = {str(each.get("action")): each for each in asked}
+        if len(updates) < len(asked):
+            raise InvalidOptionError("an update of each kind is asked for once at most")
         after = _updated(found.description, updates)
         if "add-commit" in updates:
             await self._commit(found, updates["add-commit"], after)
@@ -236,6 +239,19 @@ def _stale(name: str) -> RefusedError:
     )
 
 
+def _checked_protocol(protocol: object) -> dict[str, Any]:
+    """A protocol that a table can be told to have. Raises: InvalidOptionError."""
+    if not isinstance(protocol, dict):
+        raise InvalidOptionError("a table has a protocol, an object")
+    for key in ("reader-features", "writer-features"):
+        names = protocol.get(key)
+        if names is None:
+            continue
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise InvalidOptionError(f"{key} of a protocol are a list of names")
+    return protocol
+
+
 def _updated(description: str, updates: Mapping[str, Mapping[str, Any]]) -> str:
     """A description of a table after updates of it. Raises: InvalidOptionError."""
     told: dict[str, Any] = orjson.loads(description)
@@ -256,7 +272,7 @@ def _updated(description: str, updates: Mapping[str, Mapping[str, Any]]) -> str:
                     for key in update["removals"]:
                         properties.pop(key, None)
                 case "set-protocol":
-                    told["protocol"] = dict(update["protocol"])
+                    told["protocol"] = _checked_protocol(update["protocol"])
                 case "set-domain-metadata":
                     domains |= dict(update["updates"])
                 case "remove-domain-metadata":

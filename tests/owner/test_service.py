@@ -23,7 +23,7 @@ from adelta.errors import (
     StorageError,
     TableNotFoundError,
 )
-from adelta.kernel.log_path import commit_path
+from adelta.kernel.log_path import MAX_VERSION, commit_path
 from adelta.owner import announcements
 from adelta.owner.limits import ServiceLimits
 from adelta.owner.postgresql import PostgresDatabase
@@ -47,6 +47,7 @@ async def owner(tmp_path: Path) -> AsyncIterator[Owner]:
 
 async def test_a_commit_is_ratified_and_told_of_and_backfilled(owner: Owner) -> None:
     client = await owner.adopted()
+    assert await client.wait_for_commit(MAX_VERSION, 0.0) is None
     assert (await client.commit(proposal(1, "x"))).ratified
     assert (await client.commit(proposal(1, "x"))).ratified
     lost = await client.commit(proposal(1, "y"))

@@ -181,11 +181,16 @@ async def test_hostile_commits_are_refused(
         409,
         "UpdateRequirementConflictException",
     )
-    odd = {"action": "drop-table"}
-    assert await _posted(owner, {"requirements": [same], "updates": [odd]}) == (
-        400,
-        "InvalidParameterValueException",
-    )
+    for odd in (
+        [{"action": "drop-table"}],
+        [{"action": "set-protocol", "protocol": {"reader-features": 5}}],
+        [{"action": "set-protocol", "protocol": {"writer-features": [{}]}}],
+        2 * [{"action": "set-properties", "updates": {"a": "b"}}],
+    ):
+        assert await _posted(owner, {"requirements": [same], "updates": odd}) == (
+            400,
+            "InvalidParameterValueException",
+        )
     assert (await catalog.get_ratified_commits()).latest_version == 0
     await catalog.aclose()
 
