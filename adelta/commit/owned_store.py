@@ -189,6 +189,11 @@ class OwnedStore(CoordinatedStore):
             return MAX_VERSION
         return -1 if self.log.latest is None else self.log.latest
 
+    @property
+    def told_latest(self) -> int | None:
+        """The latest version by what the owner has said last; None where it is not known."""
+        return None if self.lost is not None else self.log.latest
+
     async def list(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
     ) -> AsyncGenerator[list[ObjectMeta], None]:

@@ -191,6 +191,11 @@ class CommitOwnerClient(Protocol):
         return False
 
     @property
+    def queues_losers(self) -> bool:
+        """Whether `commit` tells who has lost a race when it is its turn again. Not by default."""
+        return False
+
+    @property
     def owner(self) -> CommitOwner | None:
         """Who commits over several tables; None, the default, where the owner cannot."""
         return None

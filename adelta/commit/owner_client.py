@@ -127,6 +127,7 @@ class AdeltaOwnerClient(CommitOwnerClient):
     permits_maintenance = True
     backfills = True
     announces_commits = True
+    queues_losers = True
 
     def __init__(
         self, table: ManagedTable, endpoint: str, token: str, ca_bundle: str | None = None

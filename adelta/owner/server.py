@@ -131,6 +131,7 @@ async def _listening(parts: Parts, context: ssl.SSLContext | None) -> AsyncItera
     finally:
         parts.is_stopping = True
         parts.announcements.stop()
+        parts.turns.stop()
         server.close()
         with anyio.CancelScope(shield=True):
             await runner.cleanup()

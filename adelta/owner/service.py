@@ -237,9 +237,18 @@ class OwnerService:
             return await ledger.commit_together(proposals)
 
         answers = await self._all_settled([table for table, _ in proposals], commit)
-        for (table, proposed), answer in zip(proposals, answers, strict=True):
+        told = list(zip(proposals, answers, strict=True))
+        for (table, proposed), answer in told:
             if answer.ratified:
                 self._ratified(table, proposed)
+            else:
+                self._count("lost")
+        lost = (table for (table, proposed), answer in told if _has_lost(proposed, answer))
+        first = next(lost, None)  # it would be the turn of another in the next line
+        if first is not None and await self._parts.turns.take(first):
+            asked = [(table, proposed.version) for table, proposed in proposals]
+            latest = await ledger.get_commits_together(asked)
+            answers = tuple(CommitResponse(ratified=False, latest=each) for each in latest)
         return {"answers": [_said(answer) for answer in answers]}
 
     async def _all_settled(self, tables: list[TableKey], work: Callable[[], Awaitable[T]]) -> T:
@@ -358,6 +367,11 @@ class OwnerService:
         self._parts.guards.begun(request)
         self._parts.guards.ended(request)
         return _json(document())
+
+
+def _has_lost(proposed: ProposedCommit, answer: CommitResponse) -> bool:
+    """Whether another commit has the version."""
+    return answer.latest is not None and answer.latest.latest_version >= proposed.version
 
 
 def _said(response: CommitResponse) -> dict[str, Any]:

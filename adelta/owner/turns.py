@@ -2,8 +2,8 @@
 
 Of many writers that lose to each other, all would come back at once, and all but one would lose
 again. Told one after the other, the next when the one before has committed, each comes back alone.
-That is a courtesy, and no promise: nothing is held up for longer than a moment, whoever comes with
-the right version is served at once, and other instances of the service know nothing of it.
+That is a courtesy, and no promise: the line goes on where somebody does not come, whoever comes
+with the right version is served at once, and other instances of the service know nothing of it.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Turns"]
 
-_LONGEST = 1.0  # seconds that a loser waits
+_LONGEST = 5.0  # seconds that a loser waits; who takes longer comes back with the others
 _FIRST_PATIENCE = 0.05  # seconds until somebody whose turn it is has to have committed
-_PATIENCE = (0.01, 0.25)
+_PATIENCE = (0.01, 1.0)
 _TIMES = 4.0  # as long as it took the ones before, on average
 _WEIGHT = 0.2
 
@@ -42,9 +42,12 @@ class Turns:
 
     def __init__(self) -> None:
         self._lines: dict[TableKey, _Line] = {}
+        self._stopped = False
 
     async def take(self, table: TableKey) -> bool:
         """Wait until it is the caller's turn, who has lost; whether it had to wait at all."""
+        if self._stopped:
+            return False
         line = self._lines.get(table)
         if line is None:
             loop = asyncio.get_running_loop()
@@ -84,3 +87,11 @@ class Turns:
         loop = asyncio.get_running_loop()
         line.since = loop.time()
         line.timer = loop.call_later(patience, self._pass_on, table)
+
+    def stop(self) -> None:
+        """Let all who wait go."""
+        self._stopped = True
+        for line in self._lines.values():
+            for turn in line.waiting:
+                turn.set()
+            line.waiting.clear()

@@ -23,6 +23,7 @@ import anyio
 
 from adelta._concurrency import together
 from adelta._secrets import without_secrets
+from adelta.commit.choose import owned_of
 from adelta.commit.coordinator import Committed, Lost, Unknown, WithoutBase
 from adelta.commit.together import Attempt, claim_together
 from adelta.errors import AdeltaError, OutOfMemoryError, RootNotAllowedError, StorageError
@@ -227,7 +228,9 @@ async def _rebase_on_winners(
     group: Sequence[Submission], transaction_id: str, recent: RecentCommits
 ) -> None:
     leader = group[0]
-    if leader.attempts > 1:  # before the winners are read, not after: what was read grows stale
+    owned = owned_of(leader.store)
+    in_turn = owned is not None and owned.client.queues_losers
+    if leader.attempts > 1 and not in_turn:  # before the winners are read, which grow stale
         longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(leader.attempts, 16))
         await anyio.sleep(random.uniform(0, longest))
     if leader.state is None:

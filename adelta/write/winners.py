@@ -2,7 +2,8 @@
 
 After a first loss that is the commit that won. After more there are several asked for at once,
 since a writer that takes two steps to find the end of the log is always overtaken by one that takes
-one; only where these do not reach the end is the log listed.
+one; only where these do not reach the end is the log listed. Of a table whose owner has just said
+which version is the latest, they are the commits up to that one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from adelta._concurrency import map_concurrent, together
+from adelta.commit.choose import owned_of
 from adelta.errors import (
     CommitConflictError,
     InvalidTableError,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Winners", "read_winners"]
 
 _AHEAD = 4  # commits that are read at once, whether they are there or not
+_AT_ONCE = 16
 
 
 class Winners(NamedTuple):
@@ -50,16 +53,20 @@ class Winners(NamedTuple):
 async def read_winners(state: LogState, *, lost: int) -> Winners:
     """Commits after `state`: the next one after a first loss, all of them after more.
 
+    Where the table has an owner, they are always all that it has told of.
+
     Raises:
         CommitConflictError: they have been cleaned up.
         StorageError: the store refused or failed.
     """
     asked_at = time.monotonic()
     commits: list[Commit] = []
+    owned = owned_of(state.store)
+    told = None if owned is None else owned.told_latest
 
     async def read() -> InvalidTableError | None:
         try:
-            async for commit in _following(state, 1 if lost == 1 else _AHEAD):
+            async for commit in _following(state, lost, told):
                 commits.append(commit)  # noqa: PERF401  # those before a damaged one are kept
         except InvalidTableError as error:
             return error
@@ -73,9 +80,14 @@ async def read_winners(state: LogState, *, lost: int) -> Winners:
     return Winners(commits, stands, asked_at, damage)
 
 
-async def _following(state: LogState, ahead: int) -> AsyncIterator[Commit]:
-    """The commits after `state`, up to the end of the log or to one that cannot be read."""
+async def _following(state: LogState, lost: int, told: int | None) -> AsyncIterator[Commit]:
+    """The commits after `state`, up to the end of the log or to one that cannot be read.
+
+    The end is the version that was `told` of, where that is one after `state`.
+    """
     store, first = state.store, state.version + 1
+    known = 0 if told is None else max(told + 1 - first, 0)
+    ahead = known or (1 if lost == 1 else _AHEAD)
 
     async def read(version: int) -> Commit | InvalidTableError | None:
         try:
@@ -86,7 +98,7 @@ async def _following(state: LogState, ahead: int) -> AsyncIterator[Commit]:
             return error
 
     try:
-        read_ahead = await map_concurrent(read, range(first, first + ahead), limit=ahead)
+        read_ahead = await map_concurrent(read, range(first, first + ahead), limit=_AT_ONCE)
         for at, found in enumerate(read_ahead):
             if isinstance(found, InvalidTableError):
                 raise found
@@ -95,7 +107,7 @@ async def _following(state: LogState, ahead: int) -> AsyncIterator[Commit]:
             if found is None:
                 return
             yield found
-        if ahead == _AHEAD:  # there may be many more
+        if lost > 1 and not known:  # there may be many more
             files = await list_log(store, first + _AHEAD)
             commits = [file for file in files if file.kind is LogFileKind.COMMIT]
             following = [f for at, f in enumerate(commits, first + _AHEAD) if f.version == at]
