@@ -101,6 +101,10 @@ def plan_copies(source: Table, copies: Sequence[Copy]) -> list[CopyObjects]:
 async def _copy(source: StoreRoots, copy: Copy, target: ObjectStore, path_there: str) -> None:
     store, path = source.locate(copy.source, decode_path(copy.source))
     try:
+        copied = await target.copy_from(path_there, store, path)
+        if copied is not None:
+            _check_size(copy, copied.size)
+            return
         if copy.size is not None and copy.size <= _PIECE:
             data = await store.get(path)
             _check_size(copy, len(data))

@@ -12,7 +12,14 @@ if TYPE_CHECKING:
 
     from adelta.storage.object_store import LocalFiles, ObjectMeta, SuffixRead
 
-__all__ = ["ForwardingStore"]
+__all__ = ["ForwardingStore", "innermost"]
+
+
+def innermost(store: ObjectStore) -> ObjectStore:
+    """The store that others pass everything on to in the end."""
+    while isinstance(store, ForwardingStore):
+        store = store.inner
+    return store
 
 
 class ForwardingStore(ObjectStore):
@@ -104,6 +111,13 @@ class ForwardingStore(ObjectStore):
     async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
         """Create or replace an object of any size."""
         return await self.inner.put_stream(path, chunks)
+
+    async def copy_from(self, path: str, source: ObjectStore, there: str) -> ObjectMeta | None:
+        """Create or replace an object by one of another store; None where that cannot be done.
+
+        Raises: ObjectNotFoundError, StorageError.
+        """
+        return await self.inner.copy_from(path, source, there)
 
     async def delete(self, paths: Iterable[str]) -> None:
         """Delete every object; one that is not there is no error. Raises: OutsideRootError."""

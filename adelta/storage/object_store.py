@@ -220,6 +220,17 @@ class ObjectStore(ABC):
     async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
         """Create or replace an object of any size in bounded memory; all of it appears or none."""
 
+    async def copy_from(self, path: str, source: ObjectStore, there: str) -> ObjectMeta | None:
+        """Create or replace an object by the one at `there` in `source`, without reading it.
+
+        None where this store cannot do that by itself, and has done nothing.
+
+        Raises:
+            ObjectNotFoundError: there is no such object in `source`.
+            StorageError: a store failed.
+        """
+        return None
+
     @abstractmethod
     async def delete(self, paths: Iterable[str]) -> None:
         """Delete every object; one that is not there is no error.

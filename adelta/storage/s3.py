@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import logging
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -30,6 +31,7 @@ from adelta.errors import (
     StorageError,
 )
 from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
+from adelta.storage.forwarding_store import innermost
 from adelta.storage.long_body import memory_for
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
@@ -37,7 +39,7 @@ from adelta.storage.pin import Pin, current_pin, pinned
 from adelta.storage.s3_checksums import MODE, checksums_of
 from adelta.storage.s3_client import Into, S3Client, S3Request, http_time_ms
 from adelta.storage.s3_errors import Answer, Failure, Kind
-from adelta.storage.s3_multipart import upload
+from adelta.storage.s3_multipart import CannotCopyError, copy, upload
 from adelta.storage.s3_options import S3Options, parse_options
 from adelta.storage.s3_xml import (
     LONGEST_DOCUMENT,
@@ -61,6 +63,8 @@ if TYPE_CHECKING:
 
 __all__ = ["S3Store"]
 
+_log = logging.getLogger("adelta.storage")
+
 _LARGEST_PUT = 64 << 20
 _DELETES_A_REQUEST = 1000
 _WEAK = "W/"  # such a tag matches none that is asked for
@@ -79,7 +83,7 @@ class S3Store(ObjectStore):
         self._uri = f"{scheme}://{bucket}/{root}".rstrip("/")
         self._options = options
         self._client = S3Client(bucket, options)
-        self._deletes_many = True
+        self._deletes_many = self._copies = True
         self._read_headers = options.read_headers
         self._put_headers = {**options.read_headers, **options.write_headers}
 
@@ -334,6 +338,34 @@ class S3Store(ObjectStore):
             checksums=self._options.request_checksums,
         )
         return self._made(path, size, headers)
+
+    async def copy_from(self, path: str, source: ObjectStore, there: str) -> ObjectMeta | None:
+        """Have S3 copy an object of a store with the same options; None where it does not.
+
+        Raises:
+            ObjectNotFoundError: there is no such object in `source`.
+            StorageError: the store failed.
+        """
+        theirs = innermost(source)
+        if not isinstance(theirs, S3Store) or theirs._options != self._options or not self._copies:
+            return None
+        found = await theirs.head(there)
+        try:
+            headers = await copy(
+                self._client,
+                self._root + check_path(path),
+                f"{theirs._bucket}/{theirs._root}{there}",
+                found.size,
+                found.etag,
+                write_headers=self._options.write_headers,
+                part_headers=self._read_headers,
+            )
+        except CannotCopyError as error:
+            what = there if error.others else "objects"
+            _log.info("%s: %s comes by way of this machine: %s", self._uri, what, error)
+            self._copies = error.others
+            return None
+        return self._made(path, found.size, headers)
 
     async def delete(self, paths: Iterable[str]) -> None:
         """Delete every object, up to a thousand a request.

@@ -234,7 +234,7 @@ class S3Client:
         if date := answer.headers.get("date"):
             self._server_time = date, time.monotonic()
         fine = 200 <= answer.status < 300
-        if fine and not (request.method == "POST" and is_error(answer.body)):
+        if fine and not (_fails_late(request) and is_error(answer.body)):
             return answer
         return failure_of(answer.status, answer.headers, answer.body)
 
@@ -379,6 +379,11 @@ class _Sending:
         if len(self._doubted) == 1 and not fault.certain:
             return Outcome("its bytes differ from the store's checksum", otherwise=True), answer
         return self._failed(Failure(Kind.DAMAGED, "", fault.reason, answer.headers))
+
+
+def _fails_late(request: S3Request) -> bool:
+    """Whether the store answers before it is done, and may say of an error in the body."""
+    return request.method == "POST" or "x-amz-copy-source" in request.headers
 
 
 async def _answer(request: S3Request, response: aiohttp.ClientResponse) -> Answer:

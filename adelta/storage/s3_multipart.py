@@ -1,9 +1,9 @@
-"""Objects of any size to S3, in bounded memory.
+"""Objects of any size to S3, in bounded memory, or from S3 to S3 without their bytes.
 
 What fits one part is one PUT. Anything larger is a multi-part upload whose parts go out a few at a
 time while the next ones are made; it appears when it is complete, and is aborted if it fails.
 Memory holds at most the parts under way and the one being filled. Parts grow with their number,
-so that S3's limit of 10,000 parts allows for some 600 GB.
+so that S3's limit of 10,000 parts allows for some 600 GB; parts that S3 copies are larger.
 """
 
 from __future__ import annotations
@@ -12,22 +12,44 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from adelta._concurrency import map_stream
+from adelta._concurrency import map_concurrent, map_stream
 from adelta.errors import StorageError
 from adelta.storage.s3_checksums import MULTIPART, checksums_of
 from adelta.storage.s3_client import S3Client, S3Request
-from adelta.storage.s3_errors import Answer
-from adelta.storage.s3_xml import complete_document, upload_id
-from adelta.storage.sigv4 import encode_query
+from adelta.storage.s3_errors import Answer, Kind
+from adelta.storage.s3_xml import complete_document, copied_tag, upload_id
+from adelta.storage.sigv4 import encode_path, encode_query
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
-__all__ = ["FIRST_PART", "upload"]
+    Parts = Callable[[str, bool], Awaitable[tuple[int, list[str]]]]
+
+__all__ = ["FIRST_PART", "CannotCopyError", "copy", "upload"]
 
 FIRST_PART = 8 << 20
 _PARTS_UNDER_WAY = 4
 _PARTS_OF_ONE_SIZE = 1000
+_MOST_PARTS = 10_000
+_COPIED_AT_ONCE = (
+    128 << 20
+)  # bytes that a store copies within the time that is allowed to a request
+_CUSTOMERS_KEY = "x-amz-server-side-encryption-customer-"
+_COPIES_NOTHING = frozenset({Kind.DENIED, Kind.UNSUPPORTED})
+_COPIES_NOT_THIS = frozenset({Kind.REFUSED, Kind.NOT_FOUND, Kind.EXISTS})
+# Ceph's gateway decodes the source of a part twice, and finds no object or another one.
+
+
+class CannotCopyError(Exception):
+    """The store copies no objects by itself, or not this one.
+
+    Attributes:
+        others: whether it may copy other ones.
+    """
+
+    def __init__(self, reason: str, *, others: bool) -> None:
+        super().__init__(reason)
+        self.others = others
 
 
 async def upload(
@@ -54,6 +76,83 @@ async def upload(
         headers = {**write_headers, **part_headers}
         answer = await client.send(S3Request("PUT", key, "", headers, first, optional=sums))
         return len(first), answer.headers
+    every = _all(first, second, parts)
+
+    async def send(upload: str, checksums: bool) -> tuple[int, list[str]]:
+        return await _send_parts(client, key, upload, every, part_headers, checksums)
+
+    return await _in_parts(client, key, send, write_headers, part_headers, checksums)
+
+
+async def copy(
+    client: S3Client,
+    key: str,
+    source: str,
+    size: int,
+    etag: str | None,
+    *,
+    write_headers: Mapping[str, str],
+    part_headers: Mapping[str, str],
+) -> Mapping[str, str]:
+    """Have the store copy an object of `size` bytes: the headers of the answer that made the copy.
+
+    `source` is the object's bucket and key. It is copied as it is under its entity tag, `etag`.
+
+    Raises:
+        CannotCopyError: it does not, or the object has gone or changed.
+        StorageError: the store failed.
+    """
+
+    async def ask(request: S3Request) -> Answer:
+        outcome = await client.try_send(request)
+        if isinstance(outcome, Answer):
+            return outcome
+        if outcome.kind in _COPIES_NOTHING or outcome.kind in _COPIES_NOT_THIS:
+            raise CannotCopyError(outcome.reason, others=outcome.kind in _COPIES_NOT_THIS)
+        raise client.error(request, outcome)
+
+    headers = {"x-amz-copy-source": "/" + encode_path(source)}
+    if etag is not None:
+        headers["x-amz-copy-source-if-match"] = etag
+    for name, value in part_headers.items():
+        if name.startswith(_CUSTOMERS_KEY):
+            headers["x-amz-copy-source-" + name.removeprefix("x-amz-")] = value
+    if size <= _COPIED_AT_ONCE:  # nothing but the bytes comes along, as with a put
+        headers |= {"x-amz-metadata-directive": "REPLACE", "x-amz-tagging-directive": "REPLACE"}
+        headers |= {**write_headers, **part_headers}
+        made = await ask(S3Request("PUT", key, "", headers))
+        tag = copied_tag(made.body, what=f"the copy of {key!r}")  # not each store quotes it
+        return {**made.headers, "etag": '"{}"'.format(tag.strip('"'))}
+    length = max(_COPIED_AT_ONCE, -(-size // _MOST_PARTS))
+
+    async def send(upload: str, _: bool) -> tuple[int, list[str]]:
+        async def copy_part(part: tuple[int, int]) -> str:
+            number, start = part
+            query = encode_query({"partNumber": str(number), "uploadId": upload})
+            span = f"bytes={start}-{min(start + length, size) - 1}"
+            asked = {**part_headers, **headers, "x-amz-copy-source-range": span}
+            answer = await ask(S3Request("PUT", key, query, asked))
+            return copied_tag(answer.body, what=f"the copy of part {number} of {key!r}")
+
+        starts = enumerate(range(0, size, length), start=1)
+        return size, await map_concurrent(copy_part, [*starts], limit=_PARTS_UNDER_WAY)
+
+    return (await _in_parts(client, key, send, write_headers, part_headers, checksums=False))[1]
+
+
+async def _in_parts(
+    client: S3Client,
+    key: str,
+    send: Parts,
+    write_headers: Mapping[str, str],
+    part_headers: Mapping[str, str],
+    checksums: bool,
+) -> tuple[int, Mapping[str, str]]:
+    """Make an object of the parts that `send` sends to an upload: its size, and the last headers.
+
+    `send` gets the upload's id and whether the store takes checksums; it gives all parts' size and
+    their tags.
+    """
     begin = S3Request(
         "POST",
         key,
@@ -64,9 +163,9 @@ async def upload(
     began = await client.send(begin)
     checksums = checksums and all(began.headers.get(h) == value for h, value in MULTIPART.items())
     upload = upload_id(began.body, what=f"the upload of {key!r}")
-    every = _all(first, second, parts)
     try:
-        return await _send_parts(client, key, upload, every, part_headers, checksums)
+        size, tags = await send(upload, checksums)
+        return size, await _complete(client, key, upload, tags, size, part_headers)
     except BaseException:
         with anyio.CancelScope(shield=True), anyio.move_on_after(30):  # parts left cost money
             await client.abandoned.over([key])  # a part that comes later would stay
@@ -81,7 +180,7 @@ async def _send_parts(
     parts: AsyncIterator[tuple[int, bytes]],
     headers: Mapping[str, str],
     checksums: bool,
-) -> tuple[int, Mapping[str, str]]:
+) -> tuple[int, list[str]]:
     size = 0
 
     async def send(part: tuple[int, bytes]) -> str:
@@ -97,17 +196,28 @@ async def _send_parts(
         return tag
 
     tags = await map_stream(send, parts, limit=_PARTS_UNDER_WAY)
+    return size, tags
+
+
+async def _complete(
+    client: S3Client,
+    key: str,
+    upload: str,
+    tags: list[str],
+    size: int,
+    headers: Mapping[str, str],
+) -> Mapping[str, str]:
     request = S3Request(
         "POST", key, encode_query({"uploadId": upload}), headers, complete_document(tags)
     )
     outcome = await client.try_send(request)
     if isinstance(outcome, Answer):
-        return size, outcome.headers
+        return outcome.headers
     if outcome.code == "NoSuchUpload" and outcome.repeated:
         # An earlier attempt may have completed it, its answer lost on the way.
         found = await client.try_send(S3Request("HEAD", key, headers=headers))
         if isinstance(found, Answer) and _is_upload(found, size, len(tags)):
-            return size, found.headers
+            return found.headers
     raise client.error(request, outcome)
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "LONGEST_DOCUMENT",
     "ListPage",
     "complete_document",
+    "copied_tag",
     "delete_document",
     "delete_errors",
     "fits_xml",
@@ -206,6 +207,15 @@ def upload_id(body: bytes, *, what: str) -> str:
     found = root.findtext(f"{ns}UploadId")
     if not found:
         raise StorageError(f"the answer to {what} names no upload")
+    return found
+
+
+def copied_tag(body: bytes, *, what: str) -> str:
+    """The entity tag that CopyObject or UploadPartCopy gave."""
+    root, ns = _root(body, what)
+    found = root.findtext(f"{ns}ETag")
+    if not found:
+        raise StorageError(f"the answer to {what} names no entity tag")
     return found
 
 

@@ -26,6 +26,7 @@ from adelta.errors import (
 )
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table, latest_state
+from tests.storage.faulty_proxy import FaultyProxy
 from tests.support.builders import TableBuilder
 from tests.support.races import OvertakenStore
 from tests.support.stores import CountingStore, FailingStore, Fault, Request, WrappedStore
@@ -262,6 +263,24 @@ async def test_of_two_at_once_the_one_that_fails_takes_nothing_from_the_other(
         assert len(data) == 5, "what it had copied has gone"
         again = await adelta.clone(source.uri, target, replace=True)
         assert again.num_copied_files == 0
+
+
+async def test_a_clone_within_s3_leaves_the_copying_to_it(s3_location: S3Location) -> None:
+    origin, target = f"{s3_location.uri}/origin", f"{s3_location.uri}/clone"
+    async with (
+        FaultyProxy(s3_location.server.endpoint) as proxy,
+        await adelta.create_table(
+            origin, SCHEMA, properties=VECTORS, storage_options=s3_location.storage_options
+        ) as source,
+    ):
+        await adelta.write_table(source, rows(1, 2, 3))
+        await adelta.delete(source, "id = 3")
+        options = {**s3_location.storage_options, "aws_endpoint_url": proxy.endpoint}
+        await adelta.clone(origin, target, storage_options=options)
+        methods = {method for method, key in proxy.seen if key.endswith((".parquet", ".bin"))}
+        assert methods == {"HEAD", "PUT"}
+        expected = await rows_of(origin, storage_options=s3_location.storage_options)
+    assert await rows_of(target, storage_options=s3_location.storage_options) == expected
 
 
 async def test_a_clone_goes_from_any_store_to_any_other(

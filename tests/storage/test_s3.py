@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import random
 import warnings
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,10 @@ from adelta.errors import (
     StorageError,
     ThrottledError,
 )
+from adelta.storage import s3_multipart
 from adelta.storage.coalesce import LARGEST_FETCH
+from adelta.storage.forwarding_store import ForwardingStore
+from adelta.storage.memory import MemoryStore
 from adelta.storage.s3 import S3Store
 from tests.storage.faulty_proxy import Fate, FaultyProxy
 from tests.storage.object_store_suite import ObjectStoreSuite, paths_of, pieces
@@ -316,6 +320,79 @@ async def test_a_broken_pooled_connection_is_not_used_twice_behind_our_back(
     before = shaky.request_count
     await shaky.put_if_absent("x", b"ours")
     assert shaky.request_count - before == len(proxy.seen) - 1 == 3
+
+
+# ------------------------------------------------------------------------------------- copies
+
+
+@pytest.mark.parametrize("at_once", [128 << 20, 5 << 20])
+async def test_an_object_is_copied_by_the_store(
+    store: S3Store, s3_location: S3Location, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one request, or in parts of so many bytes."""
+    monkeypatch.setattr(s3_multipart, "_COPIED_AT_ONCE", at_once)
+    other = S3Store.from_options(
+        s3_location.bucket, f"{s3_location.prefix}/other", s3_location.storage_options
+    )
+    data = random.Random(1).randbytes(12 << 20)
+    await store.put("a b/é.parquet", data)
+    before = other.request_count
+    made = await other.copy_from("copy=1/x", ForwardingStore(store), "a b/é.parquet")
+    assert made is not None
+    assert other.request_count - before == (1 if at_once > len(data) else 2 + 3)
+    assert made.size == len(data)
+    assert await other.get("copy=1/x") == data
+    assert (await other.head("copy=1/x")).etag == made.etag or at_once < len(data)
+    with pytest.raises(ObjectNotFoundError):
+        await other.copy_from("y", store, "nothing")
+    assert await other.copy_from("y", MemoryStore(), "x") is None
+    assert await paths_of(other) == ["copy=1/x"]
+    for path in ("a%2520b", "a+b"):
+        await store.put(path, path.encode())
+        assert await other.copy_from("z", store, path) is not None
+        assert await other.get("z") == path.encode()
+    await other.aclose()
+
+
+@pytest.mark.parametrize(
+    "fate",
+    [
+        Fate.answer(200, "InternalError"),
+        Fate.answer(500, "InternalError", applied=True),
+        Fate.cut_after(),
+    ],
+    ids=str,
+)
+async def test_a_copy_that_fails_is_made_again(
+    shaky: S3Store, proxy: FaultyProxy, fate: Fate
+) -> None:
+    await shaky.put("x", b"some bytes")
+    fates = iter([fate])
+    proxy.choose = lambda method, _: next(fates, None) if method == "PUT" else None
+    assert await shaky.copy_from("y", shaky, "x") is not None
+    assert await shaky.get("y") == b"some bytes"
+
+
+async def test_an_object_that_the_store_does_not_find_is_left_to_the_caller(
+    shaky: S3Store, proxy: FaultyProxy
+) -> None:
+    await shaky.put("x", b"")
+    for code, status in (("NoSuchKey", 404), ("PreconditionFailed", 412)):
+        fates = iter([Fate.answer(status, code)])
+        proxy.choose = lambda m, _, fates=fates: next(fates, None) if m == "PUT" else None
+        assert await shaky.copy_from("y", shaky, "x") is None
+    assert await shaky.copy_from("y", shaky, "x") is not None
+
+
+async def test_a_store_that_copies_nothing_is_asked_once(
+    shaky: S3Store, proxy: FaultyProxy
+) -> None:
+    await shaky.put("x", b"")
+    proxy.choose = lambda method, _: Fate.answer(501, "NotImplemented") if method == "PUT" else None
+    assert await shaky.copy_from("y", shaky, "x") is None
+    seen = len(proxy.seen)
+    assert await shaky.copy_from("y", shaky, "x") is None
+    assert len(proxy.seen) == seen
 
 
 # --------------------------------------------------------------------------------- multi-part

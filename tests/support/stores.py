@@ -101,6 +101,11 @@ class WrappedStore(ForwardingStore):
     async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
         return await self.request(Request("put", path), lambda: self.inner.put_stream(path, chunks))
 
+    async def copy_from(self, path: str, source: ObjectStore, there: str) -> ObjectMeta | None:
+        return await self.request(
+            Request("copy", path), lambda: self.inner.copy_from(path, source, there)
+        )
+
     async def delete(self, paths: Iterable[str]) -> None:
         todo = list(paths)
         for at in range(0, len(todo), 1000):
