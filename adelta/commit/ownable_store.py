@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from adelta.commit.coordinator import CommitCoordinator
     from adelta.commit.filesystem import Create
     from adelta.commit.owner import CommitOwnerClient
+    from adelta.errors import TableNotFoundError
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.kernel.table_features import Management
     from adelta.storage.object_store import ObjectStore
@@ -144,6 +145,7 @@ class OwnableStore(ForwardingStore):
 
         Raises:
             InvalidTableError: the owner that the table names says that it does not own it.
+            MissingCommitError: it has ratified a later commit, which is nowhere.
             StorageError: a commit of the owner before could not be published.
         """
         id = configuration.metadata.id
@@ -154,7 +156,11 @@ class OwnableStore(ForwardingStore):
         before = self.owned
         if who == self._who and self._followed is not None:
             self._followed = (id, version)
-            return before is not None and await self._found_again(before, version)
+            if before is None:
+                return False
+            if before.lost is not None:
+                return await self._found_again(before, before.lost, version)
+            return await before.finds_missing(version)
         known = before is not None and before.lost is None
         if before is not None and known and not await is_there(self._raw, commit_path(version)):
             await before.claims.recover()  # all up to here has to be in the log
@@ -176,15 +182,15 @@ class OwnableStore(ForwardingStore):
         first, self._followed = self._followed is None, (id, version)
         return found is not None or not first
 
-    async def _found_again(self, owned: OwnedStore, version: int) -> bool:
+    async def _found_again(
+        self, owned: OwnedStore, error: TableNotFoundError, version: int
+    ) -> bool:
         """Whether an owner that did not know the table has been told that the table names it.
 
         Raises:
             InvalidTableError: it does not own the table.
         """
-        if owned.lost is None:
-            return False
-        error, owned.lost = owned.lost, None
+        owned.lost = None
         try:
             await owned.client.accept(version)
         except AdeltaError as refused:

@@ -25,7 +25,7 @@ from adelta.commit.catalog import as_owner_client
 from adelta.commit.coordinated_store import CoordinatedStore, may_list_commits
 from adelta.commit.owner_commit import OwnerCoordinator
 from adelta.commit.owner_log import OwnerLog
-from adelta.errors import ObjectNotFoundError, TableNotFoundError
+from adelta.errors import MissingCommitError, ObjectNotFoundError, TableNotFoundError
 from adelta.kernel.log_path import (
     LOG_DIR,
     MAX_VERSION,
@@ -181,6 +181,28 @@ class OwnedStore(CoordinatedStore):
             if self.kind.owner_key is None:
                 raise
             self.lost = error
+
+    async def finds_missing(self, version: int) -> bool:
+        """Whether a ratified commit that the log lacks after `version`, the last shown, is kept.
+
+        Raises:
+            MissingCommitError: there is one that is nowhere.
+            StorageError: store or owner refused or failed.
+        """
+        latest = self.log.latest
+        if latest is None or latest <= version:
+            return False
+        with suppress(ObjectNotFoundError):  # mostly it has come meanwhile
+            await self.head(commit_path(version + 1))
+            return False
+        told = await self.client.get_commits(version + 1)
+        if not told.commits or told.commits[0].version != version + 1:
+            raise MissingCommitError(
+                f"{self.uri}: its owner has ratified version {latest}, and the log has no commit "
+                f"after version {version}; restore the files of the others from a backup"
+            )
+        self.log.learn(told, version + 1)
+        return True
 
     @property
     def _latest(self) -> int:

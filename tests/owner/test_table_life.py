@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import adelta
-from adelta.errors import InvalidOptionError, ProtocolChangedError
+from adelta.errors import InvalidOptionError, MissingCommitError, ProtocolChangedError
+from adelta.owner.database import Statement
 from tests.support.owners import running
 
 if TYPE_CHECKING:
@@ -138,3 +139,27 @@ async def test_who_does_not_name_the_owner_reads_what_is_backfilled(
                 await append(table, 2)
             with pytest.raises(InvalidOptionError, match="adelta_owner_endpoint"):
                 await adelta.vacuum(table)
+
+
+async def test_a_ratified_commit_that_has_gone_from_the_log_is_had_from_the_owner_or_missed(
+    owner: Owner,
+) -> None:
+    uri, options = str(owner.folder / "torn"), await options_of(owner)
+    await adelta.write_table(uri, rows(0))
+    await adelta.adopt_table(uri, "adelta", {"endpoint": owner.endpoint}, storage_options=options)
+    async with adelta.open_table(uri, options) as table:
+        await append(table, 1)
+        await adelta.checkpoint(table)
+    log = owner.folder / "torn" / "_delta_log"
+    for file in {*log.glob("*checkpoint*"), *log.glob("*2.*")}:
+        file.unlink()
+    async with adelta.open_table(uri, options) as table:
+        assert await ids(table) == [0, 1]  # the owner still keeps it
+        assert await append(table, 2) == 3
+    ledger = owner.service.parts.database
+    await ledger.ask(Statement("DELETE FROM owner_commits"))
+    for file in log.glob("*3.*"):
+        file.unlink()
+    async with adelta.open_table(uri, options) as table:
+        with pytest.raises(MissingCommitError, match="has ratified version 3"):
+            await table.snapshot()
