@@ -116,7 +116,8 @@ class OwnerCoordinator:
         Raises:
             AdeltaError: the owner does not give the table up; certainly nothing was committed.
         """
-        await self.publish_all()
+        with suppress(TableNotFoundError):  # by the claim it is found out who owns it now
+            await self.publish_all()
         outcome = await self._claim(version, data, transaction_id, self.client.release)
         if isinstance(outcome, Committed):
             try:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import adelta
+from adelta.commit.owner_commit import OwnerCoordinator
 from adelta.errors import InvalidOptionError, MissingCommitError, ProtocolChangedError
 from adelta.owner.database import Statement
 from tests.support.owners import running
@@ -163,3 +164,24 @@ async def test_a_ratified_commit_that_has_gone_from_the_log_is_had_from_the_owne
     async with adelta.open_table(uri, options) as table:
         with pytest.raises(MissingCommitError, match="has ratified version 3"):
             await table.snapshot()
+
+
+async def test_of_two_who_release_a_table_one_meets_a_conflict(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, options = str(owner.folder / "freed"), await options_of(owner)
+    await adelta.write_table(uri, rows(0))
+    await adelta.adopt_table(uri, "adelta", {"endpoint": owner.endpoint}, storage_options=options)
+    published = OwnerCoordinator.publish_all
+
+    async def behind_another(self: OwnerCoordinator) -> int | None:
+        monkeypatch.setattr(OwnerCoordinator, "publish_all", published)
+        other = {**options, "max_concurrency": "2"}
+        await adelta.release_table(uri, storage_options=other)
+        return await published(self)
+
+    monkeypatch.setattr(OwnerCoordinator, "publish_all", behind_another)
+    with pytest.raises(ProtocolChangedError):
+        await adelta.release_table(uri, storage_options=options)
+    async with adelta.open_table(uri) as plain:
+        assert (await plain.snapshot()).version == 2
