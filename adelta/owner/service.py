@@ -150,13 +150,15 @@ class OwnerService:
 
     async def _grant(self, request: web.Request) -> Grant:
         """Who sends a request. Raises: RefusedError."""
-        who = request.remote or ""
-        if self._failures.left(who) < 1:
-            raise RefusedError(429, "TooManyRequests", "too many requests without a token", wait=10)
+        who, header = request.remote or "", request.headers.get("Authorization")
+        slowed = self._failures.left(who) < 1  # others may come from there, through a gateway
         try:
-            grant = await self._parts.tokens.authenticate(request.headers.get("Authorization"))
+            grant = await self._parts.tokens.authenticate(header, known=slowed)
         except NotAuthenticatedError:
-            self._failures.take(who)
+            if not self._failures.take(who):
+                raise RefusedError(
+                    429, "TooManyRequests", "too many requests without a token", wait=10
+                ) from None
             raise RefusedError(
                 401, "NotAuthenticated", "no token that counts was sent; check it"
             ) from None

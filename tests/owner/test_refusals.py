@@ -82,9 +82,14 @@ async def test_a_request_without_a_token_that_counts_is_refused(owner: Owner) ->
         await client.commit(proposal(1, "x"))
 
 
-async def test_who_tries_tokens_is_slowed_down(owner: Owner) -> None:
+async def test_who_tries_tokens_is_slowed_down_and_nobody_else_at_the_address(
+    owner: Owner,
+) -> None:
+    token = f"Bearer {await owner.token()}"
+    assert (await asked(owner, "/api/v1/tables", token=token))[0] == 200
     statuses = [(await asked(owner, "/api/v1/tables", token="Bearer a_b_c"))[0] for _ in range(25)]
     assert statuses == [401] * 20 + [429] * 5
+    assert (await asked(owner, "/api/v1/tables", token=token))[0] == 200
 
 
 @pytest.mark.parametrize("right", [Right.READ, Right.WRITE])
