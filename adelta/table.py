@@ -416,14 +416,16 @@ async def states_of_one_moment(tables: Sequence[Table]) -> list[LogState]:
         InvalidTableError: a log is damaged.
         StorageError: a store or the owner refused or failed.
     """
-    for _ in range(_LOOKS):
+    for look in range(_LOOKS):
         states = await map_concurrent(known_state, tables, limit=len(tables))
         stores = [(table.uri, owned_of(table.store)) for table in tables]
         try:
             versions = await ask_together(stores)
-        except TableNotFoundError as error:  # the log tells who the owner is by now
-            gone = error
-            for table in tables:
+        except (TableNotFoundError, InvalidOptionError) as error:
+            refused = error
+            if look and isinstance(error, InvalidOptionError):
+                raise
+            for table in tables:  # the log tells who the owner is by now
                 table._source.doubt_state()
             continue
         pairs = zip(states, versions, strict=True)
@@ -432,7 +434,7 @@ async def states_of_one_moment(tables: Sequence[Table]) -> list[LogState]:
         for table, state in zip(tables, found, strict=True):
             table._source.publish_state(state)
         return found
-    raise gone
+    raise refused
 
 
 def snapshot_of(table: Table, state: LogState) -> Snapshot:

@@ -303,3 +303,18 @@ async def test_a_commit_that_is_longer_than_a_request_is_staged_by_its_writer(
         await adelta.release_table(table, user_metadata=note)
         async with adelta.open_table(tmp_path / "orders") as plain:
             assert await ids(plain) == [1, 2]
+
+
+async def test_tables_that_another_has_had_adopted_are_taken_together(tmp_path: Path) -> None:
+    async with lake_of(tmp_path) as lake:
+        tables = await lake.make("orders", "stock")
+        await adelta.release_table(tables[1])
+        for table in tables:
+            await table.snapshot()
+        await adelta.adopt_table(
+            tmp_path / "stock",
+            "adelta",
+            {"endpoint": lake.owner.endpoint},
+            storage_options={**lake.options, "max_concurrency": "2"},
+        )
+        assert [each.version for each in await adelta.snapshots(*tables)] == [0, 2]
