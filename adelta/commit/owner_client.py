@@ -55,6 +55,7 @@ __all__ = [
 ]
 
 _LONGEST_WAIT = 20.0  # seconds of one long poll
+_LONGEST_ANSWER = 512 << 20  # bytes; twice what an owner keeps of a table, as text in JSON
 _CONCURRENCY = 16
 _REPEATS = 4
 _OWNED = ("owned", "releasing")
@@ -154,6 +155,7 @@ class AdeltaOwnerClient(CommitOwnerClient):
             timeout=_LONGEST_WAIT + 20.0,
             concurrency=_CONCURRENCY,
             ca_bundle=self._ca_bundle,
+            longest=_LONGEST_ANSWER,
         )
 
     def __repr__(self) -> str:

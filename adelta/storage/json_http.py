@@ -65,8 +65,11 @@ class JsonServer:
         user_agent: str = "adelta",
         concurrency: int = 16,
         ca_bundle: str | None = None,
+        longest: int | None = None,
     ) -> None:
         """`timeout` bounds each request, in seconds; `ca_bundle` is as of `HttpOptions`. No I/O.
+
+        An answer has `longest` bytes at most, by default what no server's answer should have.
 
         Raises:
             InvalidOptionError: `base` is no address of HTTP.
@@ -93,6 +96,7 @@ class JsonServer:
             read_timeout=timeout, timeout=timeout, user_agent=user_agent, ca_bundle=ca_bundle
         )
         self._pool = HttpPool(self._http, concurrency)
+        self._longest = _LONGEST if longest is None else longest
         self._under_way = 0
         self._to_close = False
 
@@ -167,11 +171,11 @@ class JsonServer:
                     exchange.status = response.status
                     async for chunk in response.content.iter_any():
                         content += chunk
-                        if len(content) > _LONGEST:
+                        if len(content) > self._longest:
                             response.close()
                             reason = (
-                                f"{self._base} answers {method} {path} with more than {_LONGEST:,} "
-                                "bytes, which no answer of a catalog has"
+                                f"{self._base} answers {method} {path} with more than "
+                                f"{self._longest:,} bytes, which no answer should have"
                             )
                             return Outcome(maybe_applied=True), _NoAnswer(reason, None, True)
                     status, wait = response.status, retry_after(response.headers)

@@ -304,6 +304,17 @@ async def test_several_instances_own_the_same_tables(
             assert told.latest_version == commits / 2
 
 
+async def test_all_that_waits_is_told_of_however_much_it_is(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adelta.storage.json_http._LONGEST", 100_000)  # of any other server
+    client = await owner.adopted()
+    monkeypatch.setattr(owner.service.parts.backfiller, "wake", lambda *_, **__: None)
+    for version in (1, 2, 3):
+        await client.commit(proposal(version, "x", padding=50_000))
+    assert len((await client.get_commits()).commits) == 3
+
+
 async def test_a_commit_that_was_not_heard_of_is_found(
     tmp_path: Path, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
