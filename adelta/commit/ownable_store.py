@@ -20,7 +20,12 @@ from adelta.commit.owned_store import OwnedStore, owned_store
 from adelta.commit.owner import ManagedTable
 from adelta.commit.owner_commit import not_owned
 from adelta.commit.owner_registry import ENTRY_POINTS, OwnerNotNamedError, find_commit_owner
-from adelta.errors import AdeltaError, InvalidOptionError
+from adelta.errors import (
+    AdeltaError,
+    InvalidOptionError,
+    PermissionDeniedError,
+    StorageError,
+)
 from adelta.kernel.log_path import commit_path
 from adelta.storage.forwarding_store import ForwardingStore
 
@@ -189,11 +194,14 @@ class OwnableStore(ForwardingStore):
 
         Raises:
             InvalidTableError: it does not own the table.
+            StorageError: it failed.
         """
         owned.lost = None
         try:
             await owned.client.accept(version)
         except AdeltaError as refused:
+            if isinstance(refused, StorageError) and not isinstance(refused, PermissionDeniedError):
+                raise
             raise not_owned(self.uri, error) from refused
         return True
 

@@ -209,8 +209,17 @@ async def test_an_owner_that_has_not_heard_is_told_by_whoever_comes_next(
     with pytest.raises(InvalidTableError, match="does not own"):
         await adelta.write_table(uri, rows(2), mode="append")
     owner.hears_accept = True
+    owner.hook = down
+    with pytest.raises(StorageError, match="in a moment"):
+        await ids(uri)
+    owner.hook = None
     assert await append(uri, 2) == 2
     assert await ids(uri) == [1, 2]
+
+
+async def down(what: str) -> None:
+    if what == "accept":
+        raise StorageError("ask again in a moment")
 
 
 async def write_during_release(table: Table) -> None:

@@ -161,7 +161,7 @@ class MemoryOwnerClient(CommitOwnerClient):
     async def accept(self, version: int) -> None:
         kept = await self._asked("accept")
         if not self.of.hears_accept:
-            raise StorageError("nobody heard")
+            raise TableNotFoundError("nobody heard")
         if kept.latest is not None and not kept.released:
             return
         promised = max((each for each in kept.promised if each <= version), default=None)
