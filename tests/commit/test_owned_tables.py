@@ -344,6 +344,8 @@ async def test_a_lost_answer_is_cleared_up(uri: str, owner: MemoryOwner) -> None
         {"endpoint": "https://owner/?sig=abc%3D"},
         {"header": "Bearer abcdefgh12345678"},
         {"id": "AKIAIOSFODNN7EXAMPLE"},
+        {"id": f"adelta_{12 * 'a'}_{48 * '0'}"},
+        {"server": "host=owner password=hunter2"},
     ],
 )
 async def test_secrets_are_refused(uri: str, owner: MemoryOwner, conf: dict[str, str]) -> None:

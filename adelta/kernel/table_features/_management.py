@@ -37,6 +37,8 @@ _SECRET_VALUE = re.compile(
     r"(?i:bearer|basic)\s+\S{8}"  # an HTTP header
     r"|://[^\s/@]*:[^\s/@]+@"  # a password in an address
     r"|[?&](?i:sig|token|access_token|x-amz-signature|password)=[^\s&]"
+    r"|\b(?i:password|passwd|pwd)\s*=\s*\S"  # of a database
+    r"|\badelta_[0-9a-f]{12}_[0-9a-f]{16}"  # a token of adelta's own commit owner
     r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b"  # an access key of AWS
     r"|\beyJ[\w-]{10,}\.[\w-]{10,}\."  # a JSON web token
     r"|-----BEGIN [A-Z ]*PRIVATE KEY"
