@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import adelta.sync
+from tests.support.depth import cases
 
 pytest.importorskip("pandas")
 
@@ -127,11 +128,11 @@ def test_opening_a_table_imports_no_pandas_at_all(uri: str) -> None:
     assert run("(await table.snapshot()).schema", uri) == 0
 
 
-@pytest.mark.parametrize("work", READ.values(), ids=READ)
+@pytest.mark.parametrize("work", [*READ.values()][:: cases(1, 2)], ids=[*READ][:: cases(1, 2)])
 def test_reading_imports_pandas_off_the_loop(work: str, uri: str) -> None:
     assert run(work, uri) <= 1
 
 
-@pytest.mark.parametrize("work", WRITE.values(), ids=WRITE)
+@pytest.mark.parametrize("work", [*WRITE.values()][:: cases(1, 2)], ids=[*WRITE][:: cases(1, 2)])
 def test_writing_imports_pandas_off_the_loop(work: str, uri: str) -> None:
     assert run(work, uri) <= 1

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tests.support.s3_server import S3Location
 
-COMMITS = int(os.environ.get("ADELTA_TEST_COMMITS", "40"))
+COMMITS = int(os.environ.get("ADELTA_TEST_COMMITS", cases(40, 20)))
 STEP = cases(1, 3)  # requests
 pytestmark = pytest.mark.timeout(300 if COMMITS < 100 else 24 * 3600)
 

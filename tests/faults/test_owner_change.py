@@ -16,6 +16,7 @@ from adelta.errors import AdeltaError, StorageError
 from adelta.storage.resolve import open_store
 from adelta.table import Table
 from tests.support.commit_owners import MemoryOwner
+from tests.support.depth import cases
 from tests.support.stores import Request, WrappedStore
 
 if TYPE_CHECKING:
@@ -123,4 +124,4 @@ async def test_a_client_that_dies_leaves_a_table_that_is_read_and_written(
         if life.used <= requests:
             assert done
             return
-        requests += 1
+        requests += cases(1, 3)

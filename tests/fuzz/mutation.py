@@ -21,7 +21,7 @@ __all__ = ["CASES", "corpus", "damaged", "damaged_text", "fuzzing", "variant"]
 
 _CORPUS = Path(__file__).parent / "corpus"
 _SECONDS = float(os.environ.get("ADELTA_FUZZ_SECONDS", "0"))
-CASES = cases(1000, 250) if not _SECONDS else max(1000, int(_SECONDS * 100))
+CASES = cases(1000, 120) if not _SECONDS else max(1000, int(_SECONDS * 100))
 """How many cases a target is given: always the same ones, unless `ADELTA_FUZZ_SECONDS` asks for a
 longer search, about so many seconds a target, with cases that have not been seen before."""
 
