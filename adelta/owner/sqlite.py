@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from adelta._concurrency import in_io_thread
+from adelta._concurrency import in_io_thread, to_the_end
 from adelta.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
 
 if TYPE_CHECKING:
@@ -88,7 +88,8 @@ class SqliteDatabase:
             async with self._turn:  # whoever has it carries out what all others wait for
                 if not job.is_over:
                     jobs, self._waiting = self._waiting, deque()
-                    await in_io_thread(self._carry_out, jobs)
+                    # Cancelled before it begins, it would never run, and they are others' too.
+                    await to_the_end(in_io_thread(self._carry_out, jobs))
         except BaseException:
             if job in self._waiting:
                 self._waiting.remove(job)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
-from adelta._concurrency import map_concurrent
+from adelta._concurrency import _IO_THREADS, in_io_thread, map_concurrent
 from adelta.errors import (
     CommitConflictError,
     InvalidOptionError,
@@ -251,6 +253,40 @@ async def test_what_a_failed_program_has_done_is_undone(ledger: Ledger) -> None:
 
     work = [partial(commit, 1), partial(fail, 0), partial(fail, 0)]
     assert await map_concurrent(lambda one: one(), work, limit=3) == [True, False, False]
+
+
+async def test_who_gives_up_waiting_takes_nobody_elses_work_with_it(tmp_path: Path) -> None:
+    """Commits that share a transaction of SQLite, whose first one is cancelled before it begins."""
+    database = await open_database(str(tmp_path / "owner.db"))
+    ledger = Ledger(database)
+    for table in (ORDERS, STOCK):
+        await owned(ledger, table)
+    threads_are_free = threading.Event()
+    scope = anyio.CancelScope()
+
+    async def give_up() -> None:
+        with scope:
+            await ledger.commit(STOCK, proposal(1, "x"))
+
+    answers: list[bool] = []
+
+    async def commit() -> None:
+        both = [(table, proposal(1, "y")) for table in (ORDERS, STOCK)]
+        answers.extend(answer.ratified for answer in await ledger.commit_together(both))
+
+    async with anyio.create_task_group() as group:
+        for _ in range(_IO_THREADS):
+            group.start_soon(in_io_thread, threads_are_free.wait)
+        group.start_soon(give_up)
+        group.start_soon(commit)
+        await anyio.sleep(0.05)
+        scope.cancel()
+        await anyio.sleep(0.05)
+        threads_are_free.set()
+    told = await ledger.get_commits_together([(ORDERS, None), (STOCK, None)])
+    latest = [one.latest_version for one in told]
+    assert (answers, latest) in (([True, True], [1, 1]), ([False, False], [0, 1]))
+    await database.aclose()
 
 
 async def test_instances_that_start_at_once_make_the_tables_once(address: str) -> None:
