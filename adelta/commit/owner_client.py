@@ -277,8 +277,10 @@ class AdeltaOwnerClient(CommitOwnerClient):
             AdeltaError: the owner refused, or failed.
         """
         for attempt in range(1, _REPEATS + 1):
+            answer = None
             try:
-                return _granted(self._owner.endpoint, await self._server.post(path, body))
+                answer = await self._server.post(path, body)
+                return _granted(self._owner.endpoint, answer)
             except CommitOutcomeUnknownError as error:
                 if not repeats:
                     raise
@@ -287,9 +289,9 @@ class AdeltaOwnerClient(CommitOwnerClient):
             except (ThrottledError, PermissionDeniedError):
                 raise
             except StorageError as error:
-                if not repeats:
+                if answer is None:  # it has been tried to be reached for long enough
                     raise
-                failure = error
+                failure = error  # the owner says that it has done nothing
             if attempt < _REPEATS:
                 await anyio.sleep(_PAUSE * 2**attempt)
         raise failure

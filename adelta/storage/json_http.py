@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["JsonAnswer", "JsonServer"]
 
 _RETRY = RetryPolicy(max_retries=6, retry_timeout=60.0, max_backoff=5.0)
-_ONCE = RetryPolicy(max_retries=0)
+_UNREACHED = RetryPolicy(max_retries=9, retry_timeout=60.0, max_backoff=5.0)
 _THROTTLED = 429
 _NO_ANSWER = "it got no answer"
 _LONGEST = 64 << 20  # bytes of an answer
@@ -116,14 +116,21 @@ class JsonServer:
         raise StorageError(result.reason) from result.cause
 
     async def post(self, path: str, body: Mapping[str, Any]) -> JsonAnswer:
-        """The answer to a request that changes something; it is sent once.
+        """The answer to a request that changes something; the server gets it once.
+
+        While there is no connection, as when the server is started anew, it is waited for.
 
         Raises:
             StorageError: the server cannot be reached; certainly it got nothing.
             CommitOutcomeUnknownError: it may have got the request, and did not answer.
         """
-        attempt = partial(self._attempt, "POST", path, body=body)
-        result = (await run_request(attempt, _ONCE, name=self._name("POST", path))).result
+
+        async def attempt() -> tuple[Outcome | None, JsonAnswer | _NoAnswer]:
+            outcome, result = await self._attempt("POST", path, body=body)
+            unsent = isinstance(result, _NoAnswer) and not result.maybe_applied
+            return outcome if unsent else None, result
+
+        result = (await run_request(attempt, _UNREACHED, name=self._name("POST", path))).result
         if isinstance(result, JsonAnswer):
             return result
         error = CommitOutcomeUnknownError if result.maybe_applied else StorageError

@@ -57,7 +57,8 @@ async def test_an_answer_without_end_is_given_up_at_once_and_the_change_may_have
         await asked.aclose()
 
 
-async def test_a_server_that_is_not_there_got_nothing() -> None:
+async def test_a_server_that_is_not_there_got_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_http, "_UNREACHED", RetryPolicy(max_retries=2))
     asked = JsonServer("http://127.0.0.1:9")
     for request in (asked.get("x"), asked.post("x", {})):
         with pytest.raises(StorageError, match="cannot be reached") as raised:
