@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["COMMITS_FOLDER", "STAGED_FOLDER", "OwnedTable", "State"]
+__all__ = ["COMMITS_FOLDER", "FOLDERS", "STAGED_FOLDER", "OwnedTable", "State"]
 
 COMMITS_FOLDER = "_commits/"
 STAGED_FOLDER = "_staged_commits/"
+FOLDERS = (COMMITS_FOLDER, STAGED_FOLDER)
 """Folders of the log for un-backfilled commits: of `managedCommit`, and of `catalogManaged`."""
 
 

@@ -7,12 +7,13 @@ The tables of one bucket share one store, and its connections.
 from __future__ import annotations
 
 import uuid
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta.errors import ObjectExistsError, ObjectNotFoundError, PermissionDeniedError
 from adelta.kernel.log_path import LOG_DIR, commit_path
+from adelta.owner.owned_table import FOLDERS
 from adelta.owner.table_key import lies_below
 from adelta.storage.addresses import Place
 from adelta.storage.providers import LOCAL
@@ -44,11 +45,14 @@ class TableLog:
             return None
 
     async def staged(self, folder: str, name: str) -> bytes | None:
-        """The bytes of an un-backfilled commit; None where there are none. Raises: StorageError."""
-        try:
-            return await self.store.get(f"{self.prefix}{LOG_DIR}{folder}{name}")
-        except ObjectNotFoundError:
-            return None
+        """The bytes of an un-backfilled commit, which is expected in one of the log's folders.
+
+        None where there are none, in none of them. Raises: StorageError.
+        """
+        for each in sorted(FOLDERS, key=lambda other: other != folder):
+            with suppress(ObjectNotFoundError):
+                return await self.store.get(f"{self.prefix}{LOG_DIR}{each}{name}")
+        return None
 
     async def stage(self, folder: str, version: int, data: bytes) -> tuple[str, int]:
         """Put a commit beside the log; its bare name, and its time in ms. Raises: StorageError."""

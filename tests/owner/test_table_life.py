@@ -70,6 +70,48 @@ async def test_a_table_is_made_with_an_owner_and_goes_back_to_the_filesystem(
         assert await ids(plain) == [1, 2, 3, 4, 5, 7]
 
 
+async def test_a_long_commit_is_backfilled_from_the_folder_of_delta_sparks_feature(
+    owner: Owner,
+) -> None:
+    uri, options = str(owner.folder / "long"), await options_of(owner)
+    await adelta.write_table(uri, rows(0))
+    async with adelta.open_table(uri, options) as table:
+        conf, feature = {"endpoint": owner.endpoint}, "coordinatedCommits-preview"
+        await adelta.adopt_table(table, "adelta", conf, feature=feature)
+        async with table.transaction() as tx:
+            await tx.append(rows(2))
+            tx.set_transaction("x" * (1 << 20), 2)
+        assert await append(table, 3) == 3
+        await adelta.checkpoint(table)
+    assert sorted(owner.log("long")) == [0, 1, 2, 3]
+    assert len([*(owner.folder / "long" / "_delta_log" / "_staged_commits").iterdir()]) == 1
+
+
+async def test_a_commit_waits_for_a_service_that_is_started_anew(tmp_path: Path) -> None:
+    uri = str(tmp_path / "patient")
+    await adelta.write_table(uri, rows(0))
+    async with running(tmp_path) as owner:
+        options, port = await options_of(owner), int(owner.endpoint.rpartition(":")[2])
+        table = adelta.open_table(uri, options)
+        await adelta.adopt_table(table, "adelta", {"endpoint": owner.endpoint})
+        begun = table.transaction()
+        await (await begun.__aenter__()).append(rows(1))
+
+    async def serve_again() -> None:
+        await anyio.sleep(0.2)
+        async with running(tmp_path, port=port):
+            await done.wait()
+
+    done = anyio.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(serve_again)
+        await begun.__aexit__(None, None, None)
+        assert begun.version == 2
+        assert await ids(table) == [0, 1]
+        await table.aclose()
+        done.set()
+
+
 async def append_during(table: Table, change: object) -> None:
     async with table.transaction() as tx:
         await tx.append(rows(99))
