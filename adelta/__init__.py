@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from adelta.operations.merge.metrics import MergeMetrics as MergeMetrics
     from adelta.operations.optimize import optimize as optimize
     from adelta.operations.ownership import adopt_table as adopt_table
+    from adelta.operations.ownership import recover_table as recover_table
     from adelta.operations.ownership import release_table as release_table
     from adelta.operations.rearrange.metrics import ClusteringStats as ClusteringStats
     from adelta.operations.rearrange.metrics import DeletionVectorStats as DeletionVectorStats
@@ -182,7 +183,7 @@ __all__ = exports(
         "adelta.operations.merge.builder": ("Merge", "merge"),
         "adelta.operations.merge.metrics": ("MergeMetrics",),
         "adelta.operations.optimize": ("optimize",),
-        "adelta.operations.ownership": ("adopt_table", "release_table"),
+        "adelta.operations.ownership": ("adopt_table", "recover_table", "release_table"),
         "adelta.operations.rearrange.metrics": (
             "ClusteringStats",
             "DeletionVectorStats",

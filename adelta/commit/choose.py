@@ -58,7 +58,9 @@ __all__ = [
     "check_maintenance",
     "conf_for_owner",
     "coordinator_of",
+    "filesystem_of",
     "may_be_stale",
+    "named_owner_of",
     "open_log_store",
     "owned_of",
     "owner_publishes",
@@ -280,6 +282,33 @@ def _owned(store: ObjectStore, configuration: TableConfiguration) -> OwnedStore:
     if isinstance(store, OwnedStore):
         return store
     return _ownable(store, configuration).owned_by(configuration)
+
+
+def filesystem_of(store: ObjectStore) -> ObjectStore:
+    """The table as the filesystem has it, whoever decides on its commits.
+
+    Raises:
+        InvalidUseError: the table is open as its catalog has it.
+    """
+    if isinstance(store, OwnableStore):
+        return store.plain
+    if isinstance(store, OwnedStore):
+        raise InvalidUseError(f"{store.uri} is open as its catalog has it; open it without that")
+    return store
+
+
+def named_owner_of(store: ObjectStore, configuration: TableConfiguration) -> CommitOwnerClient:
+    """The client of the owner that the table names, whether that owns it or not.
+
+    Raises:
+        InvalidUseError: it names none.
+        InvalidOptionError: nothing here speaks to it.
+    """
+    management = configuration.management
+    if management is None or management.owner is None:
+        by = "is managed by a catalog" if management else "has no owner"
+        raise InvalidUseError(f"{store.uri} {by}: it names no commit owner in its properties")
+    return _ownable(store, configuration).owned_by(configuration).client
 
 
 def owned_of(store: ObjectStore) -> OwnedStore | None:

@@ -64,7 +64,7 @@ class OwnableStore(ForwardingStore):
         conditional_put: bool,
     ) -> None:
         super().__init__(plain)
-        self._plain = plain
+        self.plain = plain
         self._raw = raw
         self._create = create
         self._options = options
@@ -93,9 +93,9 @@ class OwnableStore(ForwardingStore):
         Raises:
             InvalidOptionError: nobody does, so it must not be written to.
         """
-        if isinstance(self._plain, CoordinatedStore):
-            return self._plain.coordinator
-        return FilesystemCoordinator(self._plain)
+        if isinstance(self.plain, CoordinatedStore):
+            return self.plain.coordinator
+        return FilesystemCoordinator(self.plain)
 
     def client_for(self, configuration: TableConfiguration) -> CommitOwnerClient | None:
         """The client of the owner that a configuration names; None where no such owner is known."""
@@ -182,7 +182,7 @@ class OwnableStore(ForwardingStore):
                 management.owner or management.kind.feature,
                 without_secrets(reason),
             )
-        self.inner = found or self._plain
+        self.inner = found or self.plain
         self._who = who
         first, self._followed = self._followed is None, (id, version)
         return found is not None or not first
@@ -209,4 +209,4 @@ class OwnableStore(ForwardingStore):
         """Give back connections. Calling it again does nothing."""
         for owned in self._owned.values():
             await owned.client.aclose()
-        await self._plain.aclose()
+        await self.plain.aclose()

@@ -360,8 +360,8 @@ class OwnerCoordinator:
 def not_owned(uri: str, error: Exception) -> InvalidTableError:
     """The error that says that a table's owner says that it is not."""
     return InvalidTableError(
-        f"{uri} names a commit owner that says it does not own the table ({error}); have the owner "
-        "take it up again, or restore the log to the version before"
+        f"{uri} names a commit owner that says it does not own the table ({error}); where its "
+        "database was lost, have it take the table up again by recover_table (adelta owner recover)"
     )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import orjson
 
 from adelta._arguments import checked
 from adelta._concurrency import in_thread
-from adelta.errors import InvalidOptionError, InvalidUseError
+from adelta.commit.choose import filesystem_of, named_owner_of
+from adelta.commit.owner_commit import proposed_commit
+from adelta.errors import InvalidOptionError, InvalidTableError, InvalidUseError, TableNotFoundError
+from adelta.kernel.log_path import commit_path
 from adelta.kernel.table_features import (
     KINDS,
     MANAGED,
@@ -17,15 +21,18 @@ from adelta.kernel.table_features import (
     with_properties,
     without_owner,
 )
+from adelta.log.commit_provenance import read_commit_info
+from adelta.log.load import load_state
 from adelta.operations.alter import AlterMetrics, altering
 from adelta.operations.evolve import stage_metadata
+from adelta.table import opened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.table import TableOrAddress
 
-__all__ = ["adopt_table", "release_table"]
+__all__ = ["adopt_table", "recover_table", "release_table"]
 
 
 @checked
@@ -123,3 +130,41 @@ async def release_table(
         protocol, metadata = without_owner(tx.protocol, tx.metadata)
         await in_thread(tx.update_metadata, metadata, protocol)
     return AlterMetrics(tx.version)
+
+
+@checked
+async def recover_table(
+    table: TableOrAddress, *, storage_options: Mapping[str, str] | None = None
+) -> int:
+    """Have the commit owner that a table names take it up again, after its database was lost.
+
+    It goes on with what has been published, and so does one whose database was restored from a
+    backup of an earlier time. What it had ratified and not published is lost with the database. An
+    owner that knows of all that has been published is left as it is. The latest version that the
+    owner has then is returned.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidUseError: it names no owner.
+        InvalidOptionError: nothing here speaks to the owner.
+        InvalidTableError: the log is damaged, or its last commit does not say whose it is.
+        AdeltaError: the owner refused, or the store.
+    """
+    async with opened(table, storage_options) as handle:
+        plain = filesystem_of(handle.store)
+        state = await load_state(plain)
+        client, version = named_owner_of(handle.store, state.configuration), state.version
+        with suppress(TableNotFoundError):
+            told = await client.get_commits(version + 1)
+            if told.latest_version >= version:
+                return told.latest_version
+        transaction_id = (await read_commit_info(plain, version)).txn_id
+        if transaction_id is None:
+            raise InvalidTableError(
+                f"{handle.uri}: the commit of version {version} has no txnId, by which its owner "
+                "would know it; it was made by somebody who did not ask the owner"
+            )
+        content = await plain.get(commit_path(version))
+        await client.propose(proposed_commit(version, content, transaction_id, handle.uri))
+        await client.accept(version)
+    return version

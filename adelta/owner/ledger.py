@@ -275,17 +275,20 @@ class Ledger:
 
     # -------------------------------------------------------------------------------- ownership
 
-    async def promise(self, table: TableKey, folder: str, proposed: ProposedCommit) -> None:
+    async def promise(
+        self, table: TableKey, folder: str, proposed: ProposedCommit, *, again: bool = False
+    ) -> None:
         """Keep the promise to own a table, if `proposed` gets into its log.
 
-        `folder` of the log is that of its un-backfilled commits.
+        `folder` of the log is that of its un-backfilled commits. A table that is owned is promised
+        `again` where its log goes beyond the ledger.
 
         Raises:
             CommitConflictError: the table is owned already.
             StorageError: the database failed.
         """
         now = self.clock.now_ms()
-        await self.database.run(partial(_promise, table, folder, proposed, now))
+        await self.database.run(partial(_promise, table, folder, proposed, now, again=again))
 
     async def promises(self, table: TableKey) -> list[tuple[str, int]]:
         """The promises of a table that are not settled: transaction ids and versions."""
@@ -469,12 +472,15 @@ def _answered(table: TableKey, proposed: ProposedCommit, rows: Rows) -> CommitRe
     if proposed.version > latest + 1:
         raise InvalidTableError(
             f"{table.uri}: version {latest + 1} comes next, not {proposed.version}; open the table "
-            "again, and look at its log where that does not help"
+            "again, and look at its log where that does not help: an owner whose database was "
+            "restored from a backup is told of later commits by adelta owner recover"
         )
     return None
 
 
-def _promise(table: TableKey, folder: str, proposed: ProposedCommit, now: int) -> Program[None]:
+def _promise(
+    table: TableKey, folder: str, proposed: ProposedCommit, now: int, *, again: bool
+) -> Program[None]:
     yield Statement(
         "INSERT INTO owner_tables (uri, table_id, folder, state, latest, backfilled, created_ms) "
         "VALUES ($1, $2, $3, 'promised', -1, -1, $4) ON CONFLICT (uri, table_id) DO NOTHING",
@@ -486,7 +492,8 @@ def _promise(table: TableKey, folder: str, proposed: ProposedCommit, now: int) -
         (table.uri, table.table_id),
     )
     table_key, state, latest = rows[0]
-    if state in (State.OWNED, State.RELEASING) or proposed.version <= latest:
+    owned = state == State.RELEASING or (state == State.OWNED and not again)
+    if owned or proposed.version <= latest:
         raise CommitConflictError(
             f"{table.uri}: the commit owner has it already, up to version {latest}; open the table "
             "again"
@@ -501,8 +508,9 @@ def _promise(table: TableKey, folder: str, proposed: ProposedCommit, now: int) -
 def _keep_promise(table: TableKey, version: int) -> Program[None]:
     rows: Any = yield Statement(
         "UPDATE owner_tables SET state = 'owned', latest = $3, backfilled = $3, waiting_bytes = 0 "
-        "WHERE uri = $1 AND table_id = $2 AND state IN ('promised', 'released', 'replaced') "
-        "AND latest < $3 RETURNING table_key",
+        "WHERE uri = $1 AND table_id = $2 AND latest < $3 AND (state IN "
+        "('promised', 'released', 'replaced') OR state = 'owned' AND backfilled = latest) "
+        "RETURNING table_key",
         (table.uri, table.table_id, version),
     )
     if not rows:  # another instance has done so

@@ -26,14 +26,16 @@ if TYPE_CHECKING:
     from adelta.commit.owner import CommitResponse, ProposedCommit
     from adelta.owner.backfiller import Backfiller
     from adelta.owner.ledger import Ledger
+    from adelta.owner.owned_table import OwnedTable
     from adelta.owner.table_key import TableKey
-    from adelta.owner.table_logs import TableLogs
+    from adelta.owner.table_logs import TableLog, TableLogs
 
 __all__ = ["Ownership"]
 
 _log = logging.getLogger("adelta.owner.ownership")
 
 _REMEMBERED = 100_000  # tables
+_WAIT = 10.0  # seconds for what is to be backfilled before the ledger goes beyond it
 
 
 class Ownership:
@@ -64,8 +66,8 @@ class Ownership:
                     f"{table.uri}: its log has version {latest + 1}, and the commit owner has "
                     f"ratified no more than version {latest}: its database has been restored from "
                     "a backup, or somebody writes to the table without asking its owner. Nothing "
-                    "was committed; restore a later backup, or move that file and those after it "
-                    "away"
+                    "was committed; restore a later backup, have the owner go on with what the log "
+                    "shows by adelta owner recover, or move that file and those after it away"
                 )
             latest = found.latest
             if not await self._logs.of(table.uri).exists(latest + 1):
@@ -76,6 +78,9 @@ class Ownership:
     async def propose(self, table: TableKey, proposed: ProposedCommit) -> None:
         """Promise to own the table, if `proposed` gets into its log.
 
+        Of a table that is owned it is taken where the log has it already, beyond the ledger: this
+        one has been restored from a backup, and goes on with what the log shows when it is told so.
+
         Raises:
             PermissionDeniedError: this owner takes no tables at that place.
             CommitConflictError: it has the table already, or the log has another commit there.
@@ -85,13 +90,24 @@ class Ownership:
         found = await self._ledger.find(table)
         if found is not None and found.state in (State.PROMISED, State.RELEASED):
             await self.settle(table)
+        again = found is not None and await self._is_behind(found, log, proposed)
+        if again:
+            await self._backfiller.backfill(table, None, _WAIT)  # or it has other commits
         if proposed.version > 0 and not await log.is_there():
             raise InvalidOptionError(
                 f"{table.uri}: version {proposed.version} is proposed, and the owner sees no log "
                 "there; start it with the storage options of that place, and name the table by a "
                 "root that it sees too"
             )
-        await self._ledger.promise(table, COMMITS_FOLDER, proposed)
+        await self._ledger.promise(table, COMMITS_FOLDER, proposed, again=again)
+
+    @staticmethod
+    async def _is_behind(found: OwnedTable, log: TableLog, proposed: ProposedCommit) -> bool:
+        """Whether the log has a commit beyond those of the ledger. Raises: StorageError."""
+        if found.state != State.OWNED or proposed.version <= found.latest:
+            return False
+        content = await log.commit(proposed.version)
+        return content is not None and is_by(content, proposed.transaction_id)
 
     async def accept(self, table: TableKey, version: int) -> None:
         """Own a table whose log has the commit that it was promised for; again does nothing.

@@ -176,6 +176,7 @@ async def test_tables_are_taken_over_and_given_up(
         assert (await adelta.write_table(uri, pa.table({"id": [2]}), mode="append")).version == 2
         assert owner.asked()["/api/v1/commit"] == 1
         assert "owned" in await run("status")
+        assert "up to version 2." in await run("recover", uri)
         assert "From version 3 on" in await run("release", uri)
         assert [*owner.log()] == [0, 1, 2, 3]
 

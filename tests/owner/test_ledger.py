@@ -169,6 +169,19 @@ async def test_another_table_in_the_place_of_one_ends_it(ledger: Ledger) -> None
     assert (await ledger.commit(again, proposal(1, "z"))).ratified
 
 
+async def test_a_ledger_that_was_set_back_goes_on_where_it_is_told(ledger: Ledger) -> None:
+    with pytest.raises(CommitConflictError):
+        await ledger.promise(ORDERS, COMMITS, proposal(7, "x"))
+    await ledger.promise(ORDERS, COMMITS, proposal(7, "x"), again=True)
+    assert (await ledger.get_commits(ORDERS)).latest_version == 0
+    await ledger.keep_promise(ORDERS, 7)
+    assert (await ledger.commit(ORDERS, proposal(8, "x"))).ratified
+    await ledger.promise(ORDERS, COMMITS, proposal(20, "x"), again=True)
+    await ledger.keep_promise(ORDERS, 20)  # not over a commit that waits to be backfilled
+    told = await ledger.get_commits(ORDERS)
+    assert (told.latest_version, [each.version for each in told.commits]) == (8, [8])
+
+
 async def test_nothing_is_ratified_after_the_last_commit(ledger: Ledger) -> None:
     last = proposal(1, "bye")
     assert (await ledger.release(ORDERS, last)).ratified

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import anyio
@@ -10,8 +12,15 @@ import pyarrow as pa
 import pytest
 
 import adelta
+from adelta.commit.owner_client import backfill_tables
 from adelta.commit.owner_commit import OwnerCoordinator
-from adelta.errors import InvalidOptionError, MissingCommitError, ProtocolChangedError
+from adelta.errors import (
+    InvalidOptionError,
+    InvalidTableError,
+    InvalidUseError,
+    MissingCommitError,
+    ProtocolChangedError,
+)
 from adelta.owner.database import Statement
 from tests.support.owners import running
 
@@ -110,6 +119,52 @@ async def test_a_commit_waits_for_a_service_that_is_started_anew(tmp_path: Path)
         assert await ids(table) == [0, 1]
         await table.aclose()
         done.set()
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3])
+async def test_an_owner_whose_database_was_lost_goes_on_with_what_is_published(
+    tmp_path: Path, kept: int
+) -> None:
+    """Lost altogether, or restored from a backup that was made when a version was the latest."""
+    uri, backup = str(tmp_path / "old"), tmp_path / "backup.db"
+    await adelta.write_table(uri, rows(0))
+    async with running(tmp_path) as owner:
+        options, port = await options_of(owner), int(owner.endpoint.rpartition(":")[2])
+        conf = {"endpoint": owner.endpoint}
+        await adelta.adopt_table(uri, "adelta", conf, storage_options=options)
+        async with adelta.open_table(uri, options) as table:
+            for version in range(1, 6):
+                if version == kept:
+                    with closing(sqlite3.connect(tmp_path / "owner.db")) as base:
+                        base.execute("VACUUM INTO ?", [str(backup)])
+                if version > 1:
+                    await append(table, version)
+            assert await adelta.recover_table(table) == 5  # which changes nothing
+        await backfill_tables(options)
+    lose_database(tmp_path, backup)
+    async with running(tmp_path, port=port) as owner:
+        options |= {"adelta_owner_token": await owner.token()}
+        async with adelta.open_table(uri, options) as table:
+            with pytest.raises(InvalidTableError, match=r"recover|restored from a backup"):
+                await append(table, 6)
+            assert await adelta.recover_table(table) == 5
+            assert await append(table, 6) == 6
+            assert await ids(table) == [0, 2, 3, 4, 5, 6]
+        with pytest.raises(InvalidUseError, match="names no commit owner"):
+            await adelta.recover_table(await made(tmp_path / "plain"))
+    assert sorted(owner.log("old")) == [*range(7)]
+
+
+def lose_database(folder: Path, backup: Path) -> None:
+    for file in folder.glob("owner.db*"):
+        file.unlink()
+    if backup.exists():
+        backup.rename(folder / "owner.db")
+
+
+async def made(folder: Path) -> str:
+    await adelta.write_table(str(folder), rows(1))
+    return str(folder)
 
 
 async def append_during(table: Table, change: object) -> None:

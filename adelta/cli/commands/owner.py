@@ -61,6 +61,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     new = action("release", "let the filesystem decide on a table's commits again", _release)
     new.add_argument("uri", metavar="URI", help="the table")
     add_storage(new)
+    new = action("recover", "have the owner take a table up again that its database lost", _recover)
+    new.add_argument("uri", metavar="URI", help="the table")
+    add_storage(new)
     tokens = actions.add_parser("tokens", help="who may do what").add_subparsers(
         title="actions", metavar="ACTION", required=True
     )
@@ -138,6 +141,14 @@ async def _adopt(arguments: argparse.Namespace, output: Output) -> None:
 async def _release(arguments: argparse.Namespace, output: Output) -> None:
     done = await adelta.release_table(arguments.uri, storage_options=dict(arguments.options))
     _say_version(arguments.uri, done.version, "has no commit owner", output)
+
+
+async def _recover(arguments: argparse.Namespace, output: Output) -> None:
+    version = await adelta.recover_table(arguments.uri, storage_options=dict(arguments.options))
+    if output.as_json:
+        output.line({"version": version})
+    else:
+        output.say(f"The commit owner has {arguments.uri} up to version {version}.")
 
 
 def _say_version(uri: str, version: int | None, what: str, output: Output) -> None:

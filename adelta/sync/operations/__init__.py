@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from adelta.sync.operations.history import history as history
     from adelta.sync.operations.optimize import optimize as optimize
     from adelta.sync.operations.ownership import adopt_table as adopt_table
+    from adelta.sync.operations.ownership import recover_table as recover_table
     from adelta.sync.operations.ownership import release_table as release_table
     from adelta.sync.operations.rename_column import rename_column as rename_column
     from adelta.sync.operations.reorg import reorg_purge as reorg_purge
@@ -72,7 +73,7 @@ __all__ = exports(
         "adelta.sync.operations.generate_manifest": ("generate_manifest",),
         "adelta.sync.operations.history": ("history",),
         "adelta.sync.operations.optimize": ("optimize",),
-        "adelta.sync.operations.ownership": ("adopt_table", "release_table"),
+        "adelta.sync.operations.ownership": ("adopt_table", "recover_table", "release_table"),
         "adelta.sync.operations.rename_column": ("rename_column",),
         "adelta.sync.operations.reorg": ("reorg_purge",),
         "adelta.sync.operations.replace": ("replace_table",),

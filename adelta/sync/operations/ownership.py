@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from adelta.kernel.table_features import MANAGED
 from adelta.operations.ownership import adopt_table as _adopt_table
+from adelta.operations.ownership import recover_table as _recover_table
 from adelta.operations.ownership import release_table as _release_table
 from adelta.sync import _portal
 from adelta.sync._handle import unwrap
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from adelta.operations.alter import AlterMetrics
     from adelta.sync.table import Table
 
-__all__ = ["adopt_table", "release_table"]
+__all__ = ["adopt_table", "recover_table", "release_table"]
 
 
 def adopt_table(
@@ -59,6 +60,26 @@ def adopt_table(
         user_metadata=user_metadata,
         storage_options=storage_options,
     )
+
+
+def recover_table(
+    table: Table | str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
+) -> int:
+    """Have the commit owner that a table names take it up again, after its database was lost.
+
+    It goes on with what has been published, and so does one whose database was restored from a
+    backup of an earlier time. What it had ratified and not published is lost with the database. An
+    owner that knows of all that has been published is left as it is. The latest version that the
+    owner has then is returned.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        InvalidUseError: it names no owner.
+        InvalidOptionError: nothing here speaks to the owner.
+        InvalidTableError: the log is damaged, or its last commit does not say whose it is.
+        AdeltaError: the owner refused, or the store.
+    """
+    return _portal.call(_recover_table, unwrap(table), storage_options=storage_options)
 
 
 def release_table(
