@@ -22,14 +22,15 @@ import re
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
+from adelta._secrets import without_secrets
 from adelta.commit.owner import (
     CommitOwnerClient,
     CommitResponse,
     RatifiedCommit,
     RatifiedCommits,
 )
+from adelta.commit.owner_registry import OwnerNotNamedError
 from adelta.errors import (
     InvalidOptionError,
     InvalidTableError,
@@ -39,6 +40,7 @@ from adelta.errors import (
 )
 from adelta.storage.dynamodb import DynamoTable
 from adelta.storage.dynamodb_options import parse_dynamo_options
+from adelta.storage.given_options import GivenOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,13 +54,19 @@ _TABLE_NAME = "dynamoDBTableName"
 _ENDPOINT = "dynamoDBEndpoint"
 _ID = "tableId"
 _SCHEMA = 1
-_REGION = re.compile(r"dynamodb(?:-fips)?\.([a-z0-9-]+)\.(?:amazonaws\.com|api\.aws)")
+_AMAZON = re.compile(
+    r"https://dynamodb(?:-fips)?\.([a-z0-9-]+)\.(?:amazonaws\.com(?:\.cn)?|api\.aws)(?::443)?"
+)
 
 
-def dynamodb_owner(table: ManagedTable, storage_options: Mapping[str, str]) -> CommitOwnerClient:
+def dynamodb_owner(table: ManagedTable, storage_options: Mapping[str, str]) -> DynamoDbOwnerClient:
     """The client of the DynamoDB table that `table` names.
 
+    Requests are signed for no endpoint but Amazon's own and the one that the storage options name:
+    whoever may write to the table has chosen that which it names.
+
     Raises:
+        OwnerNotNamedError: the table names another endpoint than these.
         InvalidOptionError: the table does not name one, or the options do not go with it.
     """
     missing = [key for key in (_TABLE_NAME, _ENDPOINT) if not table.conf.get(key)]
@@ -71,10 +79,18 @@ def dynamodb_owner(table: ManagedTable, storage_options: Mapping[str, str]) -> C
     if "://" not in endpoint:
         endpoint = f"https://{endpoint}"
     options = {**storage_options, "delta_dynamo_table_name": table.conf[_TABLE_NAME]}
-    options.setdefault("aws_endpoint_url_dynamodb", endpoint)
-    region = _REGION.fullmatch(urlsplit(endpoint).hostname or "")
+    region = _AMAZON.fullmatch(endpoint.rstrip("/"))
     if region is not None:
         options.setdefault("aws_region_dynamodb", region[1])
+    if GivenOptions(storage_options).text("endpoint_url_dynamodb") is None:
+        if region is None:
+            shown = without_secrets(endpoint)[:300]
+            raise OwnerNotNamedError(
+                f"{table.uri}: it names the commit owner dynamodb at {shown!r}, which is not "
+                "Amazon's, and whoever may write to the table chose that address. If it is yours, "
+                f"give the storage option aws_endpoint_url_dynamodb={shown}"
+            )
+        options["aws_endpoint_url_dynamodb"] = endpoint
     items = DynamoTable(parse_dynamo_options(options), partition=_ID)
     return DynamoDbOwnerClient(table, items, options.get("delta_dynamo_table_path"))
 

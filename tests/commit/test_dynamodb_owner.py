@@ -82,12 +82,9 @@ async def place(tmp_path: Path, dynamo_server: DynamoServer) -> AsyncIterator[Pl
         "aws_access_key_id": "key",
         "aws_secret_access_key": "secret",
         "allow_http": "true",
-    }
-    named = {
-        **options,
-        "delta_dynamo_table_name": conf["dynamoDBTableName"],
         "aws_endpoint_url_dynamodb": dynamo_server.endpoint,
     }
+    named = {**options, "delta_dynamo_table_name": conf["dynamoDBTableName"]}
     items = DynamoTable(parse_dynamo_options(named, {}), partition="tableId")
     yield Place(f"{tmp_path.as_uri()}/t", options, conf, items)
     await items.aclose()
@@ -193,6 +190,14 @@ async def test_what_does_not_fit_is_refused(place: Place) -> None:
     await place.adopt()
     item = await place.item()
     id = item["tableId"]
+    del place.options["aws_endpoint_url_dynamodb"]
+    assert await place.ids() == [1]  # as far as it is published
+    with pytest.raises(InvalidOptionError, match="aws_endpoint_url_dynamodb"):
+        await place.append(2)
+    place.options["aws_endpoint_url_dynamodb"] = place.conf["dynamoDBEndpoint"]
+    amazon = {**place.conf, "dynamoDBEndpoint": "https://dynamodb.eu-north-1.amazonaws.com"}
+    keys = {key: place.options[key] for key in ("aws_access_key_id", "aws_secret_access_key")}
+    await dynamodb_owner(ManagedTable(place.uri, "id", amazon), keys).aclose()
 
     def client(conf: dict[str, str], uri: str = place.uri) -> Any:
         table = ManagedTable(uri, "id", place.conf, conf)
@@ -208,8 +213,8 @@ async def test_what_does_not_fit_is_refused(place: Place) -> None:
         with pytest.raises(InvalidTableError, match="copy of a table"):
             await other.get_commits()
     stale = ProposedCommit(9, b"", 1, "x", staged_file=f"{9:020}.{uuid.uuid4()}.json")
-    async with client({"tableId": id}) as own:
-        answer = await own.commit(stale)
+    async with client({"tableId": id}) as known:
+        answer = await known.commit(stale)
     assert not answer.ratified
     assert answer.latest is not None
     assert answer.latest.latest_version == 1
