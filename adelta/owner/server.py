@@ -13,6 +13,7 @@ import logging
 import ssl
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -34,6 +35,7 @@ __all__ = ["RunningOwner", "running_owner"]
 _log = logging.getLogger("adelta.owner.server")
 
 _SETTLE = 30.0  # seconds between two looks for promises that nobody has settled
+_LOOK = 10.0  # seconds between two looks for a renewed certificate
 _HANDSHAKE = 10.0
 _LINGER = 2.0  # for which the rest of a refused body is read, so that the refusal arrives
 
@@ -71,6 +73,8 @@ async def running_owner(settings: Settings) -> AsyncIterator[RunningOwner]:
         async with anyio.create_task_group() as group:
             group.start_soon(parts.announcements.run)
             group.start_soon(_settle, parts)
+            if context is not None:
+                group.start_soon(_renew, settings, context)
             group.start_soon(partial(parts.backfiller.run, sweep=settings.sweep_seconds))
             try:
                 async with _listening(parts, context) as port:
@@ -94,6 +98,30 @@ async def _settle(parts: Parts) -> None:
         except AdeltaError as error:
             _log.warning("promises cannot be settled: %s", error)
         await anyio.sleep(_SETTLE)
+
+
+async def _renew(settings: Settings, context: ssl.SSLContext) -> None:
+    """Take up a certificate that is put in the place of the first, for later connections."""
+    taken = await in_io_thread(_written_at, settings)
+    while True:
+        await anyio.sleep(_LOOK)
+        try:
+            found = await in_io_thread(_written_at, settings)
+            if found == taken:
+                continue
+            await in_io_thread(_tls, settings)  # refuses what would break the one that is in use
+            context.load_cert_chain(settings.certificate or "", settings.key)
+        except (OSError, InvalidOptionError) as error:
+            _log.warning("the certificate is not renewed: %s", error)
+        else:
+            taken = found
+            _log.info("the certificate has been renewed")
+
+
+def _written_at(settings: Settings) -> list[int]:
+    """When the files of the certificate were written, in nanoseconds. Raises: OSError."""
+    files = [file for file in (settings.certificate, settings.key) if file is not None]
+    return [Path(file).stat().st_mtime_ns for file in files]
 
 
 @contextlib.asynccontextmanager

@@ -6,7 +6,7 @@ import asyncio
 import datetime
 import sqlite3
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from adelta.errors import (
     TableNotFoundError,
     ThrottledError,
 )
+from adelta.owner import server
 from adelta.owner.access import Right, Tokens
 from adelta.owner.ledger import LedgerLimits
 from adelta.owner.limits import ServiceLimits
@@ -403,6 +404,30 @@ async def test_a_client_trusts_no_certificate_that_is_another_or_has_expired(
         for request in (client.get_commits, partial(client.commit, proposal(1, "x"))):
             with pytest.raises(StorageError, match="certificate has expired"):
                 await request()
+
+
+async def test_a_renewed_certificate_is_taken_up_without_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_LOOK", 0.05)
+    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    file = write_certificate(tmp_path / "owner.pem", now - day, now + day)
+    first = tmp_path / "first.pem"
+    first.write_bytes(file.read_bytes())
+    async with running(tmp_path, certificate=str(file)) as owner:
+        await (await owner.adopted(token=await owner.token(), ca_bundle=str(first))).get_commits()
+        file.write_text("half of it")
+        await anyio.sleep(0.2)
+        await (await owner.client(ca_bundle=str(first))).get_commits()
+        write_certificate(file, now - day, now + day)
+        with anyio.fail_after(10):
+            while True:
+                with suppress(StorageError):
+                    await (await owner.client(ca_bundle=str(file))).get_commits()
+                    break
+                await anyio.sleep(0.05)
+        with pytest.raises(StorageError, match="certificate verify failed"):
+            await (await owner.client(ca_bundle=str(first))).get_commits()
 
 
 @pytest.mark.parametrize(

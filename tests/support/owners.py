@@ -91,9 +91,11 @@ class Owner:
         self.clients.append(made)
         return made
 
-    async def adopted(self, name: str = "orders", token: str | None = None) -> AdeltaOwnerClient:
+    async def adopted(
+        self, name: str = "orders", token: str | None = None, **more: Any
+    ) -> AdeltaOwnerClient:
         """The client for a table of a name, whose log has the commit by which it is owned."""
-        client = await self.client(name, token)
+        client = await self.client(name, token, **more)
         first = proposal(0, f"first-of-{name}")
         await client.propose(first)
         path = self.folder / name / commit_path(0)
