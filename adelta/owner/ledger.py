@@ -438,11 +438,12 @@ def _ratified(rows: Rows) -> RatifiedCommits:
 
 
 def _not_owned(table: TableKey, state: str | None) -> TableNotFoundError:
-    reason = {
+    reasons: dict[str, str] = {
         State.RELEASED: "it owned it once, and has released it",
         State.REPLACED: "another table lies in its place",
         State.PROMISED: "it would own it, if the commit that says so were in its log",
-    }.get(state or "", "it does not know it")
+    }
+    reason = reasons.get(state or "", "it does not know it")
     return TableNotFoundError(
         f"the commit owner does not own the table {table.uri} of the id {table.table_id}: "
         f"{reason}. Open the table again, by the root by which it was adopted"

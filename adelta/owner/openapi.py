@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from adelta.commit.owner_wire import API, ERRORS
+from adelta.owner.owned_table import State
 
 __all__ = ["document"]
 
+_JSON = "application/json"
 _TEXT = {"type": "string"}
 _WHOLE = {"type": "integer", "format": "int64", "minimum": 0}
 _MAYBE = {"oneOf": [_WHOLE, {"type": "null"}]}
@@ -67,7 +69,7 @@ _SCHEMAS: dict[str, Any] = {
         "description": "Whether the commit counts; if not, what the table's latest commits are.",
     },
     "Proposal": _object({"table": _ref("Table"), "commit": _ref("ProposedCommit")}),
-    "Version": _object({"table": _ref("Table")}, version=_WHOLE),
+    "Version": _object({"table": _ref("Table")}, version=_MAYBE),
     "Error": _object({"error": _object({"type": _TEXT, "message": _TEXT, "code": _WHOLE})}),
     "Nothing": {"type": "object"},
 }
@@ -79,12 +81,12 @@ def _asked(name: str, required: bool = True, schema: dict[str, Any] | None = Non
 
 _TABLE_ASKED = [_asked("uri", schema=_TEXT), _asked("table_id", schema=_TEXT)]
 _TOGETHER = _object({"commits": _list(_ref("Proposal"))})
-_ALL_ASKED = _object({"tables": _list(_object({"table": _ref("Table")}, start=_WHOLE))})
+_ALL_ASKED = _object({"tables": _list(_object({"table": _ref("Table")}, start=_MAYBE))})
 _STATUS = _object(
     {
         "uri": _TEXT,
         "table_id": _TEXT,
-        "state": {"type": "string", "enum": ["promised", "owned", "releasing", "released"]},
+        "state": {"type": "string", "enum": [str(state) for state in State]},
         "latest_version": {"type": "integer"},
         "backfilled_version": {"type": "integer"},
     },
@@ -99,16 +101,17 @@ def _operation(
     body: dict[str, Any] | None = None,
     query: list[Any] | None = None,
     is_open: bool = False,
+    media: str = _JSON,
 ) -> dict[str, Any]:
-    def content(schema: dict[str, Any]) -> dict[str, Any]:
-        return {"application/json": {"schema": schema}}
+    def content(schema: dict[str, Any], media: str = _JSON) -> dict[str, Any]:
+        return {media: {"schema": schema}}
 
-    statuses = sorted({401, 408, 413, *(status for _, _, status in ERRORS)})
+    statuses = sorted({401, 408, 413, 415, *(status for _, _, status in ERRORS)})
     failed = {"description": "Why it is refused.", "content": content(_ref("Error"))}
     operation: dict[str, Any] = {
         "summary": summary,
         "responses": {
-            "200": {"description": "It is done.", "content": content(answer)},
+            "200": {"description": "It is done.", "content": content(answer, media)},
             **({} if is_open else {str(status): failed for status in statuses}),
         },
     }
@@ -189,7 +192,7 @@ def document() -> dict[str, Any]:
             "get": _operation(
                 "Wait for a version of a table later than one.",
                 _object({"latest_version": _MAYBE}),
-                query=[*_TABLE_ASKED, _asked("after"), _asked("seconds")],
+                query=[*_TABLE_ASKED, _asked("after", False), _asked("seconds", False)],
             )
         },
         f"{API}/backfill": {
@@ -213,7 +216,9 @@ def document() -> dict[str, Any]:
                 query=[_asked("after", False)],
             )
         },
-        "/metrics": {"get": _operation("What is counted, for Prometheus.", _TEXT)},
+        "/metrics": {
+            "get": _operation("What is counted, for Prometheus.", _TEXT, media="text/plain")
+        },
         "/health": {
             "get": _operation(
                 "Whether service and ledger answer.", _object({"status": _TEXT}), is_open=True

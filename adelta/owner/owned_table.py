@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 __all__ = ["COMMITS_FOLDER", "FOLDERS", "STAGED_FOLDER", "OwnedTable", "State"]
 
@@ -12,7 +13,7 @@ FOLDERS = (COMMITS_FOLDER, STAGED_FOLDER)
 """Folders of the log for un-backfilled commits: of `managedCommit`, and of `catalogManaged`."""
 
 
-class State:
+class State(StrEnum):
     """What a table is to its owner."""
 
     PROMISED = "promised"  # somebody was promised that it would be owned
