@@ -5,7 +5,14 @@ from __future__ import annotations
 from adelta.errors import InvalidOptionError
 
 try:
-    from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+    from prometheus_client import (
+        CollectorRegistry,
+        Counter,
+        Gauge,
+        Histogram,
+        ProcessCollector,
+        generate_latest,
+    )
 except ImportError as error:
     raise InvalidOptionError(
         "a commit owner needs prometheus-client: pip install 'adelta[owner]'"
@@ -18,10 +25,11 @@ _SECONDS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0,
 
 
 class Metrics:
-    """The counters of one service."""
+    """The counters of one service, and what the system says of its process."""
 
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
         self.requests = Counter(
             "adelta_owner_requests", "Requests", ("route", "status"), registry=registry
         )

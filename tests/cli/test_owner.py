@@ -206,4 +206,5 @@ async def test_what_it_counts_is_told_to_whoever_has_a_token(tmp_path: Path) -> 
     assert 'adelta_owner_commits_total{outcome="ratified"} 1.0' in text
     assert 'adelta_owner_commits_total{outcome="lost"} 1.0' in text
     assert "adelta_owner_backfilled_commits_total 1.0" in text
+    assert "\nprocess_cpu_seconds_total " in text
     assert 'adelta_owner_requests_total{route="/api/v1/commit",status="200"} 2.0' in text
