@@ -7,12 +7,14 @@ is too long for the ledger, or the first one of its table for this process.
 from __future__ import annotations
 
 import logging
+import math
 import time
 import uuid
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio
 import orjson
 from aiohttp import web
 
@@ -53,6 +55,7 @@ T = TypeVar("T")
 _log = logging.getLogger("adelta.owner.requests")
 
 _IN_A_THREAD = 64 << 10  # bytes of a commit from which on checking it takes long
+_FRESH = 1.0  # seconds for which the ledger is taken to be as it was
 _JSON = "application/json"
 _PROMISED = "it does not own the table, but would if the commit that says so were in its log"
 
@@ -67,6 +70,9 @@ class OwnerService:
         self._rates = Rates(limits.requests_per_second, 2 * limits.requests_per_second)
         failures = limits.failures_per_minute
         self._failures = Rates(failures / 60, failures)
+        self._looking = anyio.Lock()
+        self._looked_at = -math.inf  # when the ledger was looked at, and whether it answered
+        self._is_well = False
 
     def routes(self) -> list[tuple[str, str, Answer]]:
         """Method, path and answer of each request that needs a token."""
@@ -352,16 +358,29 @@ class OwnerService:
         return web.Response(body=self._parts.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
 
     async def _health(self, request: web.Request) -> web.Response:
-        """Whether the service and its ledger answer; nothing else is told without a token."""
+        """Whether the service and its ledger answer; nothing else is told without a token.
+
+        However often that is asked, the ledger is asked once a second at most.
+        """
         self._parts.guards.begun(request)
+        try:
+            async with self._looking:
+                if time.monotonic() - self._looked_at > _FRESH:
+                    self._is_well = await self._ledger_answers()
+                    self._looked_at = time.monotonic()
+        finally:
+            self._parts.guards.ended(request)
+        if not self._is_well:
+            return _failure(503, "Unavailable", "the ledger does not answer")
+        return _json({"status": "stopping" if self._parts.is_stopping else "ok"})
+
+    async def _ledger_answers(self) -> bool:
         try:
             await self._parts.ledger.tables(limit=0)
         except AdeltaError as error:
             _log.warning("the ledger does not answer: %s", error)
-            return _failure(503, "Unavailable", "the ledger does not answer")
-        finally:
-            self._parts.guards.ended(request)
-        return _json({"status": "stopping" if self._parts.is_stopping else "ok"})
+            return False
+        return True
 
     async def _openapi(self, request: web.Request) -> web.Response:
         from adelta.owner.openapi import document

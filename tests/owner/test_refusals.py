@@ -246,6 +246,17 @@ async def test_a_slow_client_is_cut_off_and_holds_up_nobody(owner: Owner) -> Non
     assert len(owner.service.parts.guards.open) <= 1  # that of the client
 
 
+async def test_the_database_is_not_asked_for_each_look_at_the_services_health(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, looks = owner.service.parts.ledger, []
+    tables = ledger.tables
+    monkeypatch.setattr(ledger, "tables", lambda **asked: looks.append(1) or tables(**asked))
+    answers = await map_concurrent(lambda _: asked(owner, "/health"), range(30), limit=10)
+    assert {status for status, _, _ in answers} == {200}
+    assert len(looks) <= 2
+
+
 async def test_a_token_that_sends_too_many_requests_is_slowed_down(tmp_path: Path) -> None:
     limits = ServiceLimits(requests_per_second=5, connections=3)
     async with running(tmp_path, service=limits) as owner:
