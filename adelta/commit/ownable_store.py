@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from adelta.commit.coordinator import CommitCoordinator
     from adelta.commit.filesystem import Create
-    from adelta.commit.owner import CommitOwnerClient
     from adelta.errors import TableNotFoundError
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.kernel.table_features import Management
@@ -96,11 +95,6 @@ class OwnableStore(ForwardingStore):
         if isinstance(self.plain, CoordinatedStore):
             return self.plain.coordinator
         return FilesystemCoordinator(self.plain)
-
-    def client_for(self, configuration: TableConfiguration) -> CommitOwnerClient | None:
-        """The client of the owner that a configuration names; None where no such owner is known."""
-        found = self._store_for(configuration, -1)
-        return None if found is None else found.client
 
     def owned_by(self, configuration: TableConfiguration, version: int = -1) -> OwnedStore:
         """The table as the owner has it that its configuration names.
