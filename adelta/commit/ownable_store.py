@@ -137,6 +137,16 @@ class OwnableStore(ForwardingStore):
             )
         return self._owned[who]
 
+    async def keep_to(self, configuration: TableConfiguration, version: int) -> None:
+        """Go by what a version says of the table's owner, unless a later one has been looked at.
+
+        Raises: as `follow`.
+        """
+        management = configuration.management
+        who = None if management is None else (configuration.metadata.id, management)
+        if self._followed is not None and who != self._who:
+            await self.follow(configuration, version)
+
     async def follow(self, configuration: TableConfiguration, version: int) -> bool:
         """Go by what the table says of its owner at `version`, the latest one that is shown.
 

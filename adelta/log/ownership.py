@@ -30,6 +30,10 @@ class FollowsOwner(Protocol):
         """Whether it has been told."""
         ...
 
+    async def keep_to(self, configuration: TableConfiguration, version: int) -> None:
+        """Take note of what a version says that is certain, and may not be the newest."""
+        ...
+
     async def follow(self, configuration: TableConfiguration, version: int) -> bool:
         """Take note of what the newest version says; whether the store may show more now."""
         ...

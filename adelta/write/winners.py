@@ -22,6 +22,7 @@ from adelta.errors import (
 from adelta.kernel.log_path import LogFileKind
 from adelta.log.commit_reader import read_commit, read_commits
 from adelta.log.listing import list_log
+from adelta.log.ownership import FollowsOwner
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -59,6 +60,8 @@ async def read_winners(state: LogState, *, lost: int) -> Winners:
         CommitConflictError: they have been cleaned up.
         StorageError: the store refused or failed.
     """
+    if isinstance(state.store, FollowsOwner):  # who decides may be another since the last look
+        await state.store.keep_to(state.configuration, state.version)
     asked_at = time.monotonic()
     commits: list[Commit] = []
     owned = owned_of(state.store)

@@ -275,3 +275,30 @@ async def test_of_two_who_release_a_table_one_meets_a_conflict(
         await adelta.release_table(uri, storage_options=options)
     async with adelta.open_table(uri) as plain:
         assert (await plain.snapshot()).version == 2
+
+
+async def test_a_writer_finds_who_came_first_with_the_owner_that_a_table_has_moved_to(
+    owner: Owner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, options = str(owner.folder / "moved"), await options_of(owner)
+    (tmp_path / "second").mkdir()
+    await adelta.write_table(uri, rows(0))
+    async with running(tmp_path / "second") as second:
+        tokens = [options["adelta_owner_token"], await second.token(prefix="*")]
+        both = {
+            "adelta_owner_endpoint": f"{owner.endpoint},{second.endpoint}",
+            "adelta_owner_token": ",".join(tokens),
+        }
+        conf = {"endpoint": owner.endpoint}
+        await adelta.adopt_table(uri, "adelta", conf, storage_options=options)
+        async with (
+            adelta.open_table(uri, both) as table,
+            adelta.open_table(uri, {**both, "max_concurrency": "2"}) as other,
+        ):
+            assert await append(table, 1) == 2
+            await adelta.adopt_table(other, "adelta", {"endpoint": second.endpoint})
+            backfiller = second.service.parts.backfiller
+            monkeypatch.setattr(backfiller, "wake", lambda *_, **__: None)
+            assert await append(other, 2) == 4
+            assert await append(table, 3) == 5
+            assert await ids(table) == [0, 1, 2, 3]
