@@ -120,7 +120,7 @@ async def ratify(
                 raise _behind(claims[0])
             continue
         try:
-            whose = [await claim.coordinator.found_out(claim.proposed) for claim in claims]
+            whose = await _found_out(claims)
         except AdeltaError as error:
             return _unknown(claims, error)
         outcomes = _together(claims, whose)
@@ -146,6 +146,14 @@ def _together(
 
 def _unknown(claims: Sequence[Claim], cause: Exception) -> list[CommitOutcome]:
     return [Unknown(claim.version, cause) for claim in claims]
+
+
+async def _found_out(claims: Sequence[Claim]) -> Sequence[CommitOutcome | None]:
+    """Whose the versions are, by what the owner says, or by the log where it owns them no more."""
+    try:
+        return [await claim.coordinator.found_out(claim.proposed) for claim in claims]
+    except TableNotFoundError:
+        return [await _passed_on(claim) for claim in claims]
 
 
 async def _passed_on(claim: Claim) -> CommitOutcome | None:

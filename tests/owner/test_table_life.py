@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 
 import adelta
-from adelta.commit.owner_client import backfill_tables
+from adelta.commit.owner_client import AdeltaOwnerClient, backfill_tables
 from adelta.commit.owner_commit import OwnerCoordinator
 from adelta.errors import (
+    CommitOutcomeUnknownError,
     InvalidOptionError,
     InvalidTableError,
     InvalidUseError,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from adelta.commit.owner import CommitResponse, ProposedCommit
     from adelta.table import Table
     from tests.support.owners import Owner
 
@@ -302,3 +304,32 @@ async def test_a_writer_finds_who_came_first_with_the_owner_that_a_table_has_mov
             assert await append(other, 2) == 4
             assert await append(table, 3) == 5
             assert await ids(table) == [0, 1, 2, 3]
+
+
+async def test_an_answer_that_got_lost_while_the_table_was_released_is_cleared_up(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, options = str(owner.folder / "left"), await options_of(owner)
+    await adelta.write_table(uri, rows(0))
+    await adelta.adopt_table(uri, "adelta", {"endpoint": owner.endpoint}, storage_options=options)
+    committed, commits = AdeltaOwnerClient.commit, [True, False]  # whether the owner gets it
+
+    async def lost(self: AdeltaOwnerClient, proposed: ProposedCommit) -> CommitResponse:
+        monkeypatch.setattr(AdeltaOwnerClient, "commit", committed)
+        if arrives:
+            await committed(self, proposed)
+        await adelta.release_table(uri, storage_options={**options, "max_concurrency": "2"})
+        raise CommitOutcomeUnknownError("the answer got lost")
+
+    for arrives in commits:
+        async with adelta.open_table(uri, options) as table:
+            await table.snapshot()
+            monkeypatch.setattr(AdeltaOwnerClient, "commit", lost)
+            if arrives:
+                assert await append(table, 1) == 2
+            else:
+                with pytest.raises(ProtocolChangedError):
+                    await append(table, 2)
+            conf = {"endpoint": owner.endpoint}
+            await adelta.adopt_table(table, "adelta", conf)
+            assert await ids(table) == [0, 1]
