@@ -33,6 +33,7 @@ __all__ = [
 _pa: Any = pa  # the stubs know these functions for fewer types than Arrow does
 _pc: Any = pc
 _SEPARATOR = "\x00"  # between path and vector; it cannot stand in a path
+_FEW = 100
 
 
 class FileId(NamedTuple):
@@ -110,6 +111,15 @@ class FileIds:
             return self
         mask = pc.invert(pc.is_in(self.texts, value_set=other.texts))
         return FileIds(self.texts.filter(mask))
+
+    def few_paths(self) -> frozenset[str] | None:
+        """The canonical paths of the data files, where they are few enough for a set of Python's.
+
+        Example: for ``{a, b with a vector}`` it is ``a`` and ``b``.
+        """
+        if len(self) > _FEW:
+            return None
+        return frozenset(str(text).partition(_SEPARATOR)[0] for text in self.texts.to_pylist())
 
     def first(self) -> FileId:
         """One of the files, for a message."""

@@ -15,7 +15,12 @@ import pyarrow as pa
 import pyarrow.compute
 
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
-from adelta.kernel.actions.json import VERSION_COLUMN, ActionBatch
+from adelta.kernel.actions.json import (
+    VERSION_COLUMN,
+    ActionBatch,
+    tables_of_adds,
+    tables_of_removes,
+)
 from adelta.kernel.file_id import file_ids, paths_of, suspect_paths
 
 if TYPE_CHECKING:
@@ -73,10 +78,9 @@ def reconcile(
 
     Example: commits that add a, remove a and add b leave the live file b and the tombstone a.
     """
-    adds = _stacked([b.adds for b in batches], onto.adds if onto else None, ADD_SCHEMA)
-    removes = _stacked(
-        [b.removes for b in batches], onto.tombstones if onto else None, REMOVE_SCHEMA
-    )
+    adds = _stacked(tables_of_adds(batches), onto.adds if onto else None, ADD_SCHEMA)
+    gone = onto.tombstones if onto else None
+    removes = _stacked(tables_of_removes(batches), gone, REMOVE_SCHEMA)
     return reconcile_actions(adds, removes, root)
 
 

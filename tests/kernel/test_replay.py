@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import orjson
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adelta.kernel.actions.json import ActionBatch, decode_commits
+from adelta.kernel.actions.json import ActionBatch, decode_commits, tables_of_adds
 from adelta.kernel.file_id import file_ids
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.replay import anti_join, anti_join_mask, reconcile
@@ -52,6 +53,29 @@ def test_a_later_remove_takes_an_add_away_and_stays_as_a_tombstone() -> None:
     tail = reconcile([batch([add("a"), add("b")], [remove("a")])], ROOT)
     assert tail.adds.column("path").to_pylist() == ["b"]
     assert tail.tombstones.column("path").to_pylist() == ["a"]
+
+
+def test_commits_of_few_files_leave_the_same_together_as_one_by_one() -> None:
+    """With large ones between them, and those of which tables were made before."""
+    chance = Random(3)
+    commits: list[list[Line]] = []
+    for _ in range(300):
+        count = chance.choice([0, 1, 1, 2, 40])
+        paths = [f"f{chance.randrange(200)}" for _ in range(count)]
+        commits.append([chance.choice([add, remove])(path) for path in {*paths}])
+    together = [
+        decode_commits([(v, b"\n".join(map(orjson.dumps, lines)))], lazily=True)
+        for v, lines in enumerate(commits)
+    ]
+    assert together[7].adds.num_rows + together[7].removes.num_rows > 0
+    first, rest = reconcile(together[:150], ROOT), together[150:]
+    found, expected = reconcile(rest, ROOT, onto=first), reconcile([batch(*commits)], ROOT)
+    assert {*found.adds["path"].to_pylist()} == {*expected.adds["path"].to_pylist()}
+    assert {*found.tombstones["path"].to_pylist()} == {*expected.tombstones["path"].to_pylist()}
+    assert sum(len(table) for table in tables_of_adds(together)) == sum(
+        "add" in line for lines in commits for line in lines
+    )
+    assert len(tables_of_adds(together[150:152])) == 1
 
 
 def test_a_later_add_takes_a_tombstone_away() -> None:

@@ -51,11 +51,14 @@ __all__ = [
     "decode_actions",
     "decode_commits",
     "encode_commit",
+    "tables_of_adds",
+    "tables_of_removes",
 ]
 
 VERSION_COLUMN = "version"
 _SLICE = 2048
 _FEW = 16  # bodies that stay beside the table that was made of them
+_TOGETHER = _SLICE // _FEW  # commits of few file actions
 _BLOCK = 1 << 20  # bytes of a large file that are decoded at once
 _WORTHWHILE = 64 << 10  # less is as soon decoded line by line
 _FEW_LINES = 16  # that commits have before or behind their file actions
@@ -231,6 +234,11 @@ class _Rows:
             return made.num_rows
         return len(bodies) + sum(table.num_rows for table in self.slices)
 
+    @property
+    def is_few(self) -> bool:
+        """Whether these are some rows, but few, of which no table has been made."""
+        return self.made is None and not self.slices and 0 < len(self.bodies) <= _FEW
+
     def few(self) -> list[dict[str, Any]] | None:
         bodies = self.bodies
         return bodies if len(bodies) == len(self) else None
@@ -247,6 +255,42 @@ class _Rows:
             if len(bodies) < made.num_rows or len(bodies) > _FEW:
                 self.bodies, self.versions = [], []
         return made
+
+
+def tables_of_adds(batches: Sequence[ActionBatch]) -> list[pa.Table]:
+    """The live files of batches, in order, as `ActionBatch.adds` has them: the few of many in one.
+
+    A table costs as much for one row as for a hundred.
+    """
+    return _tables([batch._adds for batch in batches])
+
+
+def tables_of_removes(batches: Sequence[ActionBatch]) -> list[pa.Table]:
+    """The tombstones of batches, in the same manner."""
+    return _tables([batch._removes for batch in batches])
+
+
+def _tables(several: Sequence[_Rows]) -> list[pa.Table]:
+    found: list[pa.Table] = []
+    few: list[_Rows] = []
+    for rows in several:
+        if len(few) == _TOGETHER or not rows.is_few:
+            found += _as_one(few)
+            few = []
+        if rows.is_few:
+            few.append(rows)
+        elif len(rows):
+            found.append(rows.table())
+    return [*found, *_as_one(few)]
+
+
+def _as_one(few: Sequence[_Rows]) -> list[pa.Table]:
+    """One table of all; none where there is nothing in it."""
+    if len(few) < 2:
+        return [rows.table() for rows in few]
+    bodies = [body for rows in few for body in rows.bodies]
+    versions = [version for rows in few for version in rows.versions]
+    return [_table(bodies, versions, few[0].schema, few[0].names)]
 
 
 def decode_commits(commits: Sequence[tuple[int, bytes]], *, lazily: bool = False) -> ActionBatch:

@@ -27,7 +27,7 @@ from adelta.errors import (
     MetadataChangedError,
     ProtocolChangedError,
 )
-from adelta.kernel.file_id import FileIds
+from adelta.kernel.file_id import FileIds, canonical_path
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
     CATALOG_MANAGED,
@@ -127,6 +127,7 @@ def rebase(
         what = "this one was to follow the version that it is based on, or nothing"
         raise _conflict(CommitConflictError, winners[0], what)
     removed = FileIds.of_table(staged.removes, root)
+    placed = staged.existing.few_paths()
     before = now = TableConfiguration(protocol, metadata)
     for winner in winners:
         now = _check_protocol(staged, now, winner)
@@ -135,7 +136,8 @@ def rebase(
         _check_applications(staged, winner)
         _check_added(staged, read, winner, level)
         _check_removed(read, removed, winner, root)
-        _check_placed(staged, winner, root)
+        if placed is None or _may_name(placed, winner, root):
+            _check_placed(staged, winner, root)
         read = read.after(winner, root, now)
     if now != before:
         now.check_writable(root)
@@ -237,6 +239,19 @@ def _check_removed(read: ReadSet, removed: FileIds, winner: Commit, root: str) -
     if twice.num_rows:
         what = "removed {}, which this one removes too"
         raise _conflict(ConcurrentDeleteDeleteError, winner, what, twice)
+
+
+def _may_name(paths: frozenset[str], winner: Commit, root: str) -> bool:
+    """Whether a winner may add or remove a file at one of some canonical paths.
+
+    That is told without tables of its files, of which nothing else may have need.
+    """
+    if not paths:
+        return False
+    adds, removes = winner.actions.few_adds, winner.actions.few_removes
+    if adds is None or removes is None:
+        return True
+    return any(canonical_path(body["path"], root) in paths for body in (*adds, *removes))
 
 
 def _check_placed(staged: StagedChanges, winner: Commit, root: str) -> None:
