@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from adelta.commit.filesystem import is_by
 from adelta.errors import (
@@ -20,9 +20,12 @@ from adelta.errors import (
     InvalidTableError,
     TableNotFoundError,
 )
+from adelta.owner.ledger import UnsettledError
 from adelta.owner.owned_table import COMMITS_FOLDER, State
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
     from adelta.commit.owner import CommitResponse, ProposedCommit
     from adelta.owner.backfiller import Backfiller
     from adelta.owner.ledger import Ledger
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from adelta.owner.table_logs import TableLog, TableLogs
 
 __all__ = ["Ownership"]
+
+T = TypeVar("T")
 
 _log = logging.getLogger("adelta.owner.ownership")
 
@@ -139,6 +144,20 @@ class Ownership:
                 await self._ledger.keep_promise(table, version)
                 return
             await self._ledger.forget_promise(table, transaction_id)
+
+    async def settled(self, tables: Sequence[TableKey], work: Callable[[], Awaitable[T]]) -> T:
+        """What `work` says of tables, whose promises are kept or forgotten first, if need be.
+
+        Raises:
+            UnsettledError: there is a promise that is neither to be kept nor forgotten yet.
+            AdeltaError: whatever `work` raises; or ledger or store failed.
+        """
+        try:
+            return await work()
+        except UnsettledError:
+            for table in tables:
+                await self.settle(table)
+        return await work()
 
     async def settle_all(self) -> None:
         """Keep or forget all promises, as far as their stores can be read."""

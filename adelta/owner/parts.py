@@ -8,6 +8,7 @@ from adelta.owner.access import Tokens
 from adelta.owner.announcements import Announcements
 from adelta.owner.backfiller import Backfiller
 from adelta.owner.catalog_names import CatalogNames
+from adelta.owner.commits import Commits
 from adelta.owner.database import Database, open_database
 from adelta.owner.ledger import Ledger, LedgerLimits
 from adelta.owner.limits import Guards, ServiceLimits
@@ -68,6 +69,16 @@ class Parts:
         self.ownership = Ownership(self.ledger, self.logs, self.backfiller)
         self.announcements = Announcements(self.ledger)
         self.turns = Turns()
+        self.commits = Commits(
+            self.ledger,
+            self.ownership,
+            self.logs,
+            self.backfiller,
+            self.announcements,
+            self.turns,
+            self.metrics,
+            self.limits.inline_bytes,
+        )
         self.guards = Guards(self.limits, self.metrics)
         self.is_stopping = False
 

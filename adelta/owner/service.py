@@ -10,51 +10,43 @@ import logging
 import math
 import time
 import uuid
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import orjson
 from aiohttp import web
 
-from adelta._concurrency import in_thread
-from adelta.commit.owner import CommitResponse
 from adelta.commit.owner_wire import API, ERRORS, ratified_json
-from adelta.errors import AdeltaError, ThrottledError
+from adelta.errors import AdeltaError
 from adelta.owner.access import Grant, NotAuthenticatedError, Right
 from adelta.owner.ledger import UnsettledError
 from adelta.owner.limits import Bodies, Rates, RefusedError, read_body
 from adelta.owner.metrics import CONTENT_TYPE
-from adelta.owner.owned_table import COMMITS_FOLDER
 from adelta.owner.requests import (
     asked_number,
     asked_table,
-    check_content,
     objects_of,
     parsed,
     proposed_of,
     table_of,
     version_of,
 )
-from adelta.owner.table_key import TableKey, lies_below
+from adelta.owner.table_key import lies_below
 from adelta.owner.unity import UNITY_NAMES, UnityPaths
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from adelta.commit.owner import ProposedCommit
+    from adelta.commit.owner import CommitResponse
     from adelta.owner.parts import Parts
 
     Answer = Callable[[web.Request, Grant, bytes], Awaitable[Mapping[str, Any] | web.Response]]
 
 __all__ = ["OwnerService"]
 
-T = TypeVar("T")
-
 _log = logging.getLogger("adelta.owner.requests")
 
-_IN_A_THREAD = 64 << 10  # bytes of a commit from which on checking it takes long
 _FRESH = 1.0  # seconds for which the ledger is taken to be as it was
 _JSON = "application/json"
 _PROMISED = "it does not own the table, but would if the commit that says so were in its log"
@@ -172,100 +164,22 @@ class OwnerService:
             raise RefusedError(429, "TooManyRequests", "the token sends too many requests", wait=1)
         return grant
 
-    async def _settled(self, table: TableKey, work: Callable[[], Awaitable[T]]) -> T:
-        """What `work` says of a table whose promises are kept or forgotten first, if need be."""
-        try:
-            return await work()
-        except UnsettledError:
-            await self._parts.ownership.settle(table)
-        return await work()
-
     # ----------------------------------------------------------------------------------- commits
 
     async def _commit(self, _: web.Request, grant: Grant, data: bytes) -> Mapping[str, Any]:
         body = parsed(data)
         table, proposed = table_of(body), proposed_of(body)
         grant.check(table.uri, Right.WRITE)
-        ledger = self._parts.ledger
-        await self._parts.ownership.check_current(table)
-        proposed = await self._fit(table, proposed)
-        try:
-            response = await self._settled(table, partial(ledger.commit, table, proposed))
-        except ThrottledError:
-            self._count("throttled")
-            self._parts.backfiller.wake(table)
-            raise
-        if response.ratified:
-            self._ratified(table, proposed)
-            return {"ratified": True}
-        self._count("lost")
-        if await self._parts.turns.take(table):
-            told = await ledger.get_commits(table, proposed.version)
-            response = CommitResponse(ratified=False, latest=told)
-        return _said(response)
-
-    async def _fit(self, table: TableKey, proposed: ProposedCommit) -> ProposedCommit:
-        """The commit as the ledger keeps it: one too long for it is put beside the log first."""
-        if proposed.staged_file is not None:
-            return proposed
-        if len(proposed.content) > _IN_A_THREAD:
-            await in_thread(check_content, proposed)
-        else:
-            check_content(proposed)
-        if len(proposed.content) <= self._parts.limits.inline_bytes:
-            return proposed
-        ledger = self._parts.ledger
-        told = await self._settled(table, partial(ledger.get_commits, table, proposed.version))
-        if told.latest_version != proposed.version - 1:
-            return proposed  # it will be refused, or is there already
-        log = self._parts.logs.of(table.uri)
-        name, modified = await log.stage(COMMITS_FOLDER, proposed.version, proposed.content)
-        return replace(proposed, staged_file=name, modified_ms=modified)
-
-    def _ratified(self, table: TableKey, proposed: ProposedCommit) -> None:
-        """Wake whoever waits for a ratification."""
-        self._count("ratified")
-        self._parts.turns.ratified(table)
-        self._parts.announcements.ratified(table, proposed.version)
-        self._parts.backfiller.wake(table)
-
-    def _count(self, outcome: str) -> None:
-        self._parts.metrics.commits.labels(outcome).inc()
+        return _said(await self._parts.commits.commit(table, proposed))
 
     async def _commit_together(self, _: web.Request, grant: Grant, data: bytes) -> Any:
         proposals = []
         for each in objects_of(parsed(data), "commits"):
             table, proposed = table_of(each), proposed_of(each)
             grant.check(table.uri, Right.WRITE)
-            await self._parts.ownership.check_current(table)
-            proposals.append((table, await self._fit(table, proposed)))
-        ledger = self._parts.ledger
-
-        async def commit() -> tuple[CommitResponse, ...]:
-            return await ledger.commit_together(proposals)
-
-        answers = await self._all_settled([table for table, _ in proposals], commit)
-        told = list(zip(proposals, answers, strict=True))
-        for (table, proposed), answer in told:
-            if answer.ratified:
-                self._ratified(table, proposed)
-            else:
-                self._count("lost")
-        lost = (table for (table, proposed), answer in told if _has_lost(proposed, answer))
-        first = next(lost, None)  # it would be the turn of another in the next line
-        if first is not None and await self._parts.turns.take(first):
-            asked = [(table, proposed.version) for table, proposed in proposals]
-            latest = await ledger.get_commits_together(asked)
-            answers = tuple(CommitResponse(ratified=False, latest=each) for each in latest)
+            proposals.append((table, proposed))
+        answers = await self._parts.commits.commit_together(proposals)
         return {"answers": [_said(answer) for answer in answers]}
-
-    async def _all_settled(self, tables: list[TableKey], work: Callable[[], Awaitable[T]]) -> T:
-        try:
-            return await work()
-        except UnsettledError:
-            for table in tables:
-                await self._parts.ownership.settle(table)
-        return await work()
 
     async def _get_commits(self, request: web.Request, grant: Grant, _: bytes) -> Mapping[str, Any]:
         query = request.query
@@ -273,7 +187,7 @@ class OwnerService:
         grant.check(table.uri, Right.READ)
         start, end = asked_number(query, "start"), asked_number(query, "end")
         read = partial(self._parts.ledger.get_commits, table, start, end)
-        return ratified_json(await self._settled(table, read))
+        return ratified_json(await self._parts.ownership.settled([table], read))
 
     async def _get_commits_together(self, _: web.Request, grant: Grant, data: bytes) -> Any:
         asked = []
@@ -282,7 +196,7 @@ class OwnerService:
             grant.check(table.uri, Right.READ)
             asked.append((table, version_of(each, "start")))
         read = partial(self._parts.ledger.get_commits_together, asked)
-        told = await self._all_settled([table for table, _ in asked], read)
+        told = await self._parts.ownership.settled([table for table, _ in asked], read)
         return {"tables": [ratified_json(one) for one in told]}
 
     async def _wait(self, request: web.Request, grant: Grant, _: bytes) -> Mapping[str, Any]:
@@ -291,7 +205,7 @@ class OwnerService:
         after = asked_number(request.query, "after") or 0
         seconds = min(asked_number(request.query, "seconds") or 0, self._parts.limits.wait_seconds)
         wait = partial(self._parts.announcements.wait, table, after, seconds)
-        return {"latest_version": await self._settled(table, wait)}
+        return {"latest_version": await self._parts.ownership.settled([table], wait)}
 
     async def _backfill(self, _: web.Request, grant: Grant, data: bytes) -> Mapping[str, Any]:
         body = parsed(data)
@@ -299,7 +213,7 @@ class OwnerService:
         grant.check(table.uri, Right.READ)  # it changes nothing that counts
         seconds = self._parts.limits.wait_seconds
         read = partial(self._parts.ledger.get_commits, table, version or 0, version or 0)
-        await self._settled(table, read)
+        await self._parts.ownership.settled([table], read)
         await self._parts.backfiller.backfill(table, version, seconds)
         return {}
 
@@ -323,14 +237,8 @@ class OwnerService:
         body = parsed(data)
         table, proposed = table_of(body), proposed_of(body)
         grant.check(table.uri, Right.OWN)
-        await self._parts.ownership.check_current(table)
-        proposed = await self._fit(table, proposed)
         seconds = self._parts.limits.wait_seconds / 2
-        release = partial(self._parts.ownership.release, table, proposed, seconds)
-        response = await self._settled(table, release)
-        if response.ratified:
-            self._ratified(table, proposed)
-        return _said(response)
+        return _said(await self._parts.commits.release(table, proposed, seconds))
 
     async def _tables(self, request: web.Request, grant: Grant, _: bytes) -> Mapping[str, Any]:
         after = asked_number(request.query, "after")
@@ -388,11 +296,6 @@ class OwnerService:
         self._parts.guards.begun(request)
         self._parts.guards.ended(request)
         return _json(document())
-
-
-def _has_lost(proposed: ProposedCommit, answer: CommitResponse) -> bool:
-    """Whether another commit has the version."""
-    return answer.latest is not None and answer.latest.latest_version >= proposed.version
 
 
 def _said(response: CommitResponse) -> dict[str, Any]:

@@ -175,25 +175,19 @@ class UnityPaths:
         return _described(await self._named(name))
 
     async def _commit(self, found: NamedTable, update: Mapping[str, Any], after: str) -> None:
-        parts, table = self._parts, TableKey(found.table.uri, found.table.table_id)
+        table = TableKey(found.table.uri, found.table.table_id)
         proposed = _proposed(update.get("commit"))
         changes = (found.description, after) if after != found.description else None
-        await parts.ownership.check_current(table)
         try:
-            response = await parts.ledger.commit(table, proposed, changes)
+            response = await self._parts.commits.commit(table, proposed, changes)
         except StaleDescriptionError:
             raise _stale(found.table.name or "") from None
         except ThrottledError as error:
-            parts.metrics.commits.labels("throttled").inc()
-            parts.backfiller.wake(table)
             raise RefusedError(429, "ResourceExhaustedException", str(error), wait=1) from None
-        parts.metrics.commits.labels("ratified" if response.ratified else "lost").inc()
         if not response.ratified:
             raise RefusedError(
                 409, "CommitVersionConflictException", f"version {proposed.version} is taken"
             )
-        parts.announcements.ratified(table, proposed.version)
-        parts.backfiller.wake(table)
 
 
 def _name(request: web.Request, table: object = None) -> str:
