@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-__all__ = ["Database", "Make", "Program", "Rows", "Statement", "open_database"]
+__all__ = ["CONNECTIONS", "Database", "Make", "Program", "Rows", "Statement", "open_database"]
 
 T = TypeVar("T")
+
+CONNECTIONS = 16
+"""To a PostgreSQL server, of one instance, unless it is told otherwise."""
 
 Rows: TypeAlias = "Sequence[Sequence[Any]]"
 
@@ -73,10 +76,11 @@ class Database(Protocol):
         ...
 
 
-async def open_database(address: str) -> Database:
+async def open_database(address: str, connections: int = CONNECTIONS) -> Database:
     """The database at `address`, with the ledger's tables as this version has them.
 
-    ``postgresql://...`` is a PostgreSQL server's, anything else a file of SQLite.
+    ``postgresql://...`` is a PostgreSQL server's, to which there are so many `connections` at most,
+    anything else a file of SQLite.
 
     Raises:
         InvalidOptionError: the address is none, or the database is of a later version of adelta.
@@ -88,7 +92,7 @@ async def open_database(address: str) -> Database:
     if address.startswith(("postgresql://", "postgres://")):
         from adelta.owner.postgresql import PostgresDatabase
 
-        database = await PostgresDatabase.open(address)
+        database = await PostgresDatabase.open(address, connections)
     else:
         from adelta.owner.sqlite import SqliteDatabase
 

@@ -9,7 +9,7 @@ from adelta.owner.announcements import Announcements
 from adelta.owner.backfiller import Backfiller
 from adelta.owner.catalog_names import CatalogNames
 from adelta.owner.commits import Commits
-from adelta.owner.database import Database, open_database
+from adelta.owner.database import CONNECTIONS, Database, open_database
 from adelta.owner.ledger import Ledger, LedgerLimits
 from adelta.owner.limits import Guards, ServiceLimits
 from adelta.owner.metrics import Metrics
@@ -37,6 +37,7 @@ class Settings:
         service: what one client may take.
         ledger: how much may wait.
         sweep_seconds: between two looks for what is to be backfilled.
+        connections: to the PostgreSQL server, at most, beside the one by which it is heard.
     """
 
     database: str
@@ -51,6 +52,7 @@ class Settings:
     service: ServiceLimits = field(default_factory=ServiceLimits)
     ledger: LedgerLimits = field(default_factory=LedgerLimits)
     sweep_seconds: float = 5.0
+    connections: int = CONNECTIONS
 
 
 class Parts:
@@ -85,7 +87,7 @@ class Parts:
     @classmethod
     async def open(cls, settings: Settings) -> Parts:
         """Open the database, and make the parts. Raises: InvalidOptionError, StorageError."""
-        database = await open_database(settings.database)
+        database = await open_database(settings.database, settings.connections)
         try:
             return cls(settings, database)
         except BaseException:

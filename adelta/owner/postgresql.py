@@ -31,7 +31,6 @@ T = TypeVar("T")
 _log = logging.getLogger("adelta.owner.postgresql")
 
 _CHANNEL = "adelta_owner"
-_CONNECTIONS = 16
 _ANSWER = 30.0  # seconds, of each statement and of connecting
 _ATTEMPTS = 4
 _PAUSE = 0.05
@@ -53,8 +52,8 @@ class PostgresDatabase:
         self._refusals = asyncpg.PostgresError
 
     @classmethod
-    async def open(cls, address: str, connections: int = _CONNECTIONS) -> PostgresDatabase:
-        """Connect to the server.
+    async def open(cls, address: str, connections: int) -> PostgresDatabase:
+        """Connect to the server, by so many connections at most, and one by which it is heard.
 
         Raises:
             InvalidOptionError: the address cannot be read, or asyncpg is not installed.

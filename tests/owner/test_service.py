@@ -315,6 +315,22 @@ async def test_all_that_waits_is_told_of_however_much_it_is(
     assert len((await client.get_commits()).commits) == 3
 
 
+async def test_an_instance_takes_no_more_connections_than_it_may(
+    tmp_path: Path, postgres_server: PostgresServer
+) -> None:
+    database = await new_database(postgres_server)
+    async with running(tmp_path, database=database, connections=1) as owner:
+        token = await owner.token()
+        names = [f"t{number}" for number in range(4)]
+        clients = await map_concurrent(lambda name: owner.adopted(name, token), names, limit=4)
+        answers = await map_concurrent(lambda c: c.commit(proposal(1, "x")), clients, limit=4)
+        assert all(answer.ratified for answer in answers)
+        superuser = await postgres_server.connect()
+        counted = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1"
+        assert await superuser.fetchval(counted, database.rpartition("/")[2]) <= 2
+        await superuser.close()
+
+
 async def test_a_commit_that_was_not_heard_of_is_found(
     tmp_path: Path, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,12 @@ def _default_database() -> str:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_database(parser)
+    parser.add_argument(
+        "--connections",
+        type=positive,
+        metavar="N",
+        help="to the PostgreSQL server at most, and one more (default: 16)",
+    )
     parser.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="where to listen")
     parser.add_argument(
         "--port", type=natural, default=8787, metavar="N", help="0 for one that is free"
@@ -124,6 +130,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     asked = {"body_bytes": arguments.max_body, "requests_per_second": arguments.max_rate}
     service = ServiceLimits(**{name: value for name, value in asked.items() if value})
     waiting = {"waiting_commits": arguments.max_waiting} if arguments.max_waiting else {}
+    pool = {"connections": arguments.connections} if arguments.connections else {}
     database = database_of(arguments)
     managed = arguments.managed_root or ""
     if not managed and "://" not in database:
@@ -140,6 +147,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         without_tls=arguments.behind_tls,
         service=service,
         ledger=LedgerLimits(**waiting),
+        **pool,
     )
 
 
