@@ -80,11 +80,11 @@ async def ratify(
         except CommitOutcomeUnknownError as error:
             doubt = error
         except TableNotFoundError as error:  # the log tells who owns it now
-            passed_on = _together(claims, [await _passed_on(claim) for claim in claims])
-            if passed_on is not None:
-                return passed_on
             if doubt is None:
-                raise
+                passed_on = await _given_up(claims)
+                if passed_on is None:
+                    raise
+                return passed_on
             doubt = error
         except ThrottledError as error:
             if doubt is None and attempt == 0:
@@ -154,6 +154,20 @@ async def _found_out(claims: Sequence[Claim]) -> Sequence[CommitOutcome | None]:
         return [await claim.coordinator.found_out(claim.proposed) for claim in claims]
     except TableNotFoundError:
         return [await _passed_on(claim) for claim in claims]
+
+
+async def _given_up(claims: Sequence[Claim]) -> Sequence[CommitOutcome | Withheld] | None:
+    """Whose the versions are where the owner has ratified none; None where that is not known.
+
+    Its last commit is in the log, or is told of until it has been published.
+    """
+    passed_on = _together(claims, [await _passed_on(claim) for claim in claims])
+    if passed_on is not None:
+        return passed_on
+    try:
+        return _together(claims, await _found_out(claims))
+    except AdeltaError:
+        return None
 
 
 async def _passed_on(claim: Claim) -> CommitOutcome | None:

@@ -423,3 +423,25 @@ async def test_tables_of_delta_sparks_coordinators_go_through_the_same_port(
     await adelta.unset_properties(uri, [COORDINATOR])  # Delta Spark's way: the feature may stay
     assert await append(uri, 3) == 4
     assert await published(uri) == [0, 1, 2, 3, 4]
+
+
+async def test_who_comes_between_the_last_commit_and_its_publication_meets_a_conflict(
+    uri: str, owner: MemoryOwner
+) -> None:
+    await create(uri, owner)
+    hidden: list[bytes] = []
+
+    async def release(what: str) -> None:
+        if what == "commit" and not hidden:
+            hidden.append(b"")
+            await adelta.release_table(uri, storage_options={"max_concurrency": "2"})
+            hidden[0] = await open_store(uri).get(commit_path(1))
+            await open_store(uri).delete([commit_path(1)])
+
+    owner.hook = release
+    with pytest.raises(ProtocolChangedError):
+        await append(uri, 1)
+    owner.hook = None
+    assert await append(uri, 2) == 2
+    assert await published(uri) == [0, 1, 2]
+    assert await open_store(uri).get(commit_path(1)) == hidden[0]
