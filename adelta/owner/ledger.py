@@ -497,7 +497,7 @@ def _promise(
     if owned or proposed.version <= latest:
         raise CommitConflictError(
             f"{table.uri}: the commit owner has it already, up to version {latest}; open the table "
-            "again"
+            "again, and release it first where the owner's address is to change"
         )
     yield Statement(
         "INSERT INTO owner_promises VALUES ($1, $2, $3, $4) "
