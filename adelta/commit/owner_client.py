@@ -9,6 +9,7 @@ as the endpoints, in the same order, or one for all.
 
 from __future__ import annotations
 
+import ipaddress
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -357,13 +358,20 @@ def _check_encrypted(endpoint: str, options: GivenOptions) -> None:
     scheme, _, rest = endpoint.partition("://")
     host = rest.partition("/")[0].rpartition("@")[2]
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    near = name in ("localhost", "::1") or name.startswith("127.")
-    if scheme == "http" and not near and not options.flag("allow_http"):
+    if scheme == "http" and not _is_near(name) and not options.flag("allow_http"):
         raise InvalidOptionError(
             f"the commit owner at {without_secrets(endpoint)[:300]!r} would be sent its token "
             "unencrypted; take an address with https, or give the storage option "
             "aws_allow_http=true where nobody listens in between"
         )
+
+
+def _is_near(host: str) -> bool:
+    """Whether a host is this machine, by its name alone."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _allowed(options: GivenOptions) -> dict[str, str]:

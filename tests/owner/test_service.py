@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sqlite3
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -411,6 +411,16 @@ def test_a_client_is_found_by_its_name_and_sends_its_token_where_the_user_said()
     with pytest.raises(InvalidOptionError, match="unencrypted"):
         client_of(far, named)
     assert client_of(far, {**named, "aws_allow_http": "true"}) is not None
+    for name, is_near in {
+        "127.0.0.1.owner.example": False,
+        "127.1.2.3": True,
+        "[::1]": True,
+    }.items():
+        endpoint = f"http://{name}:8787"
+        asked = {**options, "adelta_owner_endpoint": endpoint}
+        named_so = ManagedTable("s3://lake/orders", "a", {"endpoint": endpoint})
+        with nullcontext() if is_near else pytest.raises(InvalidOptionError, match="unencrypted"):
+            client_of(named_so, asked)
     several = {**named, "adelta_owner_token": "one, other"}
     assert client_of(table, several).owner.token == "other"
     with pytest.raises(InvalidOptionError, match="3 tokens of commit owners are given, and 2"):
