@@ -4,7 +4,9 @@ In this order: the version is published, where an owner has ratified it who leav
 its checksum, symlink manifests where the table keeps them, a checkpoint where one is due, the
 clean-up that belongs to it, and a log compaction where the table asks for them. Each is of use
 without the others, so a failure of one does not keep the next from being tried; but of a version
-that is not published there are neither manifests nor a checkpoint nor a compaction.
+that is not published there are neither manifests nor a checkpoint nor a compaction. Where an owner
+publishes by itself, there is nothing to do after most commits: checksums are left to the versions
+that have something else to be written.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ _log = logging.getLogger("adelta.transaction")
 
 async def after_commit(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
     """Do what is due after the commit that made `state`; failures are logged as warnings."""
+    if await _attempt(state, "upkeep", lambda: _is_left_to_owner(state)):
+        return  # so the store is asked for nothing
     published = await _attempt(state, "publication", lambda: _published(state))
     await _attempt(state, "checksum", lambda: write_checksum(state))
     if not published:
@@ -50,9 +54,11 @@ async def after_checkpoint(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None
         await _attempt(state, "clean-up", lambda: clean_expired(state, clock.now_ms()))
 
 
+async def _is_left_to_owner(state: LogState) -> bool:
+    return owner_publishes(state.store, state.configuration) and not _needs_published(state)
+
+
 async def _published(state: LogState) -> bool:
-    if owner_publishes(state.store, state.configuration) and not _needs_published(state):
-        return True
     await publish(state.store, state.configuration)
     return True
 

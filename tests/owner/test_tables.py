@@ -14,6 +14,7 @@ from adelta._concurrency import map_concurrent
 from adelta.kernel.log_path import LOG_DIR
 from adelta.storage.resolve import open_store
 from tests.support.depth import cases
+from tests.support.owned_lake import lake_of
 from tests.support.owners import new_database, running
 from tests.support.stores import CountingStore
 
@@ -206,3 +207,15 @@ async def test_a_table_moves_to_another_owner_with_all_of_it(lake: Lake, tmp_pat
         assert (owned.state, owned.latest) == ("owned", version)
         (released,) = await lake.owner.service.parts.ledger.tables()
         assert released.state == "released"
+
+
+async def test_the_store_is_asked_for_checksums_with_checkpoints_alone(tmp_path: Path) -> None:
+    """Other commits through the owner put nothing but their data files."""
+    async with lake_of(tmp_path) as lake:
+        (orders,) = await lake.make("orders")
+        for id in range(11):
+            await adelta.write_table(orders, rows(id))
+        log = tmp_path / "orders" / "_delta_log"
+        assert [int(file.stem) for file in log.glob("*.crc")] == [10]
+        assert sum(1 for _ in log.glob("*.checkpoint*")) > 0
+        assert (await lake.table("orders").snapshot()).version == 11
