@@ -175,8 +175,8 @@ async def world_of(
     """A world whose client and owner live on until they are limited."""
     owner, client = Life(hangs=True), Life(hangs=False)
 
-    async def mortal_database(address: str) -> Any:
-        return MortalDatabase(await open_database(address), owner)
+    async def mortal_database(address: str, *more: Any) -> Any:
+        return MortalDatabase(await open_database(address, *more), owner)
 
     async def asked(method: Any, server: JsonServer, *given: Any) -> Any:
         return await client.step(lambda: method(server, *given))
