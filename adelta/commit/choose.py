@@ -66,6 +66,7 @@ __all__ = [
     "owner_publishes",
     "permits_maintenance",
     "publish",
+    "published_version",
     "with_owner",
 ]
 
@@ -346,6 +347,21 @@ async def publish(store: ObjectStore, configuration: TableConfiguration) -> None
     """
     if configuration.management is not None:
         await _owned(store, configuration).claims.recover()
+
+
+async def published_version(
+    store: ObjectStore, configuration: TableConfiguration, latest: int
+) -> int:
+    """The last version up to `latest` which the log shows by itself, by what the owner says now.
+
+    Raises:
+        InvalidOptionError: the table has an owner, and the handle has no client for it.
+        StorageError: the owner refused or failed.
+    """
+    if configuration.management is None:
+        return latest
+    told = await _owned(store, configuration).client.get_commits(end_version=latest)
+    return min(told.commits[0].version - 1, latest) if told.commits else latest
 
 
 def permits_maintenance(store: ObjectStore, configuration: TableConfiguration) -> bool:

@@ -6,7 +6,8 @@ clean-up that belongs to it, and a log compaction where the table asks for them.
 without the others, so a failure of one does not keep the next from being tried; but of a version
 that is not published there are neither manifests nor a checkpoint nor a compaction. Where an owner
 publishes by itself, there is nothing to do after most commits: checksums are left to the versions
-that have something else to be written.
+that have something else to be written. One that is far behind is not waited for: the checkpoint
+that is due then is written of an earlier version, which is published.
 """
 
 from __future__ import annotations
@@ -14,12 +15,25 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+import anyio
+
 from adelta._clock import SYSTEM_CLOCK
-from adelta.commit.choose import owner_publishes, permits_maintenance, publish
-from adelta.log.checkpoint_writer import checkpoint_if_due, is_checkpoint_due
+from adelta.commit.choose import (
+    owner_publishes,
+    permits_maintenance,
+    publish,
+    published_version,
+)
+from adelta.log.checkpoint_writer import (
+    checkpoint_if_due,
+    is_checkpoint_due,
+    write_checkpoint,
+)
 from adelta.log.checksum_writer import write_checksum
 from adelta.log.cleanup import clean_expired
 from adelta.log.compaction_writer import compact_if_due, is_compaction_due
+from adelta.log.listing import read_hint
+from adelta.log.load import load_state
 from adelta.write.symlink_manifests import keep_manifests
 
 if TYPE_CHECKING:
@@ -32,6 +46,8 @@ __all__ = ["after_checkpoint", "after_commit"]
 
 _log = logging.getLogger("adelta.transaction")
 
+_PATIENCE = 0.5  # seconds that an owner has to publish a version before its checkpoint is put off
+
 
 async def after_commit(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
     """Do what is due after the commit that made `state`; failures are logged as warnings."""
@@ -40,6 +56,7 @@ async def after_commit(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
     published = await _attempt(state, "publication", lambda: _published(state))
     await _attempt(state, "checksum", lambda: write_checksum(state))
     if not published:
+        await _attempt(state, "earlier checkpoint", lambda: _checkpoint_earlier(state, clock))
         return
     await _attempt(state, "symlink manifest", lambda: keep_manifests(state))
     if await _attempt(state, "checkpoint", lambda: checkpoint_if_due(state, clock)):
@@ -59,14 +76,44 @@ async def _is_left_to_owner(state: LogState) -> bool:
 
 
 async def _published(state: LogState) -> bool:
-    await publish(state.store, state.configuration)
+    """Whether the log shows the version by itself: an owner that is far behind may take long."""
+    store, configuration = state.store, state.configuration
+    is_awaited = _keeps_manifests(state) or not owner_publishes(store, configuration)
+    with anyio.move_on_after(None if is_awaited else _PATIENCE):
+        await publish(store, configuration)
+        return True
+    return False
+
+
+async def _checkpoint_earlier(state: LogState, clock: Clock) -> bool:
+    """Write the checkpoint that is due of the last version at which one was, and it is published.
+
+    The owner publishes in the order of versions, and may have more to publish than it keeps up
+    with: then checkpoints follow at its pace, and no commit waits for it.
+    """
+    store, configuration = state.store, state.configuration
+    if not (is_checkpoint_due(state) and owner_publishes(store, configuration)):
+        return False
+    version = await published_version(store, configuration, state.version)
+    version -= version % configuration.properties.checkpoint_interval
+    if version <= 0:
+        return False
+    hint = await read_hint(store)
+    if hint is not None and hint.version >= version:
+        return False
+    earlier = await load_state(store, version=version)
+    await write_checkpoint(earlier, clock)
+    await after_checkpoint(earlier, clock)
     return True
 
 
 def _needs_published(state: LogState) -> bool:
     """Whether anything is due that readers of the filesystem alone come upon."""
-    manifests = state.configuration.properties.symlink_format_manifest
-    return manifests or is_checkpoint_due(state) or is_compaction_due(state)
+    return _keeps_manifests(state) or is_checkpoint_due(state) or is_compaction_due(state)
+
+
+def _keeps_manifests(state: LogState) -> bool:
+    return state.configuration.properties.symlink_format_manifest
 
 
 async def _attempt(state: LogState, what: str, work: Callable[[], Awaitable[object]]) -> bool:

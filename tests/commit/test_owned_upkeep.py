@@ -15,6 +15,7 @@ from adelta.commit import owner_registry
 from adelta.kernel.log_path import COMMITS_DIR, LOG_DIR, commit_path, compaction_path
 from adelta.storage.resolve import open_store
 from adelta.table import Table
+from adelta.write import upkeep
 from tests.support.clock import ManualClock
 from tests.support.commit_owners import MemoryOwner
 from tests.support.stores import LaterStore
@@ -86,6 +87,25 @@ async def test_no_checkpoint_is_of_a_version_that_could_not_be_published(
     await append(uri, 1, 2)
     assert "the disk is full" in caplog.text
     assert not [path for path in await log(uri) if "checkpoint" in path or path == commit_path(2)]
+
+
+async def test_where_the_owner_is_behind_the_checkpoint_is_of_a_version_that_it_has_published(
+    owner: MemoryOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "_PATIENCE", 0.01)
+    uri = await created(owner, checkpointInterval="3")
+    owner.stops_after = 2
+    await append(uri, 1, 2, 3)
+    assert not [path for path in await log(uri) if "checkpoint" in path]
+    owner.stops_after = 4
+    await append(uri, 4, 5, 6)
+    assert f"{LOG_DIR}{3:020}.checkpoint.parquet" in await log(uri)
+    assert not await log(uri) & {f"{LOG_DIR}{6:020}.checkpoint.parquet", commit_path(5)}
+    owner.stops_after = None
+    await append(uri, 7, 8, 9)
+    assert f"{LOG_DIR}{9:020}.checkpoint.parquet" in await log(uri)
+    async with adelta.open_table(uri) as table:
+        assert await ids(await table.snapshot()) == [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
 async def test_a_clean_up_leaves_what_is_in_flight_and_the_newest_that_is_published(

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import anyio
+
 from adelta.commit.owner import (
     CommitOwnerClient,
     CommitResponse,
@@ -48,7 +50,8 @@ class MemoryOwner:
 
     With `inline` it takes commits inline, and with `backfills` it publishes by itself, but not
     before it is asked. `refuses` makes it refuse to own or to give up. With `hears_accept` false it
-    is never told that a table has become its own. `lost` makes that many answers to the next
+    is never told that a table has become its own. It publishes no version after `stops_after`, and
+    does not answer who asks for one. `lost` makes that many answers to the next
     requests for a commit get lost. `hook` runs before each request, given its name.
     """
 
@@ -57,6 +60,7 @@ class MemoryOwner:
     backfills: bool = False
     refuses: bool = False
     hears_accept: bool = True
+    stops_after: int | None = None
     lost: int = 0
     tables: dict[str, OwnedTable] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
@@ -145,6 +149,8 @@ class MemoryOwnerClient(CommitOwnerClient):
     async def _publish(self, kept: OwnedTable) -> None:
         store = self.store or open_store(self.table.uri, {})
         for at in sorted(kept.commits):
+            if self.of.stops_after is not None and at > self.of.stops_after:
+                await anyio.sleep_forever()
             commit = kept.commits[at]
             data = commit.content
             if data is None:
