@@ -191,6 +191,18 @@ ROWS: tuple[Row, ...] = (
         (Asked("failed", most=0, unit=" failed"),),
     ),
     Row(
+        "owner one",
+        "a commit through a commit owner against put-if-absent, S3 at 2 x 20 ms",
+        (Asked("ratio", most=0.6, unit="x the time"),),
+    ),
+    Row("owner writers", "commits of 32 writers of one table through it", (faster(10),)),
+    Row("owner tables", "commits to 100 tables through it, 32 at a time", (faster(1),)),
+    Row(
+        "owner tail",
+        "until a consumer in another process has a commit, against polling",
+        (Asked("ratio", most=0.33, unit="x the time"),),
+    ),
+    Row(
         "service reads",
         "point reads of 500 readers of a service, beside 50 writers, S3 at 2 x 20 ms",
         (Asked("p99", most=1000, unit=" ms p99"),),
@@ -227,6 +239,7 @@ RUNS: tuple[tuple[str, ...], ...] = (
     ("bench_layout.py",),
     ("bench_commit.py",),
     ("bench_service.py",),
+    ("bench_owner.py",),
     ("bench_partitions.py", "--partitions", "1", "1000", "100000", "1000000", "--listed", "0"),
 )
 
