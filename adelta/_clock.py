@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-__all__ = ["SYSTEM_CLOCK", "Clock", "SystemClock", "moment"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["SYSTEM_CLOCK", "Clock", "SystemClock", "TimeSource", "moment", "monotonic", "told_by"]
 
 
 class Clock(Protocol):
@@ -18,13 +22,44 @@ class Clock(Protocol):
         ...
 
 
+class TimeSource(Protocol):
+    """What tells a process the time; the machine's is the module `time`."""
+
+    def time_ns(self) -> int:
+        """Nanoseconds since the Unix epoch, by a clock that may be set."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds since some moment, by a clock that never goes back."""
+        ...
+
+
+_source: TimeSource = time
+
+
+@contextmanager
+def told_by(source: TimeSource) -> Iterator[None]:
+    """Inside the block the machine's clocks are `source`, for all of the process."""
+    global _source
+    before, _source = _source, source
+    try:
+        yield
+    finally:
+        _source = before
+
+
+def monotonic() -> float:
+    """Seconds since some moment, by a clock that never goes back: for how long something took."""
+    return _source.monotonic()
+
+
 @dataclass(frozen=True, slots=True)
 class SystemClock:
     """The machine's clock."""
 
     def now_ms(self) -> int:
         """Milliseconds since the Unix epoch."""
-        return time.time_ns() // 1_000_000
+        return _source.time_ns() // 1_000_000
 
 
 SYSTEM_CLOCK = SystemClock()

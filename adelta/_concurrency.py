@@ -8,6 +8,7 @@
 * `ItemsInThread` asks an iterator for each item in a worker thread, up to its end.
 * `in_io_thread` runs blocking file-system calls, which wait rather than compute.
 * `in_engine_thread` runs calls into a library that itself asks adelta for rows.
+* `have_jobs_run` lets something else than threads run a loop's jobs.
 * `to_the_end` runs what must not be torn by a cancellation.
 * `ahead_of_others` lets work for which others wait go before the rest, where there is a queue.
 * `arrow_ready` keeps Arrow's first import of pandas off the loop.
@@ -34,7 +35,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import cache, partial
 from importlib.util import find_spec
-from typing import Any, Generic, ParamSpec, TypeAlias, TypeVar, cast, overload
+from typing import Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -46,11 +47,13 @@ from adelta.errors import OutOfMemoryError
 __all__ = [
     "CPU_THREADS",
     "ItemsInThread",
+    "JobRunner",
     "ahead_of_others",
     "arrow_is_ready",
     "arrow_ready",
     "ended",
     "goes_ahead",
+    "have_jobs_run",
     "in_engine_thread",
     "in_io_thread",
     "in_thread",
@@ -76,11 +79,30 @@ _NO_MEMORY = (
 _IO_THREADS = 16
 _ENGINE_THREADS = 8
 _END = object()  # of an iterator, which must not raise StopIteration in a thread
-_ByLoop: TypeAlias = "WeakKeyDictionary[asyncio.AbstractEventLoop, Workers]"
+_ByLoop: TypeAlias = "WeakKeyDictionary[asyncio.AbstractEventLoop, JobRunner]"
 _ahead: ContextVar[bool] = ContextVar("adelta: ahead of others", default=False)
 _cpu_workers: _ByLoop = WeakKeyDictionary()
 _io_workers: _ByLoop = WeakKeyDictionary()
 _engine_workers: _ByLoop = WeakKeyDictionary()
+
+
+class JobRunner(Protocol):
+    """What runs the jobs of an event loop: `Workers`, unless `have_jobs_run` says otherwise."""
+
+    def submit(
+        self, job: Callable[[], Callable[[], object] | None], *, ahead: bool = False
+    ) -> None:
+        """Have `job` run before long, and then what it returns. Neither raises anything."""
+        ...
+
+
+def have_jobs_run(loop: asyncio.AbstractEventLoop, by: JobRunner) -> None:
+    """Let `by` run what would be run in threads for this loop, which has run nothing yet.
+
+    Where it has no threads, a call of `in_engine_thread` that asks the loop for rows never ends.
+    """
+    for by_loop in (_cpu_workers, _io_workers, _engine_workers):
+        by_loop[loop] = by
 
 
 @contextmanager

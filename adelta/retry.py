@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from inspect import isawaitable
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
 from adelta._arguments import check_count, check_seconds
+from adelta._chance import uniform
 from adelta.errors import CommitConflictError, InvalidOptionError
 
 if TYPE_CHECKING:
@@ -81,5 +81,5 @@ def again_in(
     """Seconds until the next attempt after `made` of them; None where there is to be none."""
     if not conflict.retryable or made >= attempts:
         return None
-    pause = random.uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(made, 16)))
+    pause = uniform(0, min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(made, 16)))
     return pause if pause < seconds_left else None

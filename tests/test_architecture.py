@@ -87,3 +87,19 @@ def test_links_between_pages_lead_somewhere(page: str) -> None:
     text, folder = (ROOT / page).read_text(encoding="utf-8"), (ROOT / page).parent
     links = re.findall(r"\]\((?!https?:)([\w./]+)\)", text)
     assert [link for link in links if not (folder / link).exists()] == []
+
+
+def test_time_and_chance_come_in_by_one_door_each() -> None:
+    """Whoever goes past `_clock` and `_chance` cannot be simulated."""
+    past = re.compile(
+        r"\btime\.(?:monotonic|perf_counter|time)|\bdatetime\.(?:utcnow|now|today)\("
+        r"|\buuid[14]\(|\brandom\.(?:random|uniform|choice|randint|getrandbits|SystemRandom)\("
+    )
+    own = {"_clock.py", "_chance.py", "_workers.py"}
+    found = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "adelta").rglob("*.py"))
+        if path.name not in own and "demo" not in path.parts
+        if past.search(path.read_text(encoding="utf-8"))
+    ]
+    assert found == []

@@ -22,11 +22,11 @@ passed over. And the temporary file is deleted once its bytes are in the log.
 from __future__ import annotations
 
 import logging
-import uuid
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from adelta._chance import new_uuid
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import map_concurrent, together
 from adelta.commit.check_then_put import is_there
@@ -120,7 +120,7 @@ class DynamoDbCoordinator:
         if not follows:
             return WithoutBase(version)
         name = commit_path(version).removeprefix(LOG_DIR)
-        entry = LockEntry(path, name, f".tmp/{name}.{uuid.uuid4()}", complete=False)
+        entry = LockEntry(path, name, f".tmp/{name}.{new_uuid()}", complete=False)
         temporary = await self._store.put(entry.source, data)
         try:
             claimed = await self._claim(entry)

@@ -19,10 +19,10 @@ keys and region are storage options, as for S3.
 from __future__ import annotations
 
 import re
-import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._chance import new_uuid
 from adelta._secrets import without_secrets
 from adelta.commit.owner import (
     CommitOwnerClient,
@@ -229,7 +229,7 @@ class DynamoDbOwnerClient(CommitOwnerClient):
 
     async def table_conf(self) -> Mapping[str, str]:
         """The id of the item that a table is to have."""
-        return {_ID: str(uuid.uuid4())}
+        return {_ID: str(new_uuid())}
 
     async def propose(self, proposed: ProposedCommit) -> None:
         """Register the table.

@@ -11,13 +11,13 @@ back before anybody is told of it.
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 import orjson
 
+from adelta._clock import monotonic
 from adelta._concurrency import together
 from adelta.commit.check_then_put import is_there
 from adelta.commit.coordinator import (
@@ -72,13 +72,13 @@ class FilesystemCoordinator:
         """
         if has_base is None:
             return await self._claim(version, data, transaction_id)
-        began = time.monotonic()
+        began = monotonic()
         base, outcome = await together(
             partial(_asked, has_base), partial(self._claim, version, data, transaction_id)
         )
         if not isinstance(outcome, Committed):
             return outcome
-        late = time.monotonic() - began > LOOK_HOLDS
+        late = monotonic() - began > LOOK_HOLDS
         if isinstance(base, Exception) or (base and late):
             base = await _asked(has_base)
         if isinstance(base, Exception):  # others may stand on it already, with good reason

@@ -20,7 +20,6 @@ the store's put-if-absent: an owner learns of a table when there is one.
 from __future__ import annotations
 
 import logging
-import uuid
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -28,6 +27,7 @@ from typing import TYPE_CHECKING
 import anyio
 import orjson
 
+from adelta._chance import new_uuid
 from adelta.commit.check_then_put import is_there
 from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown
 from adelta.commit.filesystem import FilesystemCoordinator, is_by
@@ -165,7 +165,7 @@ class OwnerCoordinator:
         longest = self.client.longest_inline_commit
         if self.client.takes_inline_commits and (longest is None or len(data) <= longest):
             return proposed
-        name = f"{version:020d}.{uuid.uuid4()}.json"
+        name = f"{version:020d}.{new_uuid()}.json"
         staged = await self._store.put(self._kind.folders[0] + name, data)
         return replace(proposed, staged_file=name, modified_ms=staged.last_modified_ms)
 

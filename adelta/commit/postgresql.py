@@ -17,13 +17,13 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
-import random
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from adelta._chance import fraction
 from adelta._concurrency import in_io_thread
 from adelta.commit.check_then_put import check_then_put
 from adelta.commit.coordinator import CommitOutcome, Lost, Unknown, WithoutBase
@@ -179,7 +179,7 @@ class PostgresCoordinator:
                 if attempts == _ATTEMPTS:
                     reason = str(error) or type(error).__name__
                     raise StorageError(f"{self._refused}: {reason}") from error
-                await anyio.sleep(_PAUSE * 2**attempts * (1 + random.random()))
+                await anyio.sleep(_PAUSE * 2**attempts * (1 + fraction()))
             else:
                 return lock
             if not readable:  # raised here, so that no other error is its context

@@ -12,7 +12,6 @@ have changed since, so has the version, and the commit is refused.
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
@@ -20,6 +19,7 @@ from urllib.parse import quote
 import anyio
 import orjson
 
+from adelta._chance import uniform
 from adelta._secrets import without_secrets
 from adelta.commit.catalog import CatalogClient
 from adelta.commit.owner import CommitResponse, RatifiedCommit, RatifiedCommits
@@ -234,7 +234,7 @@ class UnityCatalogClient(CatalogClient):
             if _kind(answer) not in _BUSY_KINDS or attempt == _BUSY:
                 break
             await self._load()  # the table may have become another one
-            await anyio.sleep(random.uniform(0, _LONGEST_PAUSE * attempt))
+            await anyio.sleep(uniform(0, _LONGEST_PAUSE * attempt))
         return answer
 
     async def _changes(self, proposed: ProposedCommit) -> list[dict[str, Any]]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._chance import new_uuid
 from adelta._concurrency import in_thread, map_stream
 from adelta.kernel.checkpoint.classic import singleton_rows
 from adelta.kernel.log_path import sidecar_path
@@ -85,7 +85,7 @@ async def write_sidecars(store: ObjectStore, rows: CheckpointRows, size: int) ->
     schema = rows.sidecar_schema
 
     async def write(tables: list[pa.Table]) -> WrittenFile:
-        path = sidecar_path(f"{uuid.uuid4()}.parquet")
+        path = sidecar_path(f"{new_uuid()}.parquet")
         async with ParquetObjectWriter(
             store, path, schema=schema, options=checkpoint_options(schema)
         ) as writer:

@@ -13,11 +13,11 @@ Writers of one version do not disturb each other: they write equal files, or fil
 from __future__ import annotations
 
 import logging
-import uuid
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._chance import new_uuid
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.kernel.actions.sidecar import Sidecar
@@ -280,7 +280,7 @@ async def finish_v2(
         num_adds=num_adds,
     )
     kind = content.configuration.properties.checkpoint_v2_format
-    path = v2_checkpoint_path(version, str(uuid.uuid4()), "json" if kind == "json" else "parquet")
+    path = v2_checkpoint_path(version, str(new_uuid()), "json" if kind == "json" else "parquet")
     written_size = await write_manifest(store, manifest, path)
     return LastCheckpoint(
         version,

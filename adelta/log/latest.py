@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 from typing import TYPE_CHECKING
 
 import anyio
 
-from adelta._clock import SYSTEM_CLOCK, Clock
+from adelta._clock import SYSTEM_CLOCK, Clock, monotonic
 from adelta._shared_work import SharedWork
 from adelta.errors import InvalidUseError, TableNotFoundError
 from adelta.log.load import load_state
@@ -63,7 +62,7 @@ class LatestState:
             before = self._state
             if before is not None and before.tail_length < self._longest_tail:
                 return
-            asked_at = time.monotonic()
+            asked_at = monotonic()
             fresh = await load_state(self.store)
             self._longest_tail = fresh.tail_length + _LONG_TAIL  # where there is no checkpoint
             self._settle(before, fresh, asked_at)
@@ -94,7 +93,7 @@ class LatestState:
         )
 
     async def _read_latest(self) -> LogState:
-        before, asked_at = self._state, time.monotonic()
+        before, asked_at = self._state, monotonic()
         try:
             if before is None:
                 state = await load_state(self.store)
@@ -150,7 +149,7 @@ class LatestState:
     def doubt_state(self) -> None:
         """Have the log looked at before what is known of it is given out again."""
         self._seen_ms = None
-        self._doubted_at = time.monotonic()  # a look that has begun does not settle that
+        self._doubted_at = monotonic()  # a look that has begun does not settle that
 
     def replace_state(self, state: LogState) -> None:
         """Go on with a state that the log has been found to make now, whatever its version."""

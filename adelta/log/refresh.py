@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
+from adelta._clock import monotonic
 from adelta._concurrency import map_concurrent, together
 from adelta.errors import (
     InvalidTableError,
@@ -114,7 +114,7 @@ async def is_in_log(state: LogState) -> bool:
     """
     if await state.look_again():
         return True
-    asked_at = time.monotonic()
+    asked_at = monotonic()
     try:
         files = await list_log(state.store, state.version)
         kinds = ((f.version, f.kind) for f in files)

@@ -9,11 +9,11 @@ a checkpoint turns out to be damaged, the shared segment is replaced, and each s
 from __future__ import annotations
 
 import math
-import time
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from adelta._clock import monotonic
 from adelta.errors import ChecksumMismatchError, InvalidTableError, MissingCommitError
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED
@@ -170,7 +170,7 @@ class LogState:
         self._learnt.checksum = record
 
     def seen_since(self, moment: float) -> bool:
-        """Whether the log has been seen to have this version since then, by `time.monotonic`."""
+        """Whether the log has been seen to have this version since then, by `monotonic`."""
         return self._learnt.seen_at >= moment
 
     async def look_again(self) -> bool:
@@ -179,7 +179,7 @@ class LogState:
         Raises:
             StorageError: the store refused or failed.
         """
-        asked_at = time.monotonic()
+        asked_at = monotonic()
         stands = await self.mark.stands(self.store)
         if stands:
             self.note_seen(asked_at)
@@ -189,7 +189,7 @@ class LogState:
         """Take note that the log has this version, by an answer to what was asked then.
 
         An answer may be late: what it says was so when it was given, which is not before it was
-        asked for, by `time.monotonic`.
+        asked for, by `monotonic`.
         """
         self._learnt.seen_at = max(self._learnt.seen_at, asked_at)
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from adelta._arguments import checked
+from adelta._chance import new_uuid
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, TableAlreadyExistsError
 from adelta.kernel.actions.file_actions import decode_path
@@ -246,6 +247,7 @@ async def _plan(
         None if target is None else target.configuration,
         properties,
         now_ms=clock_of(origin).now_ms(),
+        new_id=lambda: str(new_uuid()),
         domains=() if domain is None else (domain,),
     )
     definition.configuration.check_writable("the clone")

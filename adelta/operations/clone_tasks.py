@@ -5,11 +5,11 @@ Bytes go from object to object, a piece at a time, whatever the two stores are.
 
 from __future__ import annotations
 
-import secrets
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._chance import new_bits
 from adelta._concurrency import map_concurrent
 from adelta.errors import InvalidTableError, MissingDataFileError, ObjectNotFoundError
 from adelta.kernel.actions.file_actions import decode_path
@@ -67,7 +67,7 @@ class CopyObjects:
         written: list[str] = []
 
         async def copy(each: Copy) -> None:
-            target = drawn_path(each.mark, secrets.randbits(63))
+            target = drawn_path(each.mark, new_bits(63))
             written.append(target)
             await _copy(roots_of(self.source), each, roots.store, target)
 

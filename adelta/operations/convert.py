@@ -7,13 +7,13 @@ hidden, as Spark has it, unless they name a partition (``_part=1``).
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import orjson
 
 from adelta._arguments import checked
+from adelta._chance import new_uuid
 from adelta._concurrency import in_thread
 from adelta.errors import (
     InvalidOptionError,
@@ -384,7 +384,7 @@ def _new_table(
     before = first.metadata
     after = before.with_configuration({**before.configuration, **stored_properties(asked)})
     protocol = upgraded_protocol(first.protocol, before, after, asked) or first.protocol
-    after = completed_metadata(before, after, protocol, lambda: str(uuid.uuid4()))
+    after = completed_metadata(before, after, protocol, lambda: str(new_uuid()))
     mapped = NewTable(protocol, after)
     mapped.configuration.check_writable("the new table")
     check_change(TableConfiguration(protocol, before), mapped.configuration)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
@@ -10,6 +9,7 @@ import orjson
 import pyarrow as pa
 
 from adelta._arguments import checked
+from adelta._chance import new_uuid
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread
 from adelta.errors import (
@@ -220,7 +220,7 @@ def new_table(
     partition_columns = partition_names(schema, partition_by)
     check_identity_columns(schema, partition_columns)
     metadata = Metadata(
-        id=str(uuid.uuid4()),
+        id=str(new_uuid()),
         schema_string=schema_to_string(schema),
         partition_columns=partition_columns,
         configuration=stored_properties(asked),
@@ -235,7 +235,7 @@ def new_table(
         metadata = _succeeding(metadata, instead_of)
         if not any(kind.has_owner(metadata) for kind in KINDS):
             protocol, metadata = with_owner_of(instead_of, protocol, metadata)
-    metadata = completed_metadata(None, metadata, protocol, lambda: str(uuid.uuid4()))
+    metadata = completed_metadata(None, metadata, protocol, lambda: str(new_uuid()))
     table = NewTable(protocol, metadata)
     if instead_of is None:
         check_change(None, table.configuration)

@@ -6,10 +6,10 @@ with overwriting all rows, the data's columns become the table's.
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+from adelta._chance import new_uuid
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.partition import can_partition
 from adelta.kernel.schema.column_mapping import adopt_mapping
@@ -120,9 +120,7 @@ def stage_metadata(
         InvalidPropertyError: a property has a value that is not allowed.
     """
     protocol = upgraded_protocol(tx.protocol, tx.metadata, after, asked)
-    after = completed_metadata(
-        tx.metadata, after, protocol or tx.protocol, lambda: str(uuid.uuid4())
-    )
+    after = completed_metadata(tx.metadata, after, protocol or tx.protocol, lambda: str(new_uuid()))
     if protocol is not None or after != tx.metadata:
         tx.update_metadata(after, protocol)
 

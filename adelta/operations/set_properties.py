@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING
 
 from adelta._arguments import checked
+from adelta._chance import new_uuid
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidPropertyError
 from adelta.kernel.statistics import check_stats_columns
@@ -169,7 +169,7 @@ async def _check_beforehand(
             after = before.metadata.with_configuration(_joined(before.configuration, asked))
             upgraded = upgraded_protocol(before.protocol, before.metadata, after, asked)
             protocol = upgraded or before.protocol
-            after = completed_metadata(before.metadata, after, protocol, lambda: str(uuid.uuid4()))
+            after = completed_metadata(before.metadata, after, protocol, lambda: str(new_uuid()))
             changed = TableConfiguration(protocol, after)
             changed.check_writable(handle.uri)
             check_change(TableConfiguration(protocol, before.metadata), changed)

@@ -12,11 +12,11 @@ before the others, never one that was not ratified.
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from adelta._chance import new_uuid
 from adelta._concurrency import to_the_end, together
 from adelta.errors import (
     ConcurrentTransactionError,
@@ -97,7 +97,7 @@ class TransactionOver:
 
     def __init__(self, tables: Sequence[Table], request: TransactionRequest) -> None:
         self._tables = tables
-        self._request = replace(request, transaction_id=str(uuid.uuid4()))
+        self._request = replace(request, transaction_id=str(new_uuid()))
         self._parts: list[TransactionCore] = []
         self._begun = False
 

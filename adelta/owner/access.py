@@ -9,14 +9,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import time
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import anyio
 
-from adelta._clock import SYSTEM_CLOCK
+from adelta._clock import SYSTEM_CLOCK, monotonic
 from adelta.errors import AdeltaError, InvalidOptionError, PermissionDeniedError
 from adelta.owner.database import Statement
 from adelta.owner.table_key import lies_below, root_of
@@ -102,7 +101,7 @@ class Tokens:
             raise NotAuthenticatedError
         token_id, given = parts[1], _hash(token.strip())
         is_new = token_id not in self._known and not known
-        if time.monotonic() - self._read_at > _FRESH or is_new:
+        if monotonic() - self._read_at > _FRESH or is_new:
             await self._read()
         kept, grant = self._known.get(token_id, ("", None))
         same = hmac.compare_digest(kept, given)
@@ -111,11 +110,11 @@ class Tokens:
         return grant
 
     async def _read(self) -> None:
-        asked = time.monotonic()
+        asked = monotonic()
         async with self._reading:
             if self._read_at > asked:
                 return  # another request has begun to read them meanwhile
-            read_at = time.monotonic()
+            read_at = monotonic()
             self._known = {grant.token_id: (kept, grant) for kept, grant in await self._all()}
             self._read_at = read_at
 

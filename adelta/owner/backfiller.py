@@ -9,12 +9,12 @@ commit is put where there is none, and where there is one its bytes have to be t
 from __future__ import annotations
 
 import logging
-import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
 
+from adelta._chance import uniform
 from adelta._concurrency import map_concurrent
 from adelta.commit.filesystem import is_by
 from adelta.errors import AdeltaError, StorageError, TableNotFoundError
@@ -71,7 +71,7 @@ class Backfiller:
             try:
                 while True:
                     await self._sweep()
-                    await anyio.sleep(sweep * random.uniform(0.5, 1.5))
+                    await anyio.sleep(sweep * uniform(0.5, 1.5))
             finally:
                 self._group = None
 

@@ -7,10 +7,11 @@ its first byte is read, and a head that does not come to its end has its connect
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from adelta._clock import monotonic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +79,7 @@ class Rates:
         left = self.left(who)
         if left < 1:
             return False
-        self._left[who] = (left - 1, time.monotonic())
+        self._left[who] = (left - 1, monotonic())
         self._left.move_to_end(who)
         if len(self._left) > self._most:
             self._left.popitem(last=False)
@@ -87,7 +88,7 @@ class Rates:
     def left(self, who: str) -> float:
         """How often it is allowed now."""
         left, since = self._left.get(who, (self._burst, 0.0))
-        return min(self._burst, left + (time.monotonic() - since) * self._per_second)
+        return min(self._burst, left + (monotonic() - since) * self._per_second)
 
 
 class Bodies:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import random
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 
+from adelta._chance import fraction
 from adelta._concurrency import in_io_thread
 from adelta.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
 
@@ -115,7 +115,7 @@ class PostgresDatabase:
             if count == _ATTEMPTS or not (again or unsure):
                 break
             _log.info("a transaction is tried again: %r", error)
-            await anyio.sleep(_PAUSE * 2**count * (1 + random.random()))
+            await anyio.sleep(_PAUSE * 2**count * (1 + fraction()))
         raise StorageError(f"the ledger's PostgreSQL server: {error!r}") from error
 
     async def _asked(self, statement: Statement) -> Rows:

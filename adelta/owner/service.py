@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import time
-import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +15,8 @@ import anyio
 import orjson
 from aiohttp import web
 
+from adelta._chance import new_uuid
+from adelta._clock import monotonic
 from adelta.commit.owner_wire import API, ERRORS, ratified_json
 from adelta.errors import AdeltaError
 from adelta.owner.access import Grant, NotAuthenticatedError, Right
@@ -103,7 +103,7 @@ class OwnerService:
 
         Errors bear the `names` that their API has for them.
         """
-        parts, began = self._parts, time.perf_counter()
+        parts, began = self._parts, monotonic()
         parts.guards.begun(request)
         said: dict[str, Any] = {}
         length = 0
@@ -136,12 +136,12 @@ class OwnerService:
         finally:
             self._bodies.taken -= length
             parts.guards.ended(request)
-        seconds = time.perf_counter() - began
+        seconds = monotonic() - began
         parts.metrics.requests.labels(route, f"{response.status}").inc()
         parts.metrics.seconds.labels(route).observe(seconds)
         level = logging.DEBUG if response.status < 400 else logging.INFO
         if _log.isEnabledFor(level):
-            said |= {"request": uuid.uuid4().hex[:12], "method": request.method, "route": route}
+            said |= {"request": new_uuid().hex[:12], "method": request.method, "route": route}
             said |= {"status": response.status, "ms": round(1000 * seconds, 2)}
             _log.log(level, "request", extra={"fields": {**said, "from": request.remote}})
         return response
@@ -273,9 +273,9 @@ class OwnerService:
         self._parts.guards.begun(request)
         try:
             async with self._looking:
-                if time.monotonic() - self._looked_at > _FRESH:
+                if monotonic() - self._looked_at > _FRESH:
                     self._is_well = await self._ledger_answers()
-                    self._looked_at = time.monotonic()
+                    self._looked_at = monotonic()
         finally:
             self._parts.guards.ended(request)
         if not self._is_well:

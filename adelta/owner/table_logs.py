@@ -6,11 +6,11 @@ The tables of one bucket share one store, and its connections.
 
 from __future__ import annotations
 
-import uuid
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._chance import new_uuid
 from adelta.errors import ObjectExistsError, ObjectNotFoundError, PermissionDeniedError
 from adelta.kernel.log_path import LOG_DIR, commit_path
 from adelta.owner.owned_table import FOLDERS
@@ -56,7 +56,7 @@ class TableLog:
 
     async def stage(self, folder: str, version: int, data: bytes) -> tuple[str, int]:
         """Put a commit beside the log; its bare name, and its time in ms. Raises: StorageError."""
-        name = f"{version:020d}.{uuid.uuid4()}.json"
+        name = f"{version:020d}.{new_uuid()}.json"
         made = await self.store.put(f"{self.prefix}{LOG_DIR}{folder}{name}", data)
         return name, made.last_modified_ms
 

@@ -8,11 +8,11 @@ A table's place lies below the managed root of the service; it hands out no cred
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from adelta._chance import new_uuid
 from adelta.commit.owner import ProposedCommit
 from adelta.errors import InvalidOptionError, TableNotFoundError, ThrottledError
 from adelta.kernel.table_features import (
@@ -84,7 +84,7 @@ class UnityPaths:
             raise InvalidOptionError(
                 "this service has no place for tables of the catalog: start it with a managed root"
             )
-        table_id = str(uuid.uuid4())
+        table_id = str(new_uuid())
         table = TableKey.of(f"{root.rstrip('/')}/{table_id}", table_id)
         grant.check(table.uri, Right.OWN)
         self._parts.logs.of(table.uri)

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from adelta._chance import new_uuid
 from adelta._concurrency import in_thread, to_the_end
 from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.kernel.schema.names import as_nullable
@@ -70,7 +70,7 @@ async def _batches(
     uri: str,
     storage_options: Mapping[str, str] | None,
 ) -> AsyncGenerator[pa.RecordBatch, None]:
-    folder = f"adelta-rows-{uuid4()}/"
+    folder = f"adelta-rows-{new_uuid()}/"
     places = [str(at) for at, name in enumerate(names) if name in wanted]
 
     def frame() -> DataFrame:
@@ -140,7 +140,7 @@ class _Staging:
         data = _encoded(pa.Table.from_batches(batches))
         path = None
         if size > _TOLD_BYTES:
-            path = f"{self._folder}part-00000-{uuid4()}.c000.lz4.parquet"
+            path = f"{self._folder}part-00000-{new_uuid()}.c000.lz4.parquet"
             call(self._put, path, data)
             data = b""
         return pa.record_batch(

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import pickle
 from typing import TYPE_CHECKING, Any, TypeVar
-from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql.utils import is_remote
 
+from adelta._chance import new_uuid
 from adelta._concurrency import in_io_thread, to_the_end
 from adelta.errors import AdeltaError, StorageError
 from adelta.spark.parcels import packed, unpacked
@@ -140,7 +140,7 @@ class SparkTaskExecutor:
         Raises:
             PySparkException: Spark failed, or the job was cancelled.
         """
-        tag = f"adelta-{uuid4()}"
+        tag = f"adelta-{new_uuid()}"
         job = asyncio.ensure_future(in_io_thread(self._collect, tag, frame))
         try:
             return await asyncio.shield(job)

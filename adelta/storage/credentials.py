@@ -12,11 +12,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from adelta._clock import SYSTEM_CLOCK, monotonic
 from adelta._concurrency import in_io_thread
 from adelta._locks import ForkSafeLock
 from adelta.errors import AdeltaError, PermissionDeniedError, StorageError
@@ -77,7 +77,7 @@ class AccessProvider:
 
     def peek(self) -> Access | None:
         """The access at hand, where it need not be looked after now."""
-        if self._resolved is not None and time.monotonic() < self._next_look:
+        if self._resolved is not None and monotonic() < self._next_look:
             return self._resolved.access
         return None
 
@@ -101,7 +101,7 @@ class AccessProvider:
                     raise
             finally:
                 self._renewing = None
-        self._next_look = time.monotonic() + _LOOK_EVERY
+        self._next_look = monotonic() + _LOOK_EVERY
         return resolved.access
 
     async def after_expiry(self, used: Access) -> Access | None:
@@ -121,7 +121,7 @@ class AccessProvider:
         with self._lock:
             if self._resolved is None or self._resolved is known:
                 self._resolved = asyncio.run(_resolve(self._options))
-                self._next_look = time.monotonic() + _LOOK_EVERY
+                self._next_look = monotonic() + _LOOK_EVERY
             return self._resolved
 
 
@@ -219,7 +219,7 @@ async def _assume_role(
         made["SessionToken"],
         f"assumed role {options.role_arn}",
     )
-    return credentials, lambda seconds: time.time() + seconds >= ends
+    return credentials, lambda seconds: SYSTEM_CLOCK.now_ms() / 1000 + seconds >= ends
 
 
 def _read_token(file: str) -> str:

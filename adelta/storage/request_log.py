@@ -8,10 +8,11 @@ none, for keys, tokens and signatures may be in any of these.
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from adelta._clock import monotonic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,7 +45,7 @@ def logged(method: str, where: URL | str) -> Iterator[Exchange]:
         yield exchange
         return
     target = _printable(where if isinstance(where, str) else place(where))
-    began = time.monotonic()
+    began = monotonic()
     failure = ""
     try:
         yield exchange
@@ -52,7 +53,7 @@ def logged(method: str, where: URL | str) -> Iterator[Exchange]:
         failure = f", {type(error).__name__}"
         raise
     finally:
-        seconds = time.monotonic() - began
+        seconds = monotonic() - began
         status = "no answer" if exchange.status is None else exchange.status
         _log.debug("%s %s: %s%s in %.3f s", method, target, status, failure, seconds)
 

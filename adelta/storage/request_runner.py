@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio
 
+from adelta._chance import fraction
+from adelta._clock import monotonic
 from adelta.storage.request_log import log_retry
 from adelta.storage.retry import Again, Done, Move, Renew, Tries, next_step
 
@@ -52,7 +52,7 @@ async def run_request(
     Raises:
         Exception: whatever `attempt` and `renew` raise, at once.
     """
-    began = time.monotonic()
+    began = monotonic()
     attempts = retries = kinds = 0
     may_renew, may_move, repeated = renew is not None, move is not None, False
     while True:
@@ -60,9 +60,9 @@ async def run_request(
         attempts += 1
         if outcome is None:
             return Ended(result, attempts, repeated)
-        elapsed = time.monotonic() - began
+        elapsed = monotonic() - began
         step = next_step(
-            Tries(retries, elapsed, random.random(), may_renew, may_move, kinds, policy), outcome
+            Tries(retries, elapsed, fraction(), may_renew, may_move, kinds, policy), outcome
         )
         if isinstance(step, Done):
             return Ended(result, attempts, repeated)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import io
-import time
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import lru_cache, partial
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import aiohttp
 from yarl import URL
 
+from adelta._clock import SYSTEM_CLOCK, monotonic
 from adelta._concurrency import in_thread
 from adelta._memory import check_memory
 from adelta.errors import InvalidOptionError
@@ -148,7 +148,7 @@ class S3Client:
             return None
         date, told_at = self._server_time
         try:
-            return http_time_ms(date) + round((time.monotonic() - told_at) * 1000)
+            return http_time_ms(date) + round((monotonic() - told_at) * 1000)
         except ValueError:
             return None
 
@@ -208,7 +208,7 @@ class S3Client:
                     path,
                     request.query,
                     payload_sha256=payload,
-                    now=time.time(),
+                    now=SYSTEM_CLOCK.now_ms() / 1000,
                     headers=headers,
                 )
             address = f"{target.origin}{path}"
@@ -232,7 +232,7 @@ class S3Client:
             except ValueError:  # of aiohttp, whose text may hold a header's secret
                 return Failure(Kind.REFUSED, "", _CANNOT_BE_SENT, {})
         if date := answer.headers.get("date"):
-            self._server_time = date, time.monotonic()
+            self._server_time = date, monotonic()
         fine = 200 <= answer.status < 300
         if fine and not (_fails_late(request) and is_error(answer.body)):
             return answer

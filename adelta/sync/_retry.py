@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, TypeVar
 
 from adelta._arguments import check_count, check_seconds
+from adelta._clock import monotonic
 from adelta.errors import CommitConflictError
 from adelta.retry import again_in, check_operation
 
@@ -36,14 +37,14 @@ def retry(operation: Callable[[], T], *, attempts: int = 10, timeout: float = 30
     """
     check_operation(operation)
     check_count("attempts", attempts, least=1, optional=False)
-    deadline = time.monotonic() + check_seconds("timeout", timeout)
+    deadline = monotonic() + check_seconds("timeout", timeout)
     made = 0
     while True:
         try:
             return operation()
         except CommitConflictError as conflict:
             made += 1
-            pause = again_in(conflict, made, attempts, deadline - time.monotonic())
+            pause = again_in(conflict, made, attempts, deadline - monotonic())
             if pause is None:
                 raise
         time.sleep(pause)

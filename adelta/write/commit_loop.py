@@ -12,8 +12,6 @@ of several tables take a step together: all are committed by it, or none.
 from __future__ import annotations
 
 import logging
-import random
-import time
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -21,6 +19,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from adelta._chance import uniform
+from adelta._clock import monotonic
 from adelta._concurrency import together
 from adelta._secrets import without_secrets
 from adelta.commit.choose import owned_of
@@ -78,7 +78,7 @@ class _Part:
         """Take note that the commit is sent off."""
         for each in self.group:
             each.begin_attempt(self.version, self.transaction_id)
-        self._asked_at = time.monotonic()
+        self._asked_at = monotonic()
 
     def end(self) -> None:
         """Take note that the commit is certainly not written."""
@@ -232,7 +232,7 @@ async def _rebase_on_winners(
     in_turn = owned is not None and owned.client.queues_losers
     if leader.attempts > 1 and not in_turn:  # before the winners are read, which grow stale
         longest = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(leader.attempts, 16))
-        await anyio.sleep(random.uniform(0, longest))
+        await anyio.sleep(uniform(0, longest))
     if leader.state is None:
         await leader.follow_creation()
         leader.check_deadline()

@@ -8,12 +8,12 @@ under its old vector and puts it in under the new one.
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 
+from adelta._chance import new_uuid
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import InvalidOptionError
 from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor
@@ -25,6 +25,7 @@ from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.write.data_file_writer import discard_data_files
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Iterable, Iterator, Sequence
 
     from adelta.storage.roots import StoreRoots
@@ -90,7 +91,7 @@ async def write_deletion_vectors(
     merged = [m for m in await map_concurrent(merge, asked, limit=_AT_ONCE) if m is not None]
     small = [m for m in merged if m.data is not None and len(m.data) <= inline_bytes]
     packs = list(_packs([m for m in merged if m.data is not None and len(m.data) > inline_bytes]))
-    named = [(uuid.uuid4(), pack) for pack in packs]
+    named = [(new_uuid(), pack) for pack in packs]
     paths = [vector_path(_at(unique, 0, 0, 0)) for unique, _ in named]
 
     async def put(numbered: tuple[str, tuple[uuid.UUID, list[_Merged]]]) -> list[AddFile]:

@@ -7,7 +7,6 @@ do not know of. Each keeps its own application transactions, and the `commitInfo
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from dataclasses import replace
 from functools import reduce
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from adelta._chance import new_uuid
 from adelta.kernel.file_id import FileId
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def combined(group: Sequence[StagedChanges]) -> StagedChanges:
     members = orjson.dumps([each.transaction_id for each in group]).decode()
     return replace(
         group[0],
-        transaction_id=str(uuid.uuid4()),
+        transaction_id=str(new_uuid()),
         metrics=_sums(each.metrics.items() for each in group),
         tags={**group[0].tags, GROUP_TAG: members},
         set_transactions=tuple(txn for each in group for txn in each.set_transactions),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from adelta._chance import new_uuid
 from adelta._dictionaries import TEXTS, with_dictionaries
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.partition import partition_directory
@@ -143,7 +143,7 @@ class DataFileLayout:
         """
         names = [name for name, _ in self.partition_columns]
         directory = partition_directory(zip(names, values, strict=True))
-        name = f"{self.prefix}-{number:05d}-{uuid.uuid4()}.c000{self.suffix}"
+        name = f"{self.prefix}-{number:05d}-{new_uuid()}.c000{self.suffix}"
         return "/".join(filter(None, (self.directory, directory, name)))
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -29,7 +29,7 @@ class RecentCommits:
         self._files = 0
         self._table: str | None = None
         self.noted_at = -math.inf
-        """When the log was asked for the last of them, by `time.monotonic`."""
+        """When the log was asked for the last of them, by `monotonic`."""
 
     def after(self, state: LogState) -> Sequence[Commit] | None:
         """The commits after `state` as far as they are known; None where there is a gap."""
@@ -43,7 +43,7 @@ class RecentCommits:
     def note(self, table_id: str, commits: Sequence[Commit], *, asked_at: float) -> None:
         """Take in commits of the table that has this id, as its metadata say.
 
-        They are made, or found in the log, by requests that began then, by `time.monotonic`.
+        They are made, or found in the log, by requests that began then, by `monotonic`.
         """
         if self._table != table_id:
             self.forget()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from adelta._chance import new_uuid
 from adelta.errors import InvalidUseError
 from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import REMOVE_SCHEMA
@@ -72,7 +72,7 @@ class Staging:
         transaction_id: str | None = None,
     ) -> None:
         self.root = root
-        self.transaction_id = transaction_id or str(uuid.uuid4())
+        self.transaction_id = transaction_id or str(new_uuid())
         self.operation = operation
         self.parameters: dict[str, object] = dict(parameters or {})
         self.user_metadata = user_metadata

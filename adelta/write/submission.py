@@ -200,7 +200,7 @@ class Submission:
     ) -> None:
         """Settle: `commit`, whose file has so many bytes, holds the changes.
 
-        It was put by a request that began then, by `time.monotonic`.
+        It was put by a request that began then, by `monotonic`.
         """
         if self.state is None:
             state = created_state(self.store, commit, num_bytes)
@@ -253,7 +253,7 @@ class Submission:
     async def follow(self, commits: Sequence[Commit], *, seen_at: float) -> None:
         """Judge commits that came first, and go behind them; or settle, where that cannot be.
 
-        `seen_at` is when the log was asked for them, by `time.monotonic`. Even where it settles,
+        `seen_at` is when the log was asked for them, by `monotonic`. Even where it settles,
         `state` is the newest one that is known. Many files are looked at in a worker thread.
         """
         if not commits or self.state is None:

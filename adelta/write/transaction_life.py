@@ -9,12 +9,11 @@ nobody can say whether a commit happened, `CommitOutcomeUnknownError`, everythin
 from __future__ import annotations
 
 import math
-import time
 from contextlib import contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from adelta._clock import SYSTEM_CLOCK
+from adelta._clock import SYSTEM_CLOCK, monotonic
 from adelta._concurrency import arrow_ready, in_thread
 from adelta.commit.choose import conf_for_owner, coordinator_of
 from adelta.errors import (
@@ -335,7 +334,7 @@ class TransactionLife:
         if self._stage is not Stage.NEW:
             raise InvalidUseError(f"this transaction {self._stage.value}")
         self._stage = Stage.BEGINNING
-        self._began_at = time.monotonic()
+        self._began_at = monotonic()
         try:
             base = None
             if self._creates is None:

@@ -8,9 +8,9 @@ which version is the latest, they are the commits up to that one.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from adelta._clock import monotonic
 from adelta._concurrency import map_concurrent, together
 from adelta.commit.choose import owned_of
 from adelta.errors import (
@@ -41,7 +41,7 @@ class Winners(NamedTuple):
 
     `follow_base` is whether the log still has the version that the attempt is based on: else they
     are another table's, or nobody knows. `asked_at` is when they were asked for, by
-    `time.monotonic`. `damage` is what is wrong with the commit behind them, if one is there that
+    `monotonic`. `damage` is what is wrong with the commit behind them, if one is there that
     cannot be read.
     """
 
@@ -62,7 +62,7 @@ async def read_winners(state: LogState, *, lost: int) -> Winners:
     """
     if isinstance(state.store, FollowsOwner):  # who decides may be another since the last look
         await state.store.keep_to(state.configuration, state.version)
-    asked_at = time.monotonic()
+    asked_at = monotonic()
     commits: list[Commit] = []
     owned = owned_of(state.store)
     told = None if owned is None else owned.told_latest

@@ -6,10 +6,10 @@ ADELTA_OWNER_TOKEN; tokens are made in its ledger itself.
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import adelta
+from adelta._clock import SYSTEM_CLOCK
 from adelta.cli.arguments import add_storage, interval, key_value
 from adelta.cli.commands.serve import add_database, database_of
 
@@ -183,7 +183,7 @@ async def _list(arguments: argparse.Namespace, output: Output) -> None:
             output.lines(_told(grant) for grant in found)
             return
         columns = ("id", "right", "prefix", "label", "counts")
-        now = time.time_ns() // 1_000_000
+        now = SYSTEM_CLOCK.now_ms()
         output.table(
             columns,
             [(g.token_id, g.right.name.lower(), g.prefix, g.label, g.is_valid(now)) for g in found],
@@ -197,7 +197,7 @@ async def _create(arguments: argparse.Namespace, output: Output) -> None:
 
     expires = None
     if arguments.expires is not None:
-        expires = time.time_ns() // 1_000_000 + round(arguments.expires.total_seconds() * 1000)
+        expires = SYSTEM_CLOCK.now_ms() + round(arguments.expires.total_seconds() * 1000)
 
     async def work(tokens: Tokens) -> None:
         right = Right[arguments.right.upper()]

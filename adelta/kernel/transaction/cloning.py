@@ -39,7 +39,7 @@ from adelta.kernel.transaction.creation import NewTable
 from adelta.kernel.transaction.restoring import joined_protocol, merged_marks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from adelta.kernel.actions.domain_metadata import DomainMetadata
     from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor
@@ -84,6 +84,7 @@ def cloned_definition(
     properties: Mapping[str, str],
     *,
     now_ms: int,
+    new_id: Callable[[], str],
     domains: tuple[DomainMetadata, ...] = (),
 ) -> NewTable:
     """The source's definition with other `properties`, as a new table's or in place of `target`.
@@ -111,7 +112,7 @@ def cloned_definition(
     before = source.metadata.with_configuration(stored)
     after = before.with_configuration({**stored, **stored_properties(asked)})
     protocol = upgraded_protocol(protocol, before, after, asked) or protocol
-    after = replace(after, id=str(uuid.uuid4()), name=None, description=None, created_time=now_ms)
+    after = replace(after, id=new_id(), name=None, description=None, created_time=now_ms)
     if target is not None:
         protocol = joined_protocol(outlasting_protocol(target.protocol, after), protocol)
         kept = {**after.configuration, **outlasting_properties(target, after)}
@@ -125,7 +126,7 @@ def cloned_definition(
         after = merged_marks(target, after)
         if not any(kind.has_owner(after) for kind in KINDS):
             protocol, after = with_owner_of(target, protocol, after)
-    after = completed_metadata(before, after, protocol, lambda: str(uuid.uuid4()))
+    after = completed_metadata(before, after, protocol, new_id)
     made = NewTable(protocol, after, domains)
     check_change(replace(source, protocol=protocol, metadata=before), made.configuration)
     return made

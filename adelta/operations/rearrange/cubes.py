@@ -6,12 +6,12 @@ that belong to none, and cubes that are too small, are clustered together (Delta
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from adelta._chance import new_uuid
 from adelta.kernel.schema.alteration import shown
 from adelta.operations.rearrange.bins import (
     Bin,
@@ -175,7 +175,7 @@ def _planned(
 ) -> PlannedBin:
     task = ClusterTask(configuration, bare(files), tuple(columns), curve, sizes.target)
     tags = {
-        _ID: str(uuid.uuid4()),
+        _ID: str(new_uuid()),
         _COLUMNS: orjson.dumps([shown(path) for path in columns]).decode(),
         _CURVE: curve,
     }

@@ -7,13 +7,13 @@ these leave out are not read. It sees nothing but these tables: no files, no var
 from __future__ import annotations
 
 import tempfile
-import uuid
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._chance import new_uuid
 from adelta._concurrency import in_engine_thread, to_the_end
 from adelta._memory import default_memory_limit
 from adelta.errors import InvalidStatementError, InvalidUseError, OutOfMemoryError
@@ -104,7 +104,7 @@ def _duckdb() -> Any:
 
 def _connect(zone: str) -> Any:
     duckdb = _duckdb()
-    spill = Path(tempfile.gettempdir(), f"adelta-sql-{uuid.uuid4().hex}")  # made if it is needed
+    spill = Path(tempfile.gettempdir(), f"adelta-sql-{new_uuid().hex}")  # made if it is needed
     connection = duckdb.connect(
         ":memory:",
         config={
