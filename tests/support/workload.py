@@ -15,12 +15,12 @@ import hashlib
 import json
 import random
 import sys
-import time
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._clock import monotonic
 from adelta.errors import AdeltaError, CommitConflictError, CommitOutcomeUnknownError
 from adelta.operations import delete, set_properties, update, write_table
 from adelta.storage.resolve import open_store
@@ -214,12 +214,16 @@ class Worker:
         self.left = commits
         self._say = say
 
-    async def work(self) -> None:
-        """Run operations until the commits are made; also by several tasks."""
+    async def work(self, tell: Callable[[AdeltaError], None] | None = None) -> None:
+        """Run operations until the commits are made; also by several tasks.
+
+        `tell` is told of failures, which are printed otherwise.
+        """
+        tell = tell or _print_error
         while self.left > 0:
             self.number += 10
             operation = Operation.drawn(self.random, f"{self.name}-{self.number}", self.number)
-            begun, version = time.monotonic(), None
+            begun, version = monotonic(), None
             try:
                 version = await perform(self.table, operation)
                 outcome = "nothing" if version is None else "committed"
@@ -229,26 +233,30 @@ class Worker:
                 outcome = "unknown"
             except AdeltaError as error:
                 outcome = "failed"
-                print(repr(error), file=sys.stderr)
+                tell(error)
             self.left -= outcome == "committed"
             self.say(operation=operation.name, outcome=outcome, version=version, begun=begun)
             if self.random.random() < 0.2:
-                await self.read()
+                await self.read(tell)
 
-    async def read(self) -> None:
+    async def read(self, tell: Callable[[AdeltaError], None]) -> None:
         """Say what is there."""
-        begun = time.monotonic()
+        begun = monotonic()
         try:
             snapshot = await self.table.snapshot()
             rows = rows_of(await snapshot.scan().to_arrow())
         except AdeltaError as error:
-            print(repr(error), file=sys.stderr)
+            tell(error)
             return
         found = digest(rows, snapshot.properties.get(NOTE))
         self.say(read=found, version=snapshot.version, begun=begun)
 
     def say(self, **what: object) -> None:
-        self._say({**what, "ended": time.monotonic()})
+        self._say({**what, "ended": monotonic()})
+
+
+def _print_error(error: AdeltaError) -> None:
+    print(repr(error), file=sys.stderr)
 
 
 def _print(what: dict[str, Any]) -> None:

@@ -1,0 +1,1 @@
+"""The code that ships, in a world whose time, order, chance and store a test decides."""

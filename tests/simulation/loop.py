@@ -1,0 +1,172 @@
+"""An event loop without time and threads of its own: what runs next is decided by a seed.
+
+Time goes on when nothing else is to be done, to the moment of the next timer. Jobs for worker
+threads are events like any other, and run where their turn comes. Tasks that are ready at one
+moment run in an order that is drawn; callbacks keep their place, as asyncio promises it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable, Coroutine, Iterator
+
+__all__ = ["SimulatedLoop", "StuckError"]
+
+
+_BUSY = 200  # callbacks after which time goes on, though there are more: some wait for it in turns
+
+
+class StuckError(Exception):
+    """Somebody waits for what never comes."""
+
+
+class _Task(asyncio.Task[Any]):
+    """A task with a number: sets of tasks have the same order in every run."""
+
+    def __new__(cls, *_: Any, loop: SimulatedLoop, **__: Any) -> _Task:
+        made = super().__new__(cls)
+        made.number = next(loop.numbers)
+        return made
+
+    number: int
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class _Future(asyncio.Future[Any]):
+    def __new__(cls, *, loop: SimulatedLoop) -> _Future:
+        made = super().__new__(cls)
+        made.number = next(loop.numbers)
+        return made
+
+    number: int
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """Runs everything in one thread, in an order drawn from `source`; without it, as it came.
+
+    `may_run` says of a callback's context whether it may run at all: those of a process that has
+    crashed may not. `at_rest` is called where nothing is ready, and says whether something is now.
+    """
+
+    def __init__(self, source: random.Random | None) -> None:
+        super().__init__()
+        self.numbers: Iterator[int] = itertools.count()
+        self.source = source
+        self.may_run: Callable[[Any], bool] = lambda _: True
+        self.at_rest: Callable[[], bool] = lambda: False
+        self.steps = 0
+        self._since = 0  # time went on last
+        self._left: list[Any] = []
+        self._now = 0.0
+        self.set_task_factory(_make_task)
+
+    def time(self) -> float:
+        """Seconds since the world began."""
+        return self._now
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """A future whose place in sets is the same in every run."""
+        return _Future(loop=self)
+
+    # ------------------------------------------------------------------------------ what is next
+
+    def _run_once(self) -> None:
+        if (not self._ready and not self.at_rest()) or (self._since > _BUSY and self._scheduled):
+            self._pass_time()
+        if not self._ready:
+            return
+        handle = self._drawn()
+        if not handle._cancelled:
+            if self.may_run(handle._context):
+                self.steps += 1
+                self._since += 1
+                handle._run()
+            else:
+                self._left.append(handle)
+        del handle
+
+    def resume(self) -> None:
+        """Have what was not run, since it might not, run after all."""
+        self._ready.extend(self._left)
+        self._left.clear()
+
+    def _drawn(self) -> Any:
+        """One of the tasks at the head of what is ready, or the callback that is there."""
+        ready = self._ready
+        if self.source is None or len(ready) == 1 or _number(ready[0]) is None:
+            return ready.popleft()
+        tasks = [
+            (number, at)
+            for at, number in enumerate(map(_number, itertools.takewhile(_number_of, ready)))
+        ]
+        if len(tasks) == 1:
+            return ready.popleft()
+        _, at = self.source.choice(sorted(tasks))
+        handle = ready[at]
+        del ready[at]
+        return handle
+
+    def _pass_time(self) -> None:
+        self._since = 0
+        while self._scheduled and self._scheduled[0]._cancelled:
+            heapq.heappop(self._scheduled)._scheduled = False
+        if not self._scheduled:
+            if self._stopping or self._ready:
+                return
+            raise StuckError("nothing is ready, no request is under way, and no timer is set")
+        handle = heapq.heappop(self._scheduled)
+        handle._scheduled = False
+        self._now = max(self._now, handle._when)
+        self._ready.append(handle)
+
+    def _timer_handle_cancelled(self, handle: Any) -> None:
+        """Cancelled timers are passed over when their time comes."""
+
+    def _write_to_self(self) -> None:
+        """Nobody else is there who could wake the loop."""
+
+    def _process_events(self, event_list: object) -> None:
+        raise AssertionError(event_list)
+
+    # --------------------------------------------------------------------------- worker threads
+
+    def submit(
+        self, job: Callable[[], Callable[[], object] | None], *, ahead: bool = False
+    ) -> None:
+        """Run a job that is for a worker thread, when its turn comes."""
+
+        def run() -> None:
+            then = job()
+            if then is not None:
+                then()
+
+        if self.source is None:
+            self.call_soon(run)
+        else:
+            self.call_later(self.source.expovariate(1 / (0.0002 if ahead else 0.001)), run)
+
+
+def _make_task(
+    loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **more: Any
+) -> _Task:
+    return _Task(coro, loop=loop, **more)
+
+
+def _number(handle: Any) -> int | None:
+    owner = getattr(handle._callback, "__self__", None)
+    return owner.number if isinstance(owner, _Task) else None
+
+
+def _number_of(handle: Any) -> bool:
+    return _number(handle) is not None

@@ -1,0 +1,97 @@
+"""What a simulated run is made of, drawn from its seed; and the command that makes the same one."""
+
+from __future__ import annotations
+
+import random
+import shlex
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Plan"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One run. Two runs of equal plans are the same, step by step.
+
+    `faults` is how likely each fault of a request is, in thousandths; `crashes` how many processes
+    die; `keepers` what looks after the table meanwhile; `overwriting` takes the conditional puts
+    away, so that the checker has something to find.
+    """
+
+    seed: int
+    writers: int = 3
+    commits: int = 10
+    faults: int = 10
+    crashes: int = 2
+    skew_s: float = 60.0
+    vectors: bool = False
+    checkpoint_every: int = 10
+    keepers: tuple[str, ...] = ("checkpoint", "optimize", "vacuum", "cleanup")
+    overwriting: bool = False
+
+    @classmethod
+    def drawn(cls, seed: int, commits: int = 10, *, overwriting: bool = False) -> Plan:
+        """The run of a seed."""
+        draw = random.Random(f"plan {seed}")
+        return cls(
+            seed,
+            draw.randint(2, 4),
+            commits,
+            draw.choice([0, 2, 10, 30]),
+            draw.choice([0, 1, 3]),
+            draw.choice([0.0, 60.0, 86_400.0]),
+            draw.random() < 0.5,
+            draw.choice([3, 10]),
+            tuple(name for name in cls.keepers if draw.random() < 0.6),
+            overwriting,
+        )
+
+    def smaller(self) -> Iterator[Plan]:
+        """Plans with less in them, those that leave out most first."""
+        if self.keepers:
+            yield replace(self, keepers=())
+        if self.faults:
+            yield replace(self, faults=0)
+        if self.crashes:
+            yield replace(self, crashes=0)
+        if self.skew_s:
+            yield replace(self, skew_s=0.0)
+        if self.vectors:
+            yield replace(self, vectors=False)
+        if self.writers > 1:
+            yield replace(self, writers=self.writers - 1)
+        if self.commits > 1:
+            yield replace(self, commits=self.commits // 2)
+            yield replace(self, commits=self.commits - 1)
+        for name in self.keepers:
+            yield replace(self, keepers=tuple(each for each in self.keepers if each != name))
+
+    def command(self) -> str:
+        """What runs it again from the root of the repository."""
+        words = ["python", "-m", "tests.simulation"]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            text = ",".join(value) if isinstance(value, tuple) else str(value)
+            words.append(f"{field.name}={text}")
+        return shlex.join(words)
+
+    @classmethod
+    def of(cls, words: list[str]) -> Plan:
+        """The plan that the words of a command say."""
+        given = dict(word.split("=", 1) for word in words)
+        plan = cls(int(given.pop("seed")))
+        for name, text in given.items():
+            default = getattr(plan, name)
+            value: object
+            if isinstance(default, tuple):
+                value = tuple(filter(None, text.split(",")))
+            elif isinstance(default, bool):
+                value = text == "True"
+            else:
+                value = type(default)(text)
+            plan = replace(plan, **{name: value})
+        return plan

@@ -1,0 +1,213 @@
+"""A simulated object store: a dictionary, and a network between it and whoever asks.
+
+A `Bucket` is what is stored. A `SimulatedStore` is one process's way to it: each of its requests is
+carried by a `Network`, which decides when it takes effect, how often, and what is answered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from adelta._concurrency import map_concurrent
+from adelta.errors import ObjectExistsError, ObjectNotFoundError
+from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
+from adelta.storage.pin import current_pin
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+
+    from tests.simulation.world import World
+
+__all__ = ["Bucket", "Direct", "Network", "Request", "SimulatedStore", "Stored"]
+
+R = TypeVar("R")
+
+PAGE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request: its kind (get, head, list, put, create or delete) and the path it is for."""
+
+    kind: str
+    path: str
+
+    @property
+    def reads(self) -> bool:
+        """Whether it changes nothing."""
+        return self.kind in ("get", "head", "list", "query")
+
+    def meets(self, other: Request) -> bool:
+        """Whether it matters which of the two comes first."""
+        if self.reads and other.reads:
+            return False
+        if "list" in (self.kind, other.kind):
+            listing, changed = (self, other) if self.kind == "list" else (other, self)
+            return changed.path.startswith(listing.path)
+        return self.path == other.path
+
+
+class Network(Protocol):
+    """What carries requests to a bucket, and answers back."""
+
+    async def carry(self, request: Request, effect: Callable[[], R]) -> R:
+        """The answer to a request whose effect is that of `effect`."""
+        ...
+
+
+class Direct:
+    """A network that takes no time and loses nothing."""
+
+    async def carry(self, request: Request, effect: Callable[[], R]) -> R:
+        """What the effect returns."""
+        return effect()
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object: its bytes, when it was put, and the tag of its content."""
+
+    data: bytes
+    modified_ms: int
+    etag: str
+
+
+@dataclass
+class Bucket:
+    """What is stored. Without `conditional` puts, one of an object that is there overwrites it.
+
+    `on_change` is told of every object that is put, or was deleted.
+    """
+
+    world: World
+    conditional: bool = True
+    objects: dict[str, Stored] = field(default_factory=dict)
+    on_change: Callable[[str, bytes | None], None] = lambda *_: None
+
+    def __post_init__(self) -> None:
+        self._keys = sorted(self.objects)
+
+    def find(self, path: str) -> Stored:
+        """The object. Raises: ObjectNotFoundError."""
+        found = self.objects.get(path)
+        if found is None:
+            raise ObjectNotFoundError(f"there is no object {path!r}")
+        return found
+
+    def put(self, path: str, data: bytes) -> ObjectMeta:
+        """Create or replace it."""
+        if path not in self.objects:
+            self._keys.insert(bisect_left(self._keys, path), path)
+        etag = hashlib.blake2b(data, digest_size=8).hexdigest()
+        self.objects[path] = Stored(data, self.world.now_ms(), etag)
+        self.on_change(path, data)
+        return self.meta(path)
+
+    def create(self, path: str, data: bytes) -> ObjectMeta:
+        """Create it, and where the store has conditional puts, do not replace it."""
+        if self.conditional and path in self.objects:
+            raise ObjectExistsError(f"there is an object {path!r} already")
+        return self.put(path, data)
+
+    def delete(self, path: str) -> None:
+        """Delete it, if it is there."""
+        if self.objects.pop(path, None) is not None:
+            del self._keys[bisect_left(self._keys, path)]
+            self.on_change(path, None)
+
+    def meta(self, path: str) -> ObjectMeta:
+        """What there is to say of it. Raises: ObjectNotFoundError."""
+        found = self.find(path)
+        return ObjectMeta(path, len(found.data), found.modified_ms, found.etag)
+
+    def page(self, prefix: str, after: str, *, recursive: bool) -> list[ObjectMeta]:
+        """The first objects below a prefix and behind a path."""
+        page: list[ObjectMeta] = []
+        for at in range(bisect_left(self._keys, max(prefix, after)), len(self._keys)):
+            key = self._keys[at]
+            if not key.startswith(prefix) or len(page) == PAGE:
+                break
+            if key > after and (recursive or "/" not in key[len(prefix) :]):
+                page.append(self.meta(key))
+        return page
+
+
+class SimulatedStore(ObjectStore):
+    """One process's way to a bucket, over a network."""
+
+    def __init__(self, bucket: Bucket, network: Network, uri: str = "s3://simulated/table") -> None:
+        self.bucket = bucket
+        self.network = network
+        self._uri = uri
+
+    @property
+    def uri(self) -> str:
+        return self._uri
+
+    @property
+    def concurrency(self) -> int:
+        return 8
+
+    async def _ask(self, kind: str, path: str, effect: Callable[[], R]) -> R:
+        return await self.network.carry(Request(kind, path), effect)
+
+    async def now_ms(self) -> int | None:
+        return self.bucket.world.now_ms()
+
+    async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
+        return await self._ask(
+            "get", path, lambda: (self.bucket.find(path).data, self.bucket.meta(path))
+        )
+
+    async def _pinned(self, path: str) -> bytes:
+        found = await self._ask("get", path, lambda: self.bucket.find(path))
+        if (pin := current_pin()) is not None:
+            pin.saw(f"{self._uri}/{path}", found.etag)
+        return found.data
+
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
+        return (await self._pinned(path))[start:end]
+
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+        data = await self._pinned(path)
+        return SuffixRead(data[-length:], len(data))
+
+    async def head(self, path: str) -> ObjectMeta:
+        return await self._ask("head", path, lambda: self.bucket.meta(path))
+
+    async def put(self, path: str, data: bytes) -> ObjectMeta:
+        data = bytes(data)
+        return await self._ask("put", path, lambda: self.bucket.put(path, data))
+
+    async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
+        data = bytes(data)
+        return await self._ask("create", path, lambda: self.bucket.create(path, data))
+
+    async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
+        data = b"".join([bytes(chunk) async for chunk in chunks])
+        return await self._ask("put", path, lambda: self.bucket.put(path, data))
+
+    async def delete(self, paths: Iterable[str]) -> None:
+        async def one(path: str) -> None:
+            await self._ask("delete", path, lambda: self.bucket.delete(path))
+
+        await map_concurrent(one, sorted(paths), limit=self.concurrency)
+
+    async def list(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
+        after = start_after or ""
+        while True:
+            page: list[Any] = await self._ask(
+                "list",
+                prefix,
+                lambda after=after: self.bucket.page(prefix, after, recursive=recursive),
+            )
+            if page:
+                yield page
+            if len(page) < PAGE:
+                return
+            after = page[-1].path
