@@ -122,6 +122,7 @@ if TYPE_CHECKING:
     from adelta.table import Table as Table
     from adelta.table import open_table as open_table
     from adelta.transaction import Transaction as Transaction
+    from adelta.write.commit_options import CommitOptions as CommitOptions
     from adelta.write.spec import DataFileOptions as DataFileOptions
 
 __all__ = exports(
@@ -210,6 +211,7 @@ __all__ = exports(
         "adelta.sql.run": ("sql", "sql_batches"),
         "adelta.table": ("Table", "open_table"),
         "adelta.transaction": ("Transaction",),
+        "adelta.write.commit_options": ("CommitOptions",),
         "adelta.write.spec": ("DataFileOptions",),
     },
     modules=("errors", "operations", "sync"),

@@ -248,6 +248,7 @@ _BY_THE_FUNCTION = frozenset(
         "ArrowSchema | StructType",
         "ArrowSchema | StructType | str",
         "CatalogClient",
+        "CommitOptions",
         "Data",
         "DataFileOptions",
         "DataType | pa.DataType | str",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -44,12 +45,14 @@ from adelta.snapshot import Snapshot
 from adelta.storage.allowed_roots import ALLOWED_ROOTS, given_roots
 from adelta.storage.roots import StoreRoots
 from adelta.transaction import Transaction
+from adelta.write.commit_options import AS_USUAL, CommitOptions
 from adelta.write.commit_queue import QueueOfTable
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 from adelta.write.transaction_request import COMMIT_TIMEOUT, StateOfMoment, TransactionRequest
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
@@ -118,6 +121,7 @@ class Table:
         store: ObjectStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
         executor: TaskExecutor | None = None,
+        commits: CommitOptions = AS_USUAL,
     ) -> None:
         self._given_uri = uri
         self._options = dict(storage_options or {})
@@ -125,6 +129,7 @@ class Table:
         self._roots = StoreRoots(_home(uri, self._options, catalog, store), self._options)
         self._clock = clock
         self._executor = executor
+        self._commits = commits
         self._source = LatestState(self._roots.store, clock)
         self._queue = QueueOfTable(
             self._roots.store if store is None or catalog is not None else store,
@@ -132,13 +137,18 @@ class Table:
             catalog,
         )
         self._closed = False
+        self._lender: Table | None = None  # whose connections these are, if they are another's
 
     def __repr__(self) -> str:
         return f"<Table {self.uri}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The recipe that opens the same table elsewhere."""
-        opened = partial(Table, catalog=self._catalog) if self._catalog is not None else Table
+        opened: Callable[..., Table] = Table
+        if self._catalog is not None:
+            opened = partial(opened, catalog=self._catalog)
+        if self._commits is not AS_USUAL:
+            opened = partial(opened, commits=self._commits)
         return (opened, (self._given_uri, self._options))
 
     @property
@@ -236,7 +246,27 @@ class Table:
         )
         return Transaction(begin(self, request))
 
+    def committing(self, options: CommitOptions) -> Table:
+        """The same table by another handle, whose commits are made as `options` say.
+
+        Whatever operation is done with that handle says in the history what they say, and so on. It
+        uses the connections of this one, and nothing more than they are; it is of use as long as
+        this one is open, and need not be closed.
+
+        Raises:
+            InvalidOptionError: `options` are none.
+            InvalidUseError: the handle is closed.
+        """
+        if not isinstance(options, CommitOptions):
+            raise InvalidOptionError(f"options is {options!r:.100}; pass adelta.CommitOptions(...)")
+        self._check_open()
+        made = object.__new__(Table)
+        vars(made).update(vars(self), _commits=options, _lender=self)
+        return made
+
     def _check_open(self) -> None:
+        if self._lender is not None:
+            self._lender._check_open()
         if self._closed:
             raise InvalidUseError(f"{self.uri}: this handle is closed; open the table again")
 
@@ -244,6 +274,8 @@ class Table:
         """Give back connections. Calling it again does nothing."""
         if not self._closed:
             self._closed = True
+            if self._lender is not None:
+                return
             with anyio.CancelScope(shield=True):  # else a cancelled task would leave connections
                 for _ in range(2):  # A stream that was left in the middle begins to close by then:
                     await asyncio.sleep(0)  # a loop that ends before would break its closing off.
@@ -334,7 +366,7 @@ def begin(
 
     return TransactionCore(
         table._source if state is None else StateOfMoment(table._source, state),
-        request,
+        request if table._commits is AS_USUAL else replace(request, commits=table._commits),
         creates=creates,
         joins=joins,
         queue=table._queue,

@@ -32,7 +32,8 @@ class StagedChanges:
     New files are few and come from writers as rows; `removes` may name every file of a table, so
     it is an Arrow table of `REMOVE_SCHEMA`. `transaction_id` is the `txnId` by which a writer finds
     its own commit in the log. `existing` are the added files that were not written for this commit,
-    so that others may know of them; `tags` go into its provenance. `moves_rows_by_hand` is whether
+    so that others may know of them; `tags` and `commit_info`, entries that the user has asked for,
+    go into its provenance. `moves_rows_by_hand` is whether
     a user has added files and removed others, so that rows may have been moved without their ids.
     """
 
@@ -42,6 +43,7 @@ class StagedChanges:
     metrics: Mapping[str, int] = field(default_factory=dict, hash=False)
     user_metadata: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
+    commit_info: Mapping[str, object] = field(default_factory=dict, hash=False)
     protocol: Protocol | None = None
     metadata: Metadata | None = None
     set_transactions: tuple[SetTransaction, ...] = ()

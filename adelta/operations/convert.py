@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import ObjectMeta, ObjectStore
     from adelta.storage.roots import StoreRoots
     from adelta.table import Table
+    from adelta.write.commit_options import CommitOptions
     from adelta.write.task_executor import TaskExecutor
 
 __all__ = [
@@ -108,6 +109,7 @@ async def convert(
     storage_options: Mapping[str, str] | None = None,
     unsafe_single_writer: bool = False,
     on_progress: OnProgress | None = None,
+    commits: CommitOptions | None = None,
 ) -> ConvertMetrics:
     """Make a Delta table of the Parquet files at `uri`, in place and in one commit.
 
@@ -119,7 +121,7 @@ async def convert(
     lie in such folders. The other columns are those of all files together. Statistics come from
     the footers; where these say nothing sure of a column, nothing is said of it (`analyze` computes
     it). With `collect_statistics` off files bear none. With `dry_run` nothing is written.
-    `on_progress` is told how far it is.
+    `on_progress` is told how far it is. `commits` says more of how the commit is made.
 
     Raises:
         TableNotFoundError: there are no Parquet files.
@@ -135,7 +137,7 @@ async def convert(
     opened = open_table(uri, storage_options, unsafe_single_writer=unsafe_single_writer)
     async with opened as table:
         return await convert_folder(
-            table,
+            table if commits is None else table.committing(commits),
             partition_schema=partition_schema,
             collect_statistics=collect_statistics,
             name=name,

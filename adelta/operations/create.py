@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from adelta.commit.catalog import CatalogClient
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.table import Table
+    from adelta.write.commit_options import CommitOptions
 
 __all__ = ["ArrowSchema", "create_table"]
 
@@ -85,6 +86,7 @@ async def create_table(
     storage_options: Mapping[str, str] | None = None,
     unsafe_single_writer: bool = False,
     catalog: CatalogClient | None = None,
+    commits: CommitOptions | None = None,
 ) -> Table:
     """Create an empty table at `uri`, and open it.
 
@@ -95,7 +97,8 @@ async def create_table(
     number rows are made by `identity_column`. `cluster_by` names up to four columns by which
     whoever optimises the table keeps rows together; a table is partitioned or clustered, not both.
     Where there is a table already, ``error`` raises, and ``ignore`` opens that table as it is.
-    `unsafe_single_writer` and `catalog` are as in `open_table`.
+    `unsafe_single_writer` and `catalog` are as in `open_table`. `commits` says more of how the
+    commit is made; it is not for those that the handle makes later.
 
     A table that a catalog is to manage is created at the place that the catalog has given it, with
     its client and the property ``delta.feature.catalogManaged=supported`` (and those that the
@@ -132,6 +135,7 @@ async def create_table(
         uri, storage_options, unsafe_single_writer=unsafe_single_writer, catalog=catalog
     )
     try:
+        first_commit = table if commits is None else table.committing(commits)
         if await exists(table):
             if mode == "error":
                 raise TableAlreadyExistsError(
@@ -140,7 +144,7 @@ async def create_table(
                 )
         else:
             try:
-                async with begin(table, request, creates=first):
+                async with begin(first_commit, request, creates=first):
                     pass
             except TableAlreadyExistsError:
                 if mode == "error":

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from adelta import ColumnOptions as ColumnOptions
     from adelta import Commit as Commit
     from adelta import CommitInfo as CommitInfo
+    from adelta import CommitOptions as CommitOptions
     from adelta import CommitOwner as CommitOwner
     from adelta import CommitOwnerClient as CommitOwnerClient
     from adelta import CommitResponse as CommitResponse
@@ -135,6 +136,7 @@ __all__ = exports(
             "ColumnOptions",
             "Commit",
             "CommitInfo",
+            "CommitOptions",
             "CommitOwner",
             "CommitOwnerClient",
             "CommitResponse",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from adelta.commit.catalog import CatalogClient
     from adelta.storage.allowed_roots import AllowedRoots
+    from adelta.write.commit_options import CommitOptions
     from adelta.write.spec import DataFileOptions
 
 __all__ = ["Table", "open_table"]
@@ -116,6 +117,19 @@ class Table(Handle[_AsyncTable]):
             ),
             self,
         )
+
+    def committing(self, options: CommitOptions) -> Table:
+        """The same table by another handle, whose commits are made as `options` say.
+
+        Whatever operation is done with that handle says in the history what they say, and so on. It
+        uses the connections of this one, and nothing more than they are; it is of use as long as
+        this one is open, and need not be closed.
+
+        Raises:
+            InvalidOptionError: `options` are none.
+            InvalidUseError: the handle is closed.
+        """
+        return Table._wrap(_portal.run(self._async().committing, options), self)
 
     def close(self) -> None:
         """Give back connections. Calling it again does nothing."""

@@ -48,12 +48,7 @@ def can_join(group: Sequence[StagedChanges], staged: StagedChanges, root: str) -
     `root` is the table's address.
     """
     first = group[0]
-    if (first.operation, first.parameters, first.user_metadata, first.tags) != (
-        staged.operation,
-        staged.parameters,
-        staged.user_metadata,
-        staged.tags,
-    ):
+    if _said(first) != _said(staged):
         return False
     if len(group) >= _MEMBERS or sum(len(each.adds) for each in group) >= _FILES:
         return False
@@ -62,6 +57,17 @@ def can_join(group: Sequence[StagedChanges], staged: StagedChanges, root: str) -
         return False
     paths = {FileId.of(file, root).path for each in group for file in each.adds}
     return all(FileId.of(file, root).path not in paths for file in staged.adds)
+
+
+def _said(staged: StagedChanges) -> tuple[object, ...]:
+    """What a commit says of itself that members have to have in common."""
+    return (
+        staged.operation,
+        staged.parameters,
+        staged.user_metadata,
+        staged.tags,
+        staged.commit_info,
+    )
 
 
 def combined(group: Sequence[StagedChanges]) -> StagedChanges:

@@ -94,6 +94,7 @@ class Submission:
         engine: str,
         clock: Clock,
         timeout: float,
+        max_retries: int | None = None,
         group: bool = False,
         joins: bool = False,
     ) -> None:
@@ -106,6 +107,7 @@ class Submission:
         self.engine = engine
         self.clock = clock
         self.timeout = timeout
+        self.max_retries = max_retries
         self.group = group
         self.joins = joins
         self.deadline = anyio.current_time() + timeout
@@ -210,11 +212,15 @@ class Submission:
         self.settle(CommitResult(state, commit.version, does_upkeep=does_upkeep))
 
     def check_deadline(self) -> None:
-        """Settle with an error where there is no time for another attempt."""
-        if self.outcome is None and anyio.current_time() >= self.deadline:
+        """Settle with an error where there is no time, or no leave, for another attempt."""
+        if self.outcome is not None:
+            return
+        allowed = self.max_retries is None or self.attempts <= self.max_retries
+        if not allowed or anyio.current_time() >= self.deadline:
+            limit = f"within {self.timeout:g} s" if allowed else f"({self.max_retries} retries)"
             self.settle(
                 CommitConflictError(
-                    f"{self.root}: {self.attempts} attempts within {self.timeout:g} s lost to "
+                    f"{self.root}: {self.attempts} attempts {limit} lost to "
                     f"other writers, the last one to version {self.next_version - 1}; nothing was "
                     "committed, try again when there are fewer of them",
                     winning_version=self.next_version - 1,

@@ -33,6 +33,7 @@ from adelta.kernel.transaction.conflict_checker import already_applied, partly_a
 from adelta.kernel.transaction.isolation import isolation_level
 from adelta.kernel.transaction.kept_files import check_kept_files
 from adelta.kernel.transaction.precommit import check_staged
+from adelta.write.commit_options import as_options_say
 from adelta.write.commit_queue import CommitQueue
 from adelta.write.data_file_writer import discard_data_files
 from adelta.write.spec import engine_info
@@ -454,7 +455,8 @@ class TransactionLife:
         await self._complete_owner()
         await self._hold_to_base()
         await self._hold_to_metadata()
-        staged = self._staging.frozen()
+        commits = self._request.commits
+        staged = as_options_say(self._staging.frozen(), commits, self.now_ms)
         columns = self.configuration.physical_partition_columns
         counted = self.configuration.counts_rows
         await in_thread(check_staged, staged, columns, root=self.root, counted=counted)
@@ -469,6 +471,7 @@ class TransactionLife:
             engine=engine_info(),
             clock=self._clock,
             timeout=self._request.timeout,
+            max_retries=commits.max_retries,
             group=self._request.group_commit,
             joins=self._joins,
         )
@@ -477,7 +480,7 @@ class TransactionLife:
     async def keep_up(self, result: CommitResult) -> None:
         """Do what follows a commit."""
         if result.version is not None and result.does_upkeep:
-            await after_commit(result.state, self._clock)
+            await after_commit(result.state, self._clock, self._request.commits)
 
     async def _complete_owner(self) -> None:
         """Have a commit owner that comes say what the table is to keep for it."""

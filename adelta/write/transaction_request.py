@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from adelta.write.commit_options import AS_USUAL, CommitOptions
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class TransactionRequest:
         at_version: the version that it begins on, whatever came after; None is the newest.
         by_hand: whether code of the caller's runs between its verbs, as no operation's does.
         transaction_id: the `txnId` that it bears; None is one of its own.
+        commits: what the commits of the handle say beside, and how they are made.
     """
 
     operation: str = "WRITE"
@@ -81,6 +83,7 @@ class TransactionRequest:
     at_version: int | None = None
     by_hand: bool = False
     transaction_id: str | None = None
+    commits: CommitOptions = AS_USUAL
 
 
 class StateOfMoment:

@@ -13,6 +13,7 @@ that is due then is written of an earlier version, which is published.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -30,10 +31,11 @@ from adelta.log.checkpoint_writer import (
     write_checkpoint,
 )
 from adelta.log.checksum_writer import write_checksum
-from adelta.log.cleanup import clean_expired
+from adelta.log.cleanup import clean_expired, clean_log
 from adelta.log.compaction_writer import compact_if_due, is_compaction_due
 from adelta.log.listing import read_hint
 from adelta.log.load import load_state
+from adelta.write.commit_options import AS_USUAL
 from adelta.write.symlink_manifests import keep_manifests
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
     from adelta._clock import Clock
     from adelta.log.state import LogState
+    from adelta.write.commit_options import CommitOptions
 
 __all__ = ["after_checkpoint", "after_commit"]
 
@@ -49,26 +52,41 @@ _log = logging.getLogger("adelta.transaction")
 _PATIENCE = 0.5  # seconds that an owner has to publish a version before its checkpoint is put off
 
 
-async def after_commit(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
+async def after_commit(
+    state: LogState, clock: Clock = SYSTEM_CLOCK, options: CommitOptions = AS_USUAL
+) -> None:
     """Do what is due after the commit that made `state`; failures are logged as warnings."""
     if await _attempt(state, "upkeep", lambda: _is_left_to_owner(state)):
         return  # so the store is asked for nothing
     published = await _attempt(state, "publication", lambda: _published(state))
     await _attempt(state, "checksum", lambda: write_checksum(state))
     if not published:
-        await _attempt(state, "earlier checkpoint", lambda: _checkpoint_earlier(state, clock))
+        if options.checkpoint:
+            earlier = partial(_checkpoint_earlier, state, clock, options)
+            await _attempt(state, "earlier checkpoint", earlier)
         return
     await _attempt(state, "symlink manifest", lambda: keep_manifests(state))
-    if await _attempt(state, "checkpoint", lambda: checkpoint_if_due(state, clock)):
-        await after_checkpoint(state, clock)
+    if options.checkpoint and await _attempt(
+        state, "checkpoint", lambda: checkpoint_if_due(state, clock)
+    ):
+        await after_checkpoint(state, clock, options.clean_up)
     await _attempt(state, "log compaction", lambda: compact_if_due(state))
 
 
-async def after_checkpoint(state: LogState, clock: Clock = SYSTEM_CLOCK) -> None:
-    """Do what a checkpoint of `state` makes possible; failures are logged as warnings."""
+async def after_checkpoint(
+    state: LogState, clock: Clock = SYSTEM_CLOCK, clean_up: bool | None = None
+) -> None:
+    """Do what a checkpoint of `state` makes possible; failures are logged as warnings.
+
+    `clean_up` says whether what has expired is deleted; None leaves that to the table.
+    """
     await _attempt(state, "checksum", lambda: write_checksum(state))  # now its files are counted
-    if permits_maintenance(state.store, state.configuration):
-        await _attempt(state, "clean-up", lambda: clean_expired(state, clock.now_ms()))
+    if clean_up is not False and permits_maintenance(state.store, state.configuration):
+        now_ms = clock.now_ms()
+        if clean_up:
+            await _attempt(state, "clean-up", lambda: clean_log(state, now_ms, sweep=False))
+        else:
+            await _attempt(state, "clean-up", lambda: clean_expired(state, now_ms))
 
 
 async def _is_left_to_owner(state: LogState) -> bool:
@@ -85,7 +103,7 @@ async def _published(state: LogState) -> bool:
     return False
 
 
-async def _checkpoint_earlier(state: LogState, clock: Clock) -> bool:
+async def _checkpoint_earlier(state: LogState, clock: Clock, options: CommitOptions) -> bool:
     """Write the checkpoint that is due of the last version at which one was, and it is published.
 
     The owner publishes in the order of versions, and may have more to publish than it keeps up
@@ -103,7 +121,7 @@ async def _checkpoint_earlier(state: LogState, clock: Clock) -> bool:
         return False
     earlier = await load_state(store, version=version)
     await write_checkpoint(earlier, clock)
-    await after_checkpoint(earlier, clock)
+    await after_checkpoint(earlier, clock, options.clean_up)
     return True
 
 

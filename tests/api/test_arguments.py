@@ -39,6 +39,7 @@ WRONG: dict[str, list[object]] = {
     "WriteMode": [7, "upsert", ["append"]],
     "SchemaMode | None": [7, "guess", ["merge"]],
     "PartitionOverwrite": [7, "both", ["static"]],
+    "CommitOptions | None": [7, {"user_metadata": "um"}],
     "WriterOptions | None": [7, {"compression": "zstd"}],
     "CatalogClient | None": [7, "catalog", object()],
     "VacuumMode": [7, "half", None],

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-__all__ = ["CommitInfo", "is_time"]
+__all__ = ["NAMED_ENTRIES", "CommitInfo", "is_time"]
 
 _YEAR_1, _YEAR_9999 = -62_135_596_800_000, 253_402_300_799_999  # the first ms, and the last one
 
@@ -27,6 +27,9 @@ _KNOWN = {
     "userMetadata": "user_metadata",
     "tags": "tags",
 }
+
+NAMED_ENTRIES = frozenset(_KNOWN)
+"""The entries of `commitInfo` that have a field here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ def make_commit_info(
         txn_id=staged.transaction_id,
         user_metadata=staged.user_metadata,
         tags=staged.tags,
+        others=staged.commit_info,
     )
 
 

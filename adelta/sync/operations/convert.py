@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from adelta.operations.convert import ConvertMetrics
     from adelta.operations.create import ArrowSchema
     from adelta.progress import OnProgress
+    from adelta.write.commit_options import CommitOptions
 
 __all__ = ["convert"]
 
@@ -32,6 +33,7 @@ def convert(
     storage_options: Mapping[str, str] | None = None,
     unsafe_single_writer: bool = False,
     on_progress: OnProgress | None = None,
+    commits: CommitOptions | None = None,
 ) -> ConvertMetrics:
     """Make a Delta table of the Parquet files at `uri`, in place and in one commit.
 
@@ -43,7 +45,7 @@ def convert(
     lie in such folders. The other columns are those of all files together. Statistics come from
     the footers; where these say nothing sure of a column, nothing is said of it (`analyze` computes
     it). With `collect_statistics` off files bear none. With `dry_run` nothing is written.
-    `on_progress` is told how far it is.
+    `on_progress` is told how far it is. `commits` says more of how the commit is made.
 
     Raises:
         TableNotFoundError: there are no Parquet files.
@@ -68,4 +70,5 @@ def convert(
         storage_options=storage_options,
         unsafe_single_writer=unsafe_single_writer,
         on_progress=on_progress,
+        commits=commits,
     )

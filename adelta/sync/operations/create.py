@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from adelta.commit.catalog import CatalogClient
     from adelta.kernel.schema.types import StructType
     from adelta.operations.create import ArrowSchema
+    from adelta.write.commit_options import CommitOptions
 
 __all__ = ["create_table"]
 
@@ -34,6 +35,7 @@ def create_table(
     storage_options: Mapping[str, str] | None = None,
     unsafe_single_writer: bool = False,
     catalog: CatalogClient | None = None,
+    commits: CommitOptions | None = None,
 ) -> Table:
     """Create an empty table at `uri`, and open it.
 
@@ -44,7 +46,8 @@ def create_table(
     number rows are made by `identity_column`. `cluster_by` names up to four columns by which
     whoever optimises the table keeps rows together; a table is partitioned or clustered, not both.
     Where there is a table already, ``error`` raises, and ``ignore`` opens that table as it is.
-    `unsafe_single_writer` and `catalog` are as in `open_table`.
+    `unsafe_single_writer` and `catalog` are as in `open_table`. `commits` says more of how the
+    commit is made; it is not for those that the handle makes later.
 
     A table that a catalog is to manage is created at the place that the catalog has given it, with
     its client and the property ``delta.feature.catalogManaged=supported`` (and those that the
@@ -75,5 +78,6 @@ def create_table(
             storage_options=storage_options,
             unsafe_single_writer=unsafe_single_writer,
             catalog=catalog,
+            commits=commits,
         )
     )
