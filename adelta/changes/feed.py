@@ -18,6 +18,7 @@ from adelta._streams import stream
 from adelta.changes.change_rows import change_plan, change_rows
 from adelta.changes.commit_pieces import changed_pieces
 from adelta.changes.missing import find_late_commit
+from adelta.changes.same_table import check_position
 from adelta.errors import (
     ChangesNotAvailableError,
     InvalidOptionError,
@@ -31,7 +32,7 @@ from adelta.log.commit_reader import decode_listed
 from adelta.log.listing import find_commit, list_commits, list_log
 from adelta.log.load import load_state
 from adelta.log.time_travel import first_version_after, readable_commits, version_at_timestamp
-from adelta.table import opened, roots_of
+from adelta.table import latest_state, opened, roots_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
@@ -75,7 +76,8 @@ async def changes(
         TableNotFoundError: there is no table.
         VersionNotFoundError: the range goes beyond the table's history.
         ChangesNotAvailableError: the feed was not enabled for a version of the range, or a commit
-            has been cleaned up; the message says which version can be started from.
+            has been cleaned up; the message says which version can be started from; or a
+            `Position` is of another table.
         MissingCommitError: a commit is not there, and commits before and after it are.
         MissingDataFileError: a file of the range has been vacuumed.
         SchemaMismatchError: a file does not fit the last version's schema.
@@ -140,6 +142,9 @@ async def _bounds(
     if until is not None:
         _check_bound("until", until)
     store = table.store
+    for bound in (since, until):
+        if isinstance(bound, Position):
+            await check_position(await latest_state(table), bound)
     if isinstance(since, Position):
         first = since.first_version
     elif isinstance(since, int):

@@ -10,12 +10,14 @@ listing leaves out, though there are later ones, is asked for by name.
 from __future__ import annotations
 
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import checked
 from adelta._streams import stream
 from adelta.changes.announced import next_commits
 from adelta.changes.missing import find_late_commit
+from adelta.changes.same_table import check_position
 from adelta.errors import (
     ChangesNotAvailableError,
     InvalidOptionError,
@@ -30,7 +32,7 @@ from adelta.log.commit_provenance import read_commit_info
 from adelta.log.commit_reader import decode_listed
 from adelta.log.listing import find_commit, list_log
 from adelta.log.version_mark import VersionMark
-from adelta.table import opened
+from adelta.table import latest_state, opened
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -58,35 +60,41 @@ async def tail(
     `since` is the first version wanted, a `Position` kept from an earlier run, or ``"latest"`` for
     only what is committed from now on. `poll` is the longest pause between two looks, in seconds;
     of a table whose commit owner announces commits, they come as soon as they are announced.
-    A commit that is there and that a listing leaves out is waited for.
+    A commit that is there and that a listing leaves out is waited for. The commits' positions say
+    which table they are of: one that was made anew is not read on from there.
 
     Raises:
         TableNotFoundError: there is no table.
         VersionNotFoundError: `since` lies beyond the next version.
         ChangesNotAvailableError: the next commit has been cleaned up, and the message says which
-            one can be started from; or the table was dropped, or made anew.
+            one can be started from; or the table was dropped, or made anew, also before.
         MissingCommitError: the next commit is not there, and commits before and after it are.
         InvalidTableError: a commit is damaged.
     """
     if poll <= 0:
         raise InvalidOptionError(f"poll is the longest pause in seconds; {poll} is none")
     async with opened(table, storage_options) as handle:
-        start = await _start(handle, since)
+        start, table_id = await _start(handle, since)
         async with aclosing(_follow(handle, start, poll)) as commits:
             async for commit in commits:
-                yield commit
+                table_id = table_id if commit.metadata is None else commit.metadata.id
+                yield replace(commit, table_id=table_id)
 
 
-async def _start(table: Table, since: int | Position | str) -> int:
+async def _start(table: Table, since: int | Position | str) -> tuple[int, str | None]:
+    """The first version, and the id of the table, which the first commit of all tells itself."""
+    if not isinstance(since, Position) and since != "latest":
+        if isinstance(since, bool) or not isinstance(since, int) or since < 0:
+            raise InvalidOptionError(
+                f"since is a version, a Position or 'latest'; {since!r} is none of these"
+            )
+        if since == 0:
+            return 0, None
+    first = since.first_version if isinstance(since, Position) else since
+    latest = await latest_state(table)
     if isinstance(since, Position):
-        return since.first_version
-    if since == "latest":
-        return (await table.snapshot()).version + 1
-    if isinstance(since, bool) or not isinstance(since, int) or since < 0:
-        raise InvalidOptionError(
-            f"since is a version, a Position or 'latest'; {since!r} is none of these"
-        )
-    return since
+        await check_position(latest, since)
+    return latest.version + 1 if isinstance(first, str) else first, latest.metadata.id
 
 
 async def _follow(table: Table, start: int, poll: float) -> AsyncGenerator[Commit, None]:

@@ -33,7 +33,8 @@ class Commit:
     """One commit of a table.
 
     `info` is its provenance, empty where the writer left it out. `actions` are the same commit as
-    log replay takes it. `modified_ms` is the modification time of its file, where that is known.
+    log replay takes it. `modified_ms` is the modification time of its file, where that is known,
+    and `table_id` the id of the table, where who read the commit has told it.
     """
 
     version: int
@@ -44,6 +45,7 @@ class Commit:
     domain_metadata: tuple[DomainMetadata, ...]
     actions: ActionBatch = field(repr=False, compare=False)
     modified_ms: int | None = field(default=None, repr=False, compare=False)
+    table_id: str | None = field(default=None, repr=False, compare=False)
 
     @property
     def timestamp(self) -> datetime:
@@ -59,7 +61,7 @@ class Commit:
     @property
     def position(self) -> Position:
         """Where to go on after this commit."""
-        return Position(self.version + 1)
+        return Position(self.version + 1, table_id=self.table_id)
 
     @property
     def adds(self) -> pa.Table:

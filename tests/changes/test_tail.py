@@ -11,7 +11,7 @@ import anyio
 import pyarrow as pa
 import pytest
 
-from adelta import Position, tail
+from adelta import Position, changes, tail
 from adelta.errors import (
     ChangesNotAvailableError,
     InvalidOptionError,
@@ -138,7 +138,8 @@ async def test_a_position_goes_on_where_the_consumer_stopped(
     store.requests.clear()
     assert await take(table, 2, since=position) == [3, 4]
     asked = [request.path for request in store.requests if request.kind == "get"]
-    assert asked.count(commit_path(2)) == 1, "its beginning, by which it is known again"
+    assert asked.count(commit_path(2)) == 2, "for the table's id; and by which it is known again"
+    assert all(asked.count(commit_path(version)) == 1 for version in (0, 1))
 
 
 async def test_latest_is_what_is_committed_from_now_on(store: CountingStore, table: Table) -> None:
@@ -321,10 +322,46 @@ async def test_a_consumer_far_behind_fetches_commits_together(
 def test_positions_are_ordered_and_have_a_text_form() -> None:
     assert Position(1, 5) < Position(2)
     assert Position.parse("12:3") == Position(12, 3)
+    within = Position(12, 3, 400, in_snapshot=True, table_id="a b@c")
+    assert str(within) == "s12:3+400@a%20b%40c"
+    assert Position.parse(str(within)) == within
+    assert Position.parse(str(within)).table_id == "a b@c"
+    assert Position(12, 3, 5) < within < Position(13)
     with pytest.raises(InvalidOptionError):
         Position.parse("12")
     with pytest.raises(InvalidOptionError):
         Position(-1)
+
+
+async def test_a_position_of_a_table_that_was_made_anew_is_refused() -> None:
+    store = MemoryStore()
+    table = Table(store.uri, store=store)
+    for number in range(3):
+        await write_table(table, pa.table({"id": [number]}))
+    for since in (0, 1, Position(1), Position(2)):
+        async with aclosing(tail(table, since, poll=0.02)) as commits:  # type: ignore[type-var]
+            position = Position.parse(str((await anext(commits)).position))
+            assert position.table_id == (await table.snapshot()).metadata.id
+    await store.delete([m.path async for page in store.list() for m in page])
+    other = Table(store.uri, store=store)
+    for number in range(5):
+        await write_table(other, pa.table({"id": [number]}))
+    with pytest.raises(ChangesNotAvailableError, match="made anew, or another one"):
+        await take(other, 1, since=position)
+    with pytest.raises(ChangesNotAvailableError, match="made anew, or another one"):
+        [batch async for batch in changes(other, position)]
+    assert await take(other, 1, since=Position(position.version)) == [3], "an earlier form"
+
+
+async def test_a_position_from_before_the_table_was_replaced_in_its_own_log_is_good() -> None:
+    store = MemoryStore()
+    table = Table(store.uri, store=store)
+    await write_table(table, pa.table({"id": [1]}))
+    async with aclosing(tail(table, poll=0.02)) as commits:  # type: ignore[type-var]
+        position = (await anext(commits)).position
+    await put_commit(store, 1, metadata(id="another"))
+    await put_commit(store, 2, add("a.parquet"))
+    assert await take(Table(store.uri, store=store), 2, since=position) == [1, 2]
 
 
 @pytest.mark.parametrize("anew", [0, 2, 4, 6])

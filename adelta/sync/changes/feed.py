@@ -43,7 +43,8 @@ def changes(
         TableNotFoundError: there is no table.
         VersionNotFoundError: the range goes beyond the table's history.
         ChangesNotAvailableError: the feed was not enabled for a version of the range, or a commit
-            has been cleaned up; the message says which version can be started from.
+            has been cleaned up; the message says which version can be started from; or a
+            `Position` is of another table.
         MissingCommitError: a commit is not there, and commits before and after it are.
         MissingDataFileError: a file of the range has been vacuumed.
         SchemaMismatchError: a file does not fit the last version's schema.

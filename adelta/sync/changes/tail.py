@@ -34,13 +34,14 @@ def tail(
     `since` is the first version wanted, a `Position` kept from an earlier run, or ``"latest"`` for
     only what is committed from now on. `poll` is the longest pause between two looks, in seconds;
     of a table whose commit owner announces commits, they come as soon as they are announced.
-    A commit that is there and that a listing leaves out is waited for.
+    A commit that is there and that a listing leaves out is waited for. The commits' positions say
+    which table they are of: one that was made anew is not read on from there.
 
     Raises:
         TableNotFoundError: there is no table.
         VersionNotFoundError: `since` lies beyond the next version.
         ChangesNotAvailableError: the next commit has been cleaned up, and the message says which
-            one can be started from; or the table was dropped, or made anew.
+            one can be started from; or the table was dropped, or made anew, also before.
         MissingCommitError: the next commit is not there, and commits before and after it are.
         InvalidTableError: a commit is damaged.
     """
