@@ -8,20 +8,23 @@ so that S3's limit of 10,000 parts allows for some 600 GB; parts that S3 copies 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 
 from adelta._concurrency import map_concurrent, map_stream
 from adelta.errors import StorageError
+from adelta.storage.object_answers import Answer, Kind
+from adelta.storage.object_client import ObjectRequest
 from adelta.storage.s3_checksums import MULTIPART, checksums_of
-from adelta.storage.s3_client import S3Client, S3Request
-from adelta.storage.s3_errors import Answer, Kind
 from adelta.storage.s3_xml import complete_document, copied_tag, upload_id
 from adelta.storage.sigv4 import encode_path, encode_query
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+
+    from adelta.storage.s3_client import S3Client
 
     Parts = Callable[[str, bool], Awaitable[tuple[int, list[str]]]]
 
@@ -60,8 +63,8 @@ async def upload(
     write_headers: Mapping[str, str],
     part_headers: Mapping[str, str],
     checksums: bool,
-) -> tuple[int, Mapping[str, str]]:
-    """Upload the chunks as one object: its size, and the headers of the answer that made it.
+) -> tuple[int, Answer]:
+    """Upload the chunks as one object: its size, and the answer that made it.
 
     `write_headers` go with the request that names the object, `part_headers` with those that bear
     its bytes. With `checksums` these bear theirs, where the store knows them.
@@ -74,8 +77,8 @@ async def upload(
     if second is None:
         sums = await checksums_of(first) if checksums else {}
         headers = {**write_headers, **part_headers}
-        answer = await client.send(S3Request("PUT", key, "", headers, first, optional=sums))
-        return len(first), answer.headers
+        answer = await client.send(ObjectRequest("PUT", key, "", headers, first, optional=sums))
+        return len(first), answer
     every = _all(first, second, parts)
 
     async def send(upload: str, checksums: bool) -> tuple[int, list[str]]:
@@ -93,8 +96,8 @@ async def copy(
     *,
     write_headers: Mapping[str, str],
     part_headers: Mapping[str, str],
-) -> Mapping[str, str]:
-    """Have the store copy an object of `size` bytes: the headers of the answer that made the copy.
+) -> Answer:
+    """Have the store copy an object of `size` bytes: the answer that made the copy.
 
     `source` is the object's bucket and key. It is copied as it is under its entity tag, `etag`.
 
@@ -103,7 +106,7 @@ async def copy(
         StorageError: the store failed.
     """
 
-    async def ask(request: S3Request) -> Answer:
+    async def ask(request: ObjectRequest) -> Answer:
         outcome = await client.try_send(request)
         if isinstance(outcome, Answer):
             return outcome
@@ -120,9 +123,9 @@ async def copy(
     if size <= _COPIED_AT_ONCE:  # nothing but the bytes comes along, as with a put
         headers |= {"x-amz-metadata-directive": "REPLACE", "x-amz-tagging-directive": "REPLACE"}
         headers |= {**write_headers, **part_headers}
-        made = await ask(S3Request("PUT", key, "", headers))
+        made = await ask(ObjectRequest("PUT", key, "", headers))
         tag = copied_tag(made.body, what=f"the copy of {key!r}")  # not each store quotes it
-        return {**made.headers, "etag": '"{}"'.format(tag.strip('"'))}
+        return replace(made, headers={**made.headers, "etag": '"{}"'.format(tag.strip('"'))})
     length = max(_COPIED_AT_ONCE, -(-size // _MOST_PARTS))
 
     async def send(upload: str, _: bool) -> tuple[int, list[str]]:
@@ -131,7 +134,7 @@ async def copy(
             query = encode_query({"partNumber": str(number), "uploadId": upload})
             span = f"bytes={start}-{min(start + length, size) - 1}"
             asked = {**part_headers, **headers, "x-amz-copy-source-range": span}
-            answer = await ask(S3Request("PUT", key, query, asked))
+            answer = await ask(ObjectRequest("PUT", key, query, asked))
             return copied_tag(answer.body, what=f"the copy of part {number} of {key!r}")
 
         starts = enumerate(range(0, size, length), start=1)
@@ -147,13 +150,13 @@ async def _in_parts(
     write_headers: Mapping[str, str],
     part_headers: Mapping[str, str],
     checksums: bool,
-) -> tuple[int, Mapping[str, str]]:
-    """Make an object of the parts that `send` sends to an upload: its size, and the last headers.
+) -> tuple[int, Answer]:
+    """Make an object of the parts that `send` sends to an upload: its size, and the last answer.
 
     `send` gets the upload's id and whether the store takes checksums; it gives all parts' size and
     their tags.
     """
-    begin = S3Request(
+    begin = ObjectRequest(
         "POST",
         key,
         encode_query({"uploads": ""}),
@@ -169,7 +172,7 @@ async def _in_parts(
     except BaseException:
         with anyio.CancelScope(shield=True), anyio.move_on_after(30):  # parts left cost money
             await client.abandoned.over([key])  # a part that comes later would stay
-            await client.try_send(S3Request("DELETE", key, encode_query({"uploadId": upload})))
+            await client.try_send(ObjectRequest("DELETE", key, encode_query({"uploadId": upload})))
         raise
 
 
@@ -188,7 +191,7 @@ async def _send_parts(
         number, data = part
         query = encode_query({"partNumber": str(number), "uploadId": upload})
         sums = await checksums_of(data) if checksums else {}
-        answer = await client.send(S3Request("PUT", key, query, {**headers, **sums}, data))
+        answer = await client.send(ObjectRequest("PUT", key, query, {**headers, **sums}, data))
         size += len(data)
         tag = answer.headers.get("etag")
         if tag is None:
@@ -206,18 +209,18 @@ async def _complete(
     tags: list[str],
     size: int,
     headers: Mapping[str, str],
-) -> Mapping[str, str]:
-    request = S3Request(
+) -> Answer:
+    request = ObjectRequest(
         "POST", key, encode_query({"uploadId": upload}), headers, complete_document(tags)
     )
     outcome = await client.try_send(request)
     if isinstance(outcome, Answer):
-        return outcome.headers
+        return outcome
     if outcome.code == "NoSuchUpload" and outcome.repeated:
         # An earlier attempt may have completed it, its answer lost on the way.
-        found = await client.try_send(S3Request("HEAD", key, headers=headers))
+        found = await client.try_send(ObjectRequest("HEAD", key, headers=headers))
         if isinstance(found, Answer) and _is_upload(found, size, len(tags)):
-            return found.headers
+            return found
     raise client.error(request, outcome)
 
 

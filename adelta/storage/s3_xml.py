@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from itertools import chain
@@ -14,6 +13,7 @@ from urllib.parse import unquote_plus
 from xml.sax.saxutils import escape
 
 from adelta.errors import StorageError
+from adelta.storage.object_answers import Page
 from adelta.storage.object_store import ObjectMeta
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_DOCUMENT",
-    "ListPage",
     "complete_document",
     "copied_tag",
     "delete_document",
@@ -35,14 +34,6 @@ LONGEST_DOCUMENT = 16 << 20
 """Bytes of an answer: a page of a thousand of the longest keys has less than a third of them."""
 
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
-
-
-@dataclass(frozen=True, slots=True)
-class ListPage:
-    """One page of a listing, its paths cut by the root; `token` asks for the next one."""
-
-    objects: list[ObjectMeta]
-    token: str | None
 
 
 def _root(body: bytes, what: str) -> tuple[ET.Element, str]:
@@ -126,7 +117,7 @@ def _told_apart(body: bytes) -> tuple[bytes, list[_Row]]:
     return body[:start] + body[end:], list(map(itemgetter(*order), found))
 
 
-def list_page(body: bytes, *, what: str, root: str, prefix: str) -> ListPage:
+def list_page(body: bytes, *, what: str, root: str, prefix: str) -> Page:
     """A page of ListObjectsV2, of the keys that begin with `root` and `prefix`.
 
     It was asked for with ``encoding-type=url``. Keys that end in ``/`` are left out: they stand for
@@ -166,7 +157,7 @@ def list_page(body: bytes, *, what: str, root: str, prefix: str) -> ListPage:
         token = document.findtext(f"{ns}NextContinuationToken")
         if not token:
             raise StorageError(f"{what}: the page is truncated, but names no next one")
-    return ListPage(objects, token)
+    return Page(objects, token)
 
 
 def fits_xml(key: str) -> bool:

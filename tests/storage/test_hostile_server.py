@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from adelta.errors import AdeltaError, ObjectNotFoundError, StorageError
-from adelta.storage import s3_client
+from adelta.storage import object_client
 from adelta.storage.s3_options import parse_options
 from tests.storage.scripted_server import Server, told
 
@@ -135,7 +135,7 @@ async def test_a_long_error_is_kept_to_its_first_bytes_and_still_understood() ->
         store = server.store()
         with pytest.raises(ObjectNotFoundError, match="NoSuchKey none") as raised:
             await store.get("x")
-        assert len(str(raised.value)) < s3_client.LONGEST_ERROR
+        assert len(str(raised.value)) < object_client.LONGEST_ERROR
         with pytest.raises(ObjectNotFoundError):
             await store.get_range("x", 0, 3)
         await store.aclose()
@@ -188,7 +188,7 @@ def _nothing_under_new_tokens(number: int, head: str) -> Iterator[bytes]:
 async def test_a_listing_that_does_not_go_on_ends(
     answer: Callable[[int, str], Iterator[bytes]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("adelta.storage.s3._EMPTY_PAGES", 40)
+    monkeypatch.setattr("adelta.storage.http_store._EMPTY_PAGES", 40)
     async with Server(answer) as server:
         store = server.store()
         with pytest.raises(StorageError, match="listing of s3://bucket/table/ does not go on"):

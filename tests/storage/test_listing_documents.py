@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from adelta.errors import StorageError
 from adelta.storage import s3_xml
-from adelta.storage.s3_xml import ListPage, list_page
+from adelta.storage.s3_xml import list_page
+
+if TYPE_CHECKING:
+    from adelta.storage.object_answers import Page
 
 KEY, TIME = "<Key>{}</Key>", "<LastModified>2026-11-22T10:11:12.{:03d}Z</LastModified>"
 TAG, SIZE = "<ETag>&quot;d41d{}&quot;</ETag>", "<Size>{}</Size>"
@@ -33,11 +36,11 @@ def document(
     ).encode()
 
 
-def read(body: bytes) -> ListPage:
+def read(body: bytes) -> Page:
     return list_page(body, what="a listing", root="t/", prefix="")
 
 
-def by_parser(body: bytes, patch: pytest.MonkeyPatch) -> ListPage:
+def by_parser(body: bytes, patch: pytest.MonkeyPatch) -> Page:
     with patch.context() as patched:
         patched.setattr(s3_xml, "_told_apart", lambda body: (body, []))
         return read(body)
@@ -126,7 +129,7 @@ def test_any_change_of_a_page_reads_as_by_the_parser(data: st.DataObject) -> Non
     changed = body[:at] + data.draw(st.sampled_from(pool)) + body[end:]
     with pytest.MonkeyPatch.context() as patch:
         try:
-            expected: ListPage | None = by_parser(changed, patch)
+            expected: Page | None = by_parser(changed, patch)
         except StorageError:
             expected = None
     if expected is None:

@@ -121,6 +121,6 @@ async def test_a_bucket_that_is_in_another_region_is_reached_by_the_proxy_of_tha
     )
     client = S3Client("bucket", options)
     assert (await client.aim()).proxy == PROXY
-    client._move("eu-west-1")
+    client.move("eu-west-1")
     assert (await client.aim()).proxy is None
     await client.aclose()

@@ -31,7 +31,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from adelta.storage.s3_client import S3Client, S3Request
+from adelta.storage.object_client import ObjectRequest
+from adelta.storage.s3_client import S3Client
 from adelta.storage.s3_options import parse_options
 from tests.support.unavailable import in_ci, unavailable
 
@@ -126,7 +127,7 @@ class S3Server:
         async def make() -> None:
             client = S3Client(name, parse_options(self.storage_options, {}))
             try:
-                await client.send(S3Request("PUT"))
+                await client.send(ObjectRequest("PUT"))
             finally:
                 await client.aclose()
 
