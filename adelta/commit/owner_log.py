@@ -143,6 +143,11 @@ class OwnerLog:
             self.note_listed(version - 1)
             self.commits = {v: commit for v, commit in self.commits.items() if v >= version}
 
+    def holds(self, versions: range) -> bool:
+        """Whether the contents of all these versions are here: no store is asked for them."""
+        commits = map(self.commits.get, versions)
+        return all(commit is not None and commit.content is not None for commit in commits)
+
     def unpublished(self) -> list[RatifiedCommit]:
         """The commits that are not known to be published, in order."""
         done = -1 if self.published is None else self.published

@@ -64,12 +64,10 @@ async def read_winners(state: LogState, *, lost: int) -> Winners:
         await state.store.keep_to(state.configuration, state.version)
     asked_at = monotonic()
     commits: list[Commit] = []
-    owned = owned_of(state.store)
-    told = None if owned is None else owned.told_latest
 
     async def read() -> InvalidTableError | None:
         try:
-            async for commit in _following(state, lost, told):
+            async for commit in _following(state, lost):
                 commits.append(commit)  # noqa: PERF401  # those before a damaged one are kept
         except InvalidTableError as error:
             return error
@@ -83,14 +81,17 @@ async def read_winners(state: LogState, *, lost: int) -> Winners:
     return Winners(commits, stands, asked_at, damage)
 
 
-async def _following(state: LogState, lost: int, told: int | None) -> AsyncIterator[Commit]:
+async def _following(state: LogState, lost: int) -> AsyncIterator[Commit]:
     """The commits after `state`, up to the end of the log or to one that cannot be read.
 
-    The end is the version that was `told` of, where that is one after `state`.
+    The end is the version that the table's owner has told of, where that is one after `state`.
     """
     store, first = state.store, state.version + 1
+    owned = owned_of(store)
+    told = None if owned is None else owned.told_latest
     known = 0 if told is None else max(told + 1 - first, 0)
-    ahead = known or (1 if lost == 1 else _AHEAD)
+    wanted = range(first, first + (known or (1 if lost == 1 else _AHEAD)))
+    limit = 1 if owned is not None and owned.log.holds(wanted) else _AT_ONCE
 
     async def read(version: int) -> Commit | InvalidTableError | None:
         try:
@@ -101,7 +102,7 @@ async def _following(state: LogState, lost: int, told: int | None) -> AsyncItera
             return error
 
     try:
-        read_ahead = await map_concurrent(read, range(first, first + ahead), limit=_AT_ONCE)
+        read_ahead = await map_concurrent(read, wanted, limit=limit)
         for at, found in enumerate(read_ahead):
             if isinstance(found, InvalidTableError):
                 raise found
