@@ -64,6 +64,14 @@ class Metrics:
             "adelta_owner_connections", "Connections that are open", registry=registry
         )
 
+    def connections_open(self, number: int) -> None:
+        """Take note of how many connections are open."""
+        self.connections.set(number)
+
+    def connection_refused(self, reason: str) -> None:
+        """Count a connection that is closed for a reason."""
+        self.refused.labels(reason).inc()
+
     def text(self) -> bytes:
         """All of them, as Prometheus reads them."""
         return generate_latest(self._registry)

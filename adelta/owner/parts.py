@@ -11,11 +11,12 @@ from adelta.owner.catalog_names import CatalogNames
 from adelta.owner.commits import Commits
 from adelta.owner.database import CONNECTIONS, Database, open_database
 from adelta.owner.ledger import Ledger, LedgerLimits
-from adelta.owner.limits import Guards, ServiceLimits
+from adelta.owner.limits import ServiceLimits
 from adelta.owner.metrics import Metrics
 from adelta.owner.ownership import Ownership
 from adelta.owner.table_logs import TableLogs
 from adelta.owner.turns import Turns
+from adelta.serving.connections import Guards
 
 __all__ = ["Parts", "Settings"]
 
@@ -93,6 +94,12 @@ class Parts:
         except BaseException:
             await database.aclose()
             raise
+
+    def stop(self) -> None:
+        """Let go whoever waits for something that may be long in coming."""
+        self.is_stopping = True
+        self.announcements.stop()
+        self.turns.stop()
 
     async def aclose(self) -> None:
         """Give back what was opened."""

@@ -21,7 +21,7 @@ from adelta.commit.owner_wire import API, ERRORS, ratified_json
 from adelta.errors import AdeltaError
 from adelta.owner.access import Grant, NotAuthenticatedError, Right
 from adelta.owner.ledger import UnsettledError
-from adelta.owner.limits import Bodies, Rates, RefusedError, read_body
+from adelta.owner.limits import Bodies, RefusedError, read_body
 from adelta.owner.metrics import CONTENT_TYPE
 from adelta.owner.requests import (
     asked_number,
@@ -34,6 +34,7 @@ from adelta.owner.requests import (
 )
 from adelta.owner.table_key import lies_below
 from adelta.owner.unity import UNITY_NAMES, UnityPaths
+from adelta.serving.rates import Rates
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -23,12 +23,12 @@ from adelta.errors import (
     TableNotFoundError,
     ThrottledError,
 )
-from adelta.owner import server
 from adelta.owner.access import Right, Tokens
 from adelta.owner.ledger import LedgerLimits
 from adelta.owner.limits import ServiceLimits
 from adelta.owner.parts import Settings
 from adelta.owner.server import running_owner
+from adelta.serving import listening
 from tests.support.certificates import write_certificate
 from tests.support.owners import proposal, running
 
@@ -420,7 +420,7 @@ async def test_a_client_trusts_no_certificate_that_is_another_or_has_expired(
 async def test_a_renewed_certificate_is_taken_up_without_a_restart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server, "_LOOK", 0.05)
+    monkeypatch.setattr(listening, "_LOOK", 0.05)
     now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
     file = write_certificate(tmp_path / "owner.pem", now - day, now + day)
     first = tmp_path / "first.pem"
