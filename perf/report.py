@@ -202,6 +202,8 @@ ROWS: tuple[Row, ...] = (
         "until a consumer in another process has a commit, against polling",
         (Asked("ratio", most=0.33, unit="x the time"),),
     ),
+    Row("upkeep convert", "CONVERT of 2,000 files on S3 at 2 x 20 ms", (faster(5),)),
+    Row("upkeep vacuum", "VACUUM of 20,000 objects there", (faster(5),)),
     Row(
         "service reads",
         "point reads of 500 readers of a service, beside 50 writers, S3 at 2 x 20 ms",
@@ -240,6 +242,7 @@ RUNS: tuple[tuple[str, ...], ...] = (
     ("bench_commit.py",),
     ("bench_service.py",),
     ("bench_owner.py",),
+    ("bench_upkeep.py",),
     ("bench_partitions.py", "--partitions", "1", "1000", "100000", "1000000", "--listed", "0"),
 )
 
