@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from adelta.commit.owner_registry import register_commit_owner as register_commit_owner
     from adelta.commit.unity_catalog import StagedTable as StagedTable
     from adelta.commit.unity_catalog import UnityCatalogClient as UnityCatalogClient
+    from adelta.consumers.batch import Batch as Batch
+    from adelta.consumers.batch import Lag as Lag
+    from adelta.consumers.batch import SchemaChange as SchemaChange
+    from adelta.consumers.consumer import Consumer as Consumer
+    from adelta.consumers.positions import FilePositions as FilePositions
+    from adelta.consumers.positions import PositionStore as PositionStore
+    from adelta.consumers.positions import StoredPosition as StoredPosition
+    from adelta.consumers.postgresql import PostgresqlPositions as PostgresqlPositions
     from adelta.kernel.actions.commit_info import CommitInfo as CommitInfo
     from adelta.kernel.actions.domain_metadata import DomainMetadata as DomainMetadata
     from adelta.kernel.actions.file_actions import AddFile as AddFile
@@ -142,6 +150,10 @@ __all__ = exports(
         ),
         "adelta.commit.owner_registry": ("register_commit_owner",),
         "adelta.commit.unity_catalog": ("StagedTable", "UnityCatalogClient"),
+        "adelta.consumers.batch": ("Batch", "Lag", "SchemaChange"),
+        "adelta.consumers.consumer": ("Consumer",),
+        "adelta.consumers.positions": ("FilePositions", "PositionStore", "StoredPosition"),
+        "adelta.consumers.postgresql": ("PostgresqlPositions",),
         "adelta.kernel.actions.commit_info": ("CommitInfo",),
         "adelta.kernel.actions.domain_metadata": ("DomainMetadata",),
         "adelta.kernel.actions.file_actions": ("AddFile", "DeletionVectorDescriptor", "RemoveFile"),

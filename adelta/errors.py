@@ -23,6 +23,7 @@ Each class can be caught by its adelta name or, where one fits, by the builtin t
     ├── InvalidUseError (RuntimeError)              the call is not allowed in this state
     ├── OutOfMemoryError (MemoryError)              raise `memory_limit`, or ask for less at once
     ├── HistoryRetainedError                        wait until old versions have expired
+    ├── ConsumerTakenOverError                      stop one of the processes of the consumer named
     ├── CommitConflictError                         read again and retry, or give up
     │   ├── ConcurrentAppendError
     │   ├── ConcurrentDeleteReadError
@@ -64,6 +65,7 @@ __all__ = [
     "ConcurrentDeleteDeleteError",
     "ConcurrentDeleteReadError",
     "ConcurrentTransactionError",
+    "ConsumerTakenOverError",
     "HistoryRetainedError",
     "InvalidExpressionError",
     "InvalidOptionError",
@@ -208,6 +210,10 @@ class OutOfMemoryError(AdeltaError, MemoryError):
 
 class HistoryRetainedError(AdeltaError):
     """Raised when what is to be dropped is used by old versions that are still kept."""
+
+
+class ConsumerTakenOverError(AdeltaError):
+    """Raised when another process has moved the position of the consumer of this name."""
 
 
 class CommitConflictError(AdeltaError):

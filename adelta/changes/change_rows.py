@@ -30,6 +30,7 @@ __all__ = [
     "change_columns",
     "change_plan",
     "change_rows",
+    "label",
 ]
 
 COMMIT_VERSION = "_commit_version"
@@ -101,13 +102,14 @@ async def change_rows(
     read = read_pieces(roots, plan, pieces, read_ahead_bytes=read_ahead_bytes)
     async with aclosing(read) as found:
         async for piece, table in found:
-            labelled = await in_thread(_label, piece, table)
+            labelled = await in_thread(label, piece, table)
             for batch in labelled.to_batches(max_chunksize=_BATCH_ROWS):
                 if batch.num_rows:
                     yield batch
 
 
-def _label(piece: Piece, table: pa.Table) -> pa.Table:
+def label(piece: Piece, table: pa.Table) -> pa.Table:
+    """Rows of a piece as changed rows: with what its `Change` says of them."""
     change = piece.tag
     assert isinstance(change, Change)
     rows = table.num_rows

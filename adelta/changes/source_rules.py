@@ -16,6 +16,11 @@ __all__ = ["DEFAULT_MAX_FILES", "Admission", "SourceRules"]
 DEFAULT_MAX_FILES = 1000
 """Files of a micro-batch, where neither files nor bytes are limited otherwise."""
 
+_REMEDY = (
+    "pass such commits over with the option skipChangeCommits (or ignoreDeletes, where they only "
+    "delete), or read the changes themselves with readChangeFeed"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class SourceRules:
@@ -33,6 +38,9 @@ class SourceRules:
         max_files: files of a micro-batch.
         max_bytes: bytes of a micro-batch, which its last file may exceed.
         tracking: how the stream keeps track of the table's schemas; None where it does not.
+        stops_at_metadata: whether micro-batches end before commits that change the metadata, after
+            which whoever reads opens another source, of the version that such a commit made.
+        remedy: what to do where commits change or delete rows, and that is not allowed.
     """
 
     start: int | Literal["latest"] | datetime | None = None
@@ -45,6 +53,8 @@ class SourceRules:
     max_files: int | None = None
     max_bytes: int | None = None
     tracking: SchemaTracking | None = None
+    stops_at_metadata: bool = False
+    remedy: str = _REMEDY
 
     @property
     def allows_changes(self) -> bool:

@@ -9,7 +9,7 @@ made plans a micro-batch that another one has cut.
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
@@ -50,7 +50,17 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.table import Table
 
-__all__ = ["TableSource"]
+__all__ = ["SourcePart", "TableSource"]
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePart:
+    """What is read of one version: its files with the indexes from `first` on and below `stop`."""
+
+    files: IndexedFiles
+    first: int
+    stop: int
+    pieces: list[Piece]
 
 
 class TableSource:
@@ -237,18 +247,27 @@ class TableSource:
         Raises:
             As `latest_offset` does.
         """
+        return [piece for part in await self.parts(start, end) for piece in part.pieces]
+
+    async def parts(self, start: SourceOffset, end: SourceOffset) -> list[SourcePart]:
+        """What is read for the micro-batch between two offsets, version by version.
+
+        Raises:
+            As `latest_offset` does.
+        """
         begin = _begin_of(start, end)
         if begin.order >= end.order:
             return []
         await self._begin_tracking(begin)
         await self._check_begin(begin)
-        found: list[Piece] = []
+        found: list[SourcePart] = []
         seen = begin.version - 1
         async with aclosing(self._versions(begin, end, planned=True)) as versions:
             async for files in versions:
                 first, stop = _unread(files, begin), _end(files, end)
                 if stop > first:
-                    found += await self._pieces_of(files, first, stop)
+                    pieces = await self._pieces_of(files, first, stop)
+                    found.append(SourcePart(files, first, stop, pieces))
                 seen = files.version
         last = _last_version(end)
         if seen < last and self._rules.fail_on_data_loss:
@@ -331,15 +350,12 @@ class TableSource:
         if len(files) and not rules.allows_changes:
             raise InvalidUseError(
                 f"{self._table.uri}: version {commit.version} ({what}) changes rows, and a stream "
-                "of a table's rows has only new ones; pass such commits over with the option "
-                "skipChangeCommits, or read the changes themselves with readChangeFeed"
+                f"of a table's rows has only new ones; {rules.remedy}"
             )
         if not rules.allows_deletes:
             raise InvalidUseError(
                 f"{self._table.uri}: version {commit.version} ({what}) deletes rows, and a stream "
-                "of a table's rows has only new ones; pass such commits over with the option "
-                "skipChangeCommits or ignoreDeletes, or read the changes themselves with "
-                "readChangeFeed"
+                f"of a table's rows has only new ones; {rules.remedy}"
             )
         return files.nothing() if rules.skip_change_commits else files
 
@@ -351,7 +367,9 @@ class TableSource:
 
     def _stops_before(self, commit: Commit) -> bool:
         """Whether what a commit says of metadata is read by another source than this one."""
-        return self._tracks and self._changed(commit.version, self._after(commit))
+        if not (self._tracks or self._rules.stops_at_metadata):
+            return False
+        return self._changed(commit.version, self._after(commit))
 
     def _changed(self, version: int, found: TableConfiguration | None) -> bool:
         later = found is not None and version > self._read_version
@@ -459,7 +477,9 @@ class TableSource:
             return
         version = min(start.version, self._started.version)
         try:
-            state = await load_state(self._table.store, version=version)
+            state = self._started
+            if version != state.version:
+                state = await load_state(self._table.store, version=version)
         except VersionNotFoundError:
             if self._rules.read_changes and self._rules.fail_on_data_loss:
                 raise

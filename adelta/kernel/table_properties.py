@@ -27,6 +27,7 @@ __all__ = [
     "Property",
     "TableProperties",
     "parse_boolean",
+    "parse_hidden_folder",
     "parse_interval",
     "parse_one_of",
     "parse_text",
@@ -46,6 +47,7 @@ PROTOCOL_KEYS = ("delta.minReaderVersion", "delta.minWriterVersion")
 """Keys that ask for protocol versions; they are never stored."""
 
 _PREFIX = "delta."
+_TAKEN_FOLDERS = ("_delta_log", "_change_data", "_symlink_format_manifest", "_delta_index")
 _FREE_PREFIXES = ("delta.universalformat.config.",)
 _MILLISECONDS = {
     "microsecond": 0.001,
@@ -203,6 +205,13 @@ def parse_text(text: str) -> str:
     return text
 
 
+def parse_hidden_folder(text: str) -> str:
+    """The name of a folder in the table's own, of those that hold none of its data."""
+    if re.fullmatch(r"_[A-Za-z0-9._-]{1,100}", text) and text not in _TAKEN_FOLDERS:
+        return text
+    raise ValueError("must be the name of one folder of its own, that begins with an underscore")
+
+
 def split_columns(text: str) -> tuple[tuple[str, ...], ...]:
     """Split a list of column paths at commas and dots; backticks keep both, doubled they are one.
 
@@ -286,6 +295,10 @@ class TableProperties:
         "adelta.logCompactionInterval", parse_whole(2), None
     )
     """After how many commits these are compacted into one file beside them; None is never."""
+    consumer_holds: ClassVar[Property[str | None]] = Property(
+        "adelta.consumerHolds", parse_hidden_folder, None
+    )
+    """The folder below the table's root in which consumers say from where on they need its log."""
     checkpoint_retention_ms = Property(
         "delta.checkpointRetentionDuration", parse_interval, parse_interval("2 days")
     )

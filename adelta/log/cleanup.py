@@ -12,6 +12,7 @@ Guarantees:
 * Nothing that is younger than an hour is touched, whatever the retention: a writer that is based on
   an old version must not find the next one free again.
 * What is how old is told by the store's clock, unless this machine's makes it younger.
+* What a consumer holds (`adelta.consumerHolds`), and what it is read by, stays, however old it is.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from adelta.kernel.log_segment import complete_checkpoints
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.checkpoint_reader import CheckpointReader
 from adelta.log.checkpoint_writer import write_manifest
+from adelta.log.consumer_holds import held_version
 from adelta.log.deletion import delete_objects
 from adelta.log.expiry_time import expiry_time_ms
 from adelta.log.listing import list_log, list_log_until
@@ -155,7 +157,8 @@ async def clean_log(
     files = await list_log_until(store, cutoff_ms)
     if files:
         _looks[store] = _Look(now_ms, min(file.last_modified_ms for file in files))
-    found = await _plan(state, configuration, files, cutoff_ms)
+    held = await held_version(state, now_ms)
+    found = await _plan(state, configuration, files, cutoff_ms, None if held is None else held - 1)
     gone: tuple[LogPath, ...] = ()
     first_version = None
     if found is not None:
@@ -180,11 +183,14 @@ async def clean_log(
 
 
 async def _plan(
-    state: LogState, configuration: TableConfiguration, files: Sequence[LogPath], cutoff_ms: int
+    state: LogState,
+    configuration: TableConfiguration,
+    files: Sequence[LogPath],
+    cutoff_ms: int,
+    newest: int | None,
 ) -> tuple[LogCleanup, CheckpointReader] | None:
-    """What may go, and the opened checkpoint that the log then begins with."""
+    """What may go, and the opened checkpoint, not after `newest`, that the log then begins with."""
     unusable: frozenset[str] = frozenset()
-    newest: int | None = None
     while True:
         plan = await in_thread(
             plan_cleanup,

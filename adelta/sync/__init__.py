@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from adelta import AlterMetrics as AlterMetrics
     from adelta import AnalyzeMetrics as AnalyzeMetrics
     from adelta import ArrayType as ArrayType
+    from adelta import Batch as Batch
     from adelta import BloomFilter as BloomFilter
     from adelta import CatalogClient as CatalogClient
     from adelta import CheckpointMetrics as CheckpointMetrics
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
     from adelta import DeletionVectorStats as DeletionVectorStats
     from adelta import DomainMetadata as DomainMetadata
     from adelta import DropMetrics as DropMetrics
+    from adelta import FilePositions as FilePositions
     from adelta import FilesAndBytes as FilesAndBytes
     from adelta import FileSizeMetrics as FileSizeMetrics
     from adelta import FsckProblem as FsckProblem
     from adelta import FsckReport as FsckReport
     from adelta import HistoryEntry as HistoryEntry
+    from adelta import Lag as Lag
     from adelta import LogCleanupMetrics as LogCleanupMetrics
     from adelta import LogCompactionMetrics as LogCompactionMetrics
     from adelta import ManagedTable as ManagedTable
@@ -46,6 +49,8 @@ if TYPE_CHECKING:
     from adelta import Metadata as Metadata
     from adelta import OptimizeMetrics as OptimizeMetrics
     from adelta import Position as Position
+    from adelta import PositionStore as PositionStore
+    from adelta import PostgresqlPositions as PostgresqlPositions
     from adelta import PrimitiveType as PrimitiveType
     from adelta import ProposedCommit as ProposedCommit
     from adelta import Protocol as Protocol
@@ -53,8 +58,10 @@ if TYPE_CHECKING:
     from adelta import RatifiedCommits as RatifiedCommits
     from adelta import RemoveFile as RemoveFile
     from adelta import RestoreMetrics as RestoreMetrics
+    from adelta import SchemaChange as SchemaChange
     from adelta import SetTransaction as SetTransaction
     from adelta import StagedTable as StagedTable
+    from adelta import StoredPosition as StoredPosition
     from adelta import StructField as StructField
     from adelta import StructType as StructType
     from adelta import TableDetail as TableDetail
@@ -66,11 +73,13 @@ if TYPE_CHECKING:
     from adelta import ZOrderStats as ZOrderStats
     from adelta import identity_column as identity_column
     from adelta import register_commit_owner as register_commit_owner
+    from adelta.sync import consumers as consumers
     from adelta.sync import operations as operations
     from adelta.sync._iterate import BlockingIterator as BlockingIterator
     from adelta.sync._retry import retry as retry
     from adelta.sync.changes.feed import changes as changes
     from adelta.sync.changes.tail import tail as tail
+    from adelta.sync.consumers.consumer import Consumer as Consumer
     from adelta.sync.merge.builder import Merge as Merge
     from adelta.sync.merge.builder import merge as merge
     from adelta.sync.operations.add_columns import add_columns as add_columns
@@ -128,6 +137,7 @@ __all__ = exports(
             "AlterMetrics",
             "AnalyzeMetrics",
             "ArrayType",
+            "Batch",
             "BloomFilter",
             "CatalogClient",
             "CheckpointMetrics",
@@ -148,11 +158,13 @@ __all__ = exports(
             "DeletionVectorStats",
             "DomainMetadata",
             "DropMetrics",
+            "FilePositions",
             "FileSizeMetrics",
             "FilesAndBytes",
             "FsckProblem",
             "FsckReport",
             "HistoryEntry",
+            "Lag",
             "LogCleanupMetrics",
             "LogCompactionMetrics",
             "ManagedTable",
@@ -162,6 +174,8 @@ __all__ = exports(
             "Metadata",
             "OptimizeMetrics",
             "Position",
+            "PositionStore",
+            "PostgresqlPositions",
             "PrimitiveType",
             "ProposedCommit",
             "Protocol",
@@ -169,8 +183,10 @@ __all__ = exports(
             "RatifiedCommits",
             "RemoveFile",
             "RestoreMetrics",
+            "SchemaChange",
             "SetTransaction",
             "StagedTable",
+            "StoredPosition",
             "StructField",
             "StructType",
             "TableDetail",
@@ -187,6 +203,7 @@ __all__ = exports(
         "adelta.sync._retry": ("retry",),
         "adelta.sync.changes.feed": ("changes",),
         "adelta.sync.changes.tail": ("tail",),
+        "adelta.sync.consumers.consumer": ("Consumer",),
         "adelta.sync.merge.builder": ("Merge", "merge"),
         "adelta.sync.operations.add_columns": ("add_columns",),
         "adelta.sync.operations.add_feature": ("add_feature",),
@@ -228,5 +245,5 @@ __all__ = exports(
         "adelta.sync.table": ("Table", "open_table"),
         "adelta.sync.transaction": ("Transaction",),
     },
-    modules=("operations",),
+    modules=("consumers", "operations"),
 )

@@ -15,9 +15,11 @@ import pytest
 
 import adelta
 import adelta.changes
+import adelta.consumers
 import adelta.operations
 import adelta.sync
 import adelta.sync.changes
+import adelta.sync.consumers
 import adelta.sync.operations
 
 HEAVY = {
@@ -27,7 +29,7 @@ HEAVY = {
 NETWORK = {"aiobotocore", "aiohttp", "asyncpg", "botocore"}
 PACKAGES = [
     adelta, adelta.operations, sys.modules["adelta.changes"], adelta.sync, adelta.sync.operations,
-    sys.modules["adelta.sync.changes"],
+    sys.modules["adelta.sync.changes"], adelta.consumers, adelta.sync.consumers,
 ]  # fmt: skip
 
 

@@ -161,7 +161,7 @@ SKIP, NO_DELETES, NO_CHANGES = (
 @pytest.mark.parametrize(
     ("commit", "rules", "files"),
     [
-        (DELETED, {}, "deletes rows.*skipChangeCommits or ignoreDeletes"),
+        (DELETED, {}, "deletes rows.*skipChangeCommits .or ignoreDeletes"),
         (CHANGED, {}, "changes rows.*skipChangeCommits"),
         (CHANGED, NO_DELETES, "changes rows"),
         (DELETED, NO_DELETES, ["d"]),

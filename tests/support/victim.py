@@ -263,7 +263,8 @@ class DeadlyStore(WrappedStore):
                 _die()
 
 
-def _watch_calls(folder: str, number: int) -> None:
+def watch_calls(folder: str, number: int) -> None:
+    """Kill this process at one of its calls to the system about what is in a folder."""
     left = number
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
@@ -305,7 +306,7 @@ async def _meet(death: Death) -> None:
         catalog.store = store
     async with Table(death.uri, options, store=store, catalog=catalog) as table:
         if death.moment == "call":
-            _watch_calls(death.uri, death.number)
+            watch_calls(death.uri, death.number)
         await OPERATIONS[death.operation](table)
 
 
@@ -345,15 +346,17 @@ def victims() -> Iterator[Victims]:
             process.stdin.close()
 
 
-def import_ahead() -> None:
+def import_ahead(rehearse: Callable[[str], Awaitable[None]] | None = None) -> None:
     """Import what operations import when they need it, which a forked process would do each time.
+
+    `rehearse` is what else is to be run, in a folder of its own.
 
     They are run in a process of their own, for the sake of the threads that they begin.
     """
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        asyncio.run(_perform_all())
+        asyncio.run(_perform_all() if rehearse is None else _in_folder(rehearse))
         with os.fdopen(writer, "w") as out:
             out.write("\n".join(sys.modules))
         os._exit(0)
@@ -371,6 +374,11 @@ async def _perform_all() -> None:
         async with Table(f"{folder}/table") as table:
             for operation in OPERATIONS.values():
                 await operation(table)
+
+
+async def _in_folder(rehearse: Callable[[str], Awaitable[None]]) -> None:
+    with TemporaryDirectory() as folder:
+        await rehearse(folder)
 
 
 def main() -> None:

@@ -52,6 +52,19 @@ async def transactions(table: adelta.Table, data: pa.Table) -> None:
     await adelta.write_table(table, data, mode="upsert")  # type: ignore[arg-type]
 
 
+async def lasting_consumers(table: adelta.Table) -> None:
+    async with adelta.Consumer(table, "c", "positions", max_rows=10) as consumer:
+        assert_type(consumer, adelta.Consumer)
+        async for batch in consumer:
+            assert_type(batch, adelta.Batch)
+            assert_type(batch.data, pa.Table)
+            await consumer.acknowledge(batch)
+            async with consumer.transaction(batch) as tx:
+                assert_type(tx, adelta.Transaction)
+        assert_type((await consumer.lag()).seconds, float)
+    adelta.Consumer(table, "c", adelta.FilePositions("positions"), of="row")  # type: ignore[arg-type]
+
+
 async def consumers(table: adelta.Table) -> None:
     async for commit in adelta.tail(table, since="latest"):
         assert_type(commit, adelta.Commit)

@@ -50,6 +50,16 @@ def transactions(table: adelta.sync.Table, data: pa.Table) -> None:
     adelta.sync.write_table(table, data, mode="upsert")  # type: ignore[arg-type]
 
 
+def lasting_consumers(table: adelta.sync.Table) -> None:
+    with adelta.sync.Consumer(table, "c", table) as consumer:
+        assert_type(consumer, adelta.sync.Consumer)
+        for batch in consumer:
+            assert_type(batch, adelta.sync.Batch)
+            with consumer.transaction(batch) as tx:
+                assert_type(tx, adelta.sync.Transaction)
+        assert_type(consumer.lag().versions, int)
+
+
 def consumers(table: adelta.sync.Table) -> None:
     for commit in adelta.sync.tail(table, since="latest"):
         assert_type(commit, adelta.sync.Commit)

@@ -24,6 +24,7 @@ PARTS = {
     "operations": ("operations",),
     "merge": ("operations.merge",),
     "changes": ("changes",),
+    "consumers": ("consumers",),
     "sql": ("sql",),
 }
 """Which modules of the async face go into which module of the blocking one; a package into one."""
