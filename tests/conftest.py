@@ -57,6 +57,7 @@ pytest_plugins = [
     "tests.support.dynamo_server",
     "tests.support.earlier_deltalake",
     "tests.support.postgres_server",
+    "tests.support.gcs_server",
     "tests.support.s3_server",
     "tests.support.unity_catalog",
 ]

@@ -21,7 +21,7 @@ from adelta._concurrency import in_io_thread
 from adelta._locks import ForkSafeLock
 from adelta.errors import AdeltaError, PermissionDeniedError, StorageError
 from adelta.storage.aws_client import client_arguments
-from adelta.storage.s3_options import check_endpoint
+from adelta.storage.client_options import check_endpoint
 from adelta.storage.sigv4 import Credentials
 
 if TYPE_CHECKING:

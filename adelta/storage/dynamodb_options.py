@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
+from adelta.storage.client_options import check_endpoint
 from adelta.storage.given_options import GivenOptions
-from adelta.storage.s3_options import check_endpoint, parse_options
+from adelta.storage.s3_options import parse_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

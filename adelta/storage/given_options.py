@@ -1,7 +1,8 @@
 """Storage options as they are given: read by key, from the options first and the environment next.
 
 A key is written in lower case with or without ``aws_``; its environment variable is the same in
-upper case with ``AWS_``. The variables of `DELTA_DYNAMO_...` and `ADELTA_...` are read too.
+upper case with ``AWS_``. The variables of `DELTA_DYNAMO_...` and `ADELTA_...` are read too. Options
+of other stores than S3 have their own namespace in the place of ``aws_``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
-from adelta.storage.option_names import plain_name
+from adelta.storage.option_names import AWS, plain_name
 from adelta.storage.sigv4 import Credentials
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _SIZE_UNITS = {"": 1} | {
     for power, letter in enumerate("kmgt", 1)
     for name, base in ((letter, 1000), (f"{letter}i", 1024))
 }
-_VARIABLES = ("AWS_", "DELTA_DYNAMO_", "ADELTA_")
+_VARIABLES = ("DELTA_DYNAMO_", "ADELTA_")
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)\s*")
 
 
@@ -43,15 +44,19 @@ class GivenOptions:
     """The values given, by key, with readers that check them."""
 
     def __init__(
-        self, options: Mapping[str, str], environment: Mapping[str, str] | None = None
+        self,
+        options: Mapping[str, str],
+        environment: Mapping[str, str] | None = None,
+        namespace: tuple[str, ...] = AWS,
     ) -> None:
         """The values of `options`, and of the environment: this process's, if none is given."""
         environment = os.environ if environment is None else environment
-        self._options = {plain_name(key): str(value) for key, value in options.items()}
+        self._options = {plain_name(key, namespace): str(value) for key, value in options.items()}
+        variables = (*_VARIABLES, *(beginning.upper() for beginning in namespace))
         self._environment = {
-            plain_name(key): value
+            plain_name(key, namespace): value
             for key, value in environment.items()
-            if key.startswith(_VARIABLES) and value
+            if key.startswith(variables) and value
         }
         if limit := environment.get("OBJECT_STORE_CONCURRENCY_LIMIT"):
             self._environment["concurrency_limit"] = limit

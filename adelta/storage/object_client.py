@@ -190,9 +190,9 @@ class ObjectClient(ABC, Generic[T]):
         """What may help after a failure of a request to `target`."""
         return outcome_of(failure)
 
-    def fails_late(self, request: ObjectRequest, body: bytes) -> bool:
-        """Whether the body of an answer with a status of success tells of a failure."""
-        return False
+    def succeeded(self, request: ObjectRequest, answer: Answer) -> bool:
+        """Whether the answer is one of success."""
+        return 200 <= answer.status < 300
 
     async def sending(self, request: ObjectRequest) -> Sending[T]:
         """The request on its way."""
@@ -268,7 +268,7 @@ class ObjectClient(ABC, Generic[T]):
                 return Failure(Kind.REFUSED, "", _CANNOT_BE_SENT, {})
         if date := answer.headers.get("date"):
             self._server_time = date, monotonic()
-        if 200 <= answer.status < 300 and not self.fails_late(request, answer.body):
+        if self.succeeded(request, answer):
             return answer
         return self.failure_of(answer.status, answer.headers, answer.body)
 

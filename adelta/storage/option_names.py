@@ -1,12 +1,13 @@
 """The names of storage options: those that adelta reads, and those that it knows from other tools.
 
-A name is taken in any case, with or without ``aws_``. A name that nobody knows is refused, whatever
-store it is for: misspelt, it would be left out in silence. Names that are known and not read are
+A name is taken in any case, with or without what the names of its store begin with: ``aws_``,
+``google_``, ``azure_`` or ``azure_storage_``. A name that nobody knows is refused, whatever store
+it is for: misspelt, it would be left out in silence. Names that are known and not read are
 
 * those that tune another program's client, or describe a store that adelta does not have: they are
   ignored, so that one set of options serves several programs and several stores;
-* those whose meaning would be lost, such as whom to trust and whose keys to take: a store in S3
-  refuses them, and says what to give instead.
+* those whose meaning would be lost, such as whom to trust and whose keys to take: the stores that
+  they are for refuse them, and say what to give instead.
 """
 
 from __future__ import annotations
@@ -20,15 +21,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 __all__ = [
+    "AWS",
+    "AZURE",
+    "GOOGLE",
     "MEMORY_LIMIT",
     "OWNER_ENDPOINT",
     "OWNER_TOKEN",
     "READ",
+    "READ_OF_AZURE",
+    "READ_OF_GOOGLE",
     "check_names_known",
     "is_known",
     "plain_name",
     "refuse_without_meaning",
 ]
+
+AWS = ("aws_",)
+GOOGLE = ("google_",)
+AZURE = ("azure_storage_", "azure_")
+"""How the names of the options of one kind of stores begin, where they do not begin at once."""
 
 MEMORY_LIMIT = ("memory_limit", "adelta_memory_limit")
 """The names of the option that bounds what is decoded."""
@@ -115,7 +126,24 @@ READ = frozenset(
         "aws_session_token_dynamodb",
     }
 )
-"""The names that adelta reads, as they are documented."""
+"""The names that adelta reads of S3 and of every store, as they are documented."""
+
+READ_OF_GOOGLE = frozenset(
+    {
+        "google_service_account",
+        "google_service_account_path",
+        "google_service_account_key",
+        "google_application_credentials",
+        "google_bearer_token",
+        "google_skip_signature",
+        "google_base_url",
+        "google_user_project",
+    }
+)
+"""Those of Google Cloud Storage."""
+
+READ_OF_AZURE: frozenset[str] = frozenset()
+"""Those of Azure."""
 
 _OF_OTHERS = """
 aws_bucket aws_bucket_name aws_checksum_algorithm aws_copy_if_not_exists aws_disable_tagging
@@ -136,7 +164,7 @@ object_id msi_resource_id federated_token_file use_fabric_endpoint use_azure_cli
 fabric_token_service_url fabric_workload_host fabric_session_token fabric_cluster_identifier
 credential_type encryption_key
 
-service_account service_account_path service_account_key application_credentials base_url
+google_bucket google_bucket_name
 
 access_token workspace_url allow_unsafe_rename
 """
@@ -145,7 +173,6 @@ _IGNORED = frozenset(_OF_OTHERS.split())
 
 _IGNORED_PREFIXES = (
     "azure_",
-    "google_",
     "databricks_",
     "dynamo_lock_",
     "unity_",
@@ -156,7 +183,7 @@ _IGNORED_PREFIXES = (
 """Namespaces of other stores and of Hadoop, of which adelta reads nothing."""
 
 _KEYS_OF_THE_ENVIRONMENT = "it is read from the environment alone: set the variable {0} instead"
-_REFUSED = {
+_REFUSED_OF_S3 = {
     "metadata_endpoint": _KEYS_OF_THE_ENVIRONMENT.format("AWS_EC2_METADATA_SERVICE_ENDPOINT"),
     **{
         name: _KEYS_OF_THE_ENVIRONMENT.format(f"AWS_{name.upper()}")
@@ -166,8 +193,10 @@ _REFUSED = {
             "container_authorization_token_file",
         )
     },
+}
+_REFUSED = {
     "certificate_path": (
-        "give that file as aws_ca_bundle, or by the environment variable SSL_CERT_FILE, instead"
+        "give that file as ca_bundle, or by the environment variable SSL_CERT_FILE, instead"
     ),
     "disable_system_certificates": (
         "the system's certificates are trusted; to trust others, set the environment variable "
@@ -180,7 +209,7 @@ _REFUSED = {
         "leave proxy_url out as well, and set the environment variables HTTPS_PROXY and NO_PROXY"
     ),
 }
-"""Names whose meaning would be lost in S3, with what to do instead."""
+"""Names whose meaning would be lost, in S3 and in every store, with what to do instead."""
 
 _OF_HADOOP = {
     "access.key": "aws_access_key_id",
@@ -201,20 +230,37 @@ _OF_HADOOP = {
 }
 """Hadoop's names below ``fs.s3a.`` that say where objects are and who may read them, and ours."""
 
+_OF_HADOOPS_GCS = {
+    "auth.service.account.json.keyfile": "google_service_account",
+    "auth.service.account.private.key": "google_service_account_key",
+    "auth.access.token": "google_bearer_token",
+    "requester.pays.project.id": "google_user_project",
+    "storage.root.url": "google_base_url",
+}
+"""The same below ``fs.gs.``."""
+
 _MOST_NAMED = 3
 
 
-def plain_name(name: str) -> str:
-    """The name that spellings of one option share.
+def plain_name(name: str, namespace: tuple[str, ...] = AWS) -> str:
+    """The name that spellings of one option share, of stores whose options begin as `namespace`.
 
     >>> plain_name("AWS_REGION") == plain_name("region")
     True
     """
-    name = name.lower().removeprefix("aws_")
+    name = name.lower()
+    for beginning in namespace:
+        if name.startswith(beginning):
+            name = name.removeprefix(beginning)
+            break
     return name.removeprefix("backoff_config.").removeprefix("backoff.")
 
 
-_KNOWN = {plain_name(name): name for name in (*_IGNORED, *_REFUSED, *READ)}
+_ALL_READ = READ | READ_OF_GOOGLE | READ_OF_AZURE
+_KNOWN = {plain_name(name): name for name in (*_IGNORED, *_REFUSED, *_REFUSED_OF_S3)}
+_KNOWN |= {plain_name(name, GOOGLE): name for name in READ_OF_GOOGLE}
+_KNOWN |= {plain_name(name, AZURE): name for name in READ_OF_AZURE}
+_KNOWN |= {name: name for name in _ALL_READ} | {plain_name(name): name for name in READ}
 
 
 def is_known(name: str) -> bool:
@@ -240,35 +286,43 @@ def check_names_known(options: Iterable[str]) -> None:
 def _nearest(name: str) -> str:
     near = difflib.get_close_matches(plain_name(name), _KNOWN, n=_MOST_NAMED, cutoff=0.7)
     # What adelta does not read would only be refused, or left out, next.
-    names = [_KNOWN[each] for each in near if _KNOWN[each] in READ]
+    names = list(dict.fromkeys(_KNOWN[each] for each in near if _KNOWN[each] in _ALL_READ))
     return f"; did you mean {' or '.join(names)}?" if names else ""
 
 
-def refuse_without_meaning(options: Mapping[str, str]) -> None:
-    """Refuse options whose meaning would be lost if a store in S3 were opened without them.
+def refuse_without_meaning(options: Mapping[str, str], namespace: tuple[str, ...] = AWS) -> None:
+    """Refuse options whose meaning would be lost if a store were opened without them.
 
     Raises:
         InvalidOptionError: there is one.
     """
+    refused = {**_REFUSED, **_REFUSED_OF_S3} if namespace == AWS else _REFUSED
     for name, value in options.items():
         if not str(value).strip() or str(value).lower() in ("false", "0"):
             continue
         plain = plain_name(name)
-        if plain in _REFUSED:
-            raise InvalidOptionError(f"storage option {name} is not supported: {_REFUSED[plain]}")
-        if ours := _of_hadoop(plain):
+        if plain in refused:
+            raise InvalidOptionError(f"storage option {name} is not supported: {refused[plain]}")
+        if ours := _of_hadoop(plain, namespace):
             raise InvalidOptionError(
                 f"storage option {name} is Hadoop's, which adelta does not read: give {ours} "
                 "instead"
             )
 
 
-def _of_hadoop(plain: str) -> str | None:
+_HADOOPS: Mapping[tuple[str, ...], tuple[tuple[str, ...], Mapping[str, str]]] = {
+    AWS: (("fs.s3a.", "fs.s3."), _OF_HADOOP),
+    GOOGLE: (("fs.gs.", "google.cloud."), _OF_HADOOPS_GCS),
+}
+
+
+def _of_hadoop(plain: str, namespace: tuple[str, ...]) -> str | None:
     rest = plain.removeprefix("spark.hadoop.")
-    for scheme in ("fs.s3a.", "fs.s3."):
-        if rest.startswith(scheme):
-            rest = rest.removeprefix(scheme)
+    beginnings, theirs = _HADOOPS.get(namespace, ((), {}))
+    for beginning in beginnings:
+        if rest.startswith(beginning):
+            rest = rest.removeprefix(beginning)
             if rest.startswith("bucket."):  # of one bucket, which its name follows
-                return next((o for h, o in _OF_HADOOP.items() if rest.endswith(f".{h}")), None)
-            return _OF_HADOOP.get(rest)
+                return next((o for h, o in theirs.items() if rest.endswith(f".{h}")), None)
+            return theirs.get(rest)
     return None

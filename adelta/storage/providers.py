@@ -75,6 +75,12 @@ def _open_s3(address: str, place: Place, options: Mapping[str, str]) -> ObjectSt
     return S3Store.from_options(place.authority, place.path, options, scheme=scheme)
 
 
+def _open_gcs(_: str, place: Place, options: Mapping[str, str]) -> ObjectStore:
+    from adelta.storage.gcs import GcsStore
+
+    return GcsStore.from_options(place.authority, place.path, options)
+
+
 def _s3_has_conditional_puts(options: Mapping[str, str]) -> bool:
     from adelta.storage.s3_options import parse_options
 
@@ -96,6 +102,14 @@ PROVIDERS: tuple[Provider, ...] = (
         key_option="aws_access_key_id",
         locks_by_dynamodb=True,
         has_conditional_puts=_s3_has_conditional_puts,
+    ),
+    Provider(
+        ("gs", "gcs"),
+        _open_gcs,
+        authority="bucket",
+        reads_environment=True,
+        option_prefixes=("google_",),
+        key_option="google_service_account",
     ),
 )
 

@@ -88,10 +88,12 @@ class S3Client(ObjectClient[_Target]):
         region = "" if target is None else target.region
         return outcome_of_s3(failure, method=request.method, region=region)
 
-    def fails_late(self, request: ObjectRequest, body: bytes) -> bool:
-        """Whether the store answered before it was done, and says of an error in the body."""
+    def succeeded(self, request: ObjectRequest, answer: Answer) -> bool:
+        """Whether it is one of success: an answer that was begun before may tell of an error."""
+        if not 200 <= answer.status < 300:
+            return False
         late = request.method == "POST" or "x-amz-copy-source" in request.headers
-        return late and is_error(body)
+        return not (late and is_error(answer.body))
 
     def signed(self, target: _Target, request: ObjectRequest, payload: str) -> Signed:
         """The request as it is sent to `target`."""

@@ -17,6 +17,7 @@ from adelta._concurrency import map_concurrent, map_stream
 from adelta.errors import StorageError
 from adelta.storage.object_answers import Answer, Kind
 from adelta.storage.object_client import ObjectRequest
+from adelta.storage.pieces import in_pieces
 from adelta.storage.s3_checksums import MULTIPART, checksums_of
 from adelta.storage.s3_xml import complete_document, copied_tag, upload_id
 from adelta.storage.sigv4 import encode_path, encode_query
@@ -240,20 +241,6 @@ async def _all(
         yield number, part
 
 
-async def _parts(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+def _parts(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The same bytes in parts of the sizes that the upload wants; the last one may be smaller."""
-    waiting: list[bytes] = []
-    held = made = 0
-    async for chunk in chunks:
-        view = memoryview(chunk)
-        while view:
-            wanted = FIRST_PART * (1 + made // _PARTS_OF_ONE_SIZE)
-            piece, view = view[: wanted - held], view[wanted - held :]
-            waiting.append(bytes(piece))
-            held += len(piece)
-            if held == wanted:
-                yield b"".join(waiting)
-                waiting, held = [], 0
-                made += 1
-    if held:
-        yield b"".join(waiting)
+    return in_pieces(chunks, lambda made: FIRST_PART * (1 + made // _PARTS_OF_ONE_SIZE))

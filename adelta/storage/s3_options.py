@@ -17,8 +17,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypedDict
 
 from adelta.errors import InvalidOptionError
+from adelta.storage.client_options import (
+    check_endpoint,
+    concurrency_of,
+    http_options,
+    retry_policy,
+)
 from adelta.storage.given_options import GivenOptions
-from adelta.storage.http import HttpOptions, check_proxy
+from adelta.storage.http import HttpOptions
 from adelta.storage.option_names import refuse_without_meaning
 from adelta.storage.retry import RetryPolicy
 
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
 
     from adelta.storage.sigv4 import Credentials
 
-__all__ = ["S3Options", "check_endpoint", "parse_options"]
+__all__ = ["S3Options", "parse_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +76,6 @@ def parse_options(
     _refuse(given)
     endpoint = given.text("endpoint_url_s3", "endpoint_url", "endpoint")
     allow_http = bool(given.flag("allow_http"))
-    http = HttpOptions()
-    proxy = given.text("proxy_url")
-    retry = RetryPolicy()
     request, read, write = _extra_headers(given)
     return S3Options(
         **_identity(given),
@@ -88,32 +91,9 @@ def parse_options(
         request_headers=request,
         read_headers=read,
         write_headers=write,
-        concurrency=given.number(
-            128,
-            "concurrency_limit",
-            "max_concurrency",
-            "object_store_concurrency_limit",
-            least=1,
-        ),
-        http=HttpOptions(
-            connect_timeout=given.seconds(http.connect_timeout, "connect_timeout"),
-            read_timeout=given.seconds(http.read_timeout, "read_timeout"),
-            timeout=given.seconds(http.timeout, "timeout"),
-            pool_idle_timeout=given.seconds(
-                http.pool_idle_timeout, "pool_idle_timeout", "s3_pool_idle_timeout_seconds"
-            ),
-            ca_bundle=given.text("ca_bundle"),
-            allow_invalid_certificates=bool(given.flag("allow_invalid_certificates")),
-            proxy_url=None if proxy is None else check_proxy(proxy, "storage option proxy_url"),
-            user_agent=given.text("user_agent"),
-        ),
-        retry=RetryPolicy(
-            max_retries=given.number(retry.max_retries, "max_retries", least=0),
-            retry_timeout=given.seconds(retry.retry_timeout, "retry_timeout"),
-            init_backoff=given.seconds(retry.init_backoff, "init_backoff"),
-            max_backoff=given.seconds(retry.max_backoff, "max_backoff"),
-            base=given.factor("base", retry.base),
-        ),
+        concurrency=concurrency_of(given),
+        http=http_options(given),
+        retry=retry_policy(given),
     )
 
 
@@ -197,26 +177,6 @@ def _virtual_hosted(given: GivenOptions) -> bool | None:
             f"storage option aws_s3_addressing_style is one of {', '.join(styles)}, not {style!r}"
         )
     return styles[style.lower()]
-
-
-def check_endpoint(endpoint: str, *, allow_http: bool) -> str:
-    """The endpoint in its plain form.
-
-    Raises:
-        InvalidOptionError: it is no URL, or not encrypted where that is not allowed.
-    """
-    scheme, separator, host = endpoint.partition("://")
-    scheme = scheme.lower()
-    if not separator or not host.strip("/") or scheme not in ("http", "https") or "@" in host:
-        shown = "one with a user or a password" if "@" in endpoint else repr(endpoint)
-        raise InvalidOptionError(
-            f"storage option aws_endpoint_url is a URL such as https://host:9000, not {shown}"
-        )
-    if scheme == "http" and not allow_http:
-        raise InvalidOptionError(
-            f"the endpoint {endpoint!r} is not encrypted: set aws_allow_http=true to use it"
-        )
-    return f"{scheme}://{host.rstrip('/')}"
 
 
 def _extra_headers(given: GivenOptions) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:

@@ -14,7 +14,15 @@ from adelta.commit.owner_client import client_of
 from adelta.errors import InvalidOptionError
 from adelta.storage.dynamodb_options import parse_dynamo_options
 from adelta.storage.given_options import GivenOptions
-from adelta.storage.option_names import READ, check_names_known, is_known, plain_name
+from adelta.storage.option_names import (
+    AWS,
+    GOOGLE,
+    READ,
+    READ_OF_GOOGLE,
+    check_names_known,
+    is_known,
+    plain_name,
+)
 from adelta.storage.resolve import open_store
 
 if TYPE_CHECKING:
@@ -105,12 +113,12 @@ class _Seen(dict[str, str]):
 
 
 def test_the_names_listed_as_read_are_those_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: set[str] = set()
+    asked: dict[object, set[str]] = {AWS: set(), GOOGLE: set()}
     original = GivenOptions.__init__
 
     def watched(given: GivenOptions, *args: object) -> None:
         original(given, *args)  # type: ignore[arg-type]
-        given._options = _Seen(given._options, asked)
+        given._options = _Seen(given._options, asked[args[2] if len(args) > 2 else AWS])
 
     monkeypatch.setattr(GivenOptions, "__init__", watched)
     keys = {
@@ -125,8 +133,11 @@ def test_the_names_listed_as_read_are_those_that_are_read(monkeypatch: pytest.Mo
     parse_dynamo_options(keys, {})
     with pytest.raises(InvalidOptionError):  # it asks for them before it refuses
         client_of(ManagedTable("s3://bucket/t", "t", {"endpoint": "https://owner"}), {})
-    asked.add("profile")  # a key that only has to be there
-    assert asked == {plain_name(name) for name in READ}
+    asked[AWS].add("profile")  # a key that only has to be there
+    assert asked[AWS] == {plain_name(name) for name in READ}
+    open_store("gs://bucket/t")
+    read = {plain_name(name, GOOGLE) for name in READ_OF_GOOGLE}
+    assert read <= asked[GOOGLE] <= read | asked[AWS]
 
 
 def test_names_are_known_in_any_case_with_and_without_aws() -> None:

@@ -1,0 +1,124 @@
+"""Tokens of Google: of a service account, of a workload's identity, of a machine or of a user.
+
+google-auth reads the credentials and asks for tokens, as the extra `gcs` installs it. It blocks, so
+it runs in a worker thread.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from adelta.errors import InvalidOptionError, PermissionDeniedError
+from adelta.storage.bearer import BearerTokens, Token
+
+if TYPE_CHECKING:
+    from adelta.storage.gcs_options import GcsOptions
+
+__all__ = ["google_tokens"]
+
+_SCOPE = "https://www.googleapis.com/auth/devstorage.read_write"
+_NEVER = float("inf")
+_OF_AWS = "urn:ietf:params:aws:token-type:aws4_request"
+
+
+def google_tokens(options: GcsOptions) -> BearerTokens | None:
+    """The tokens of whom the options name; None where requests are not signed."""
+    if options.skip_signature:
+        return None
+    if options.bearer_token is not None:
+        token = Token(options.bearer_token, _NEVER, "the storage option google_bearer_token")
+        return BearerTokens(fixed=token)
+    return BearerTokens(_Fetch(options))
+
+
+class _Fetch:
+    """Fetches tokens, by credentials that it reads the first time."""
+
+    def __init__(self, options: GcsOptions) -> None:
+        self._options = options
+        self._credentials: Any = None
+        self._request: Any = None
+        self._source = ""
+
+    def __call__(self) -> Token:
+        try:
+            failures: Any = import_module("google.auth.exceptions").GoogleAuthError
+            import_module("requests")
+        except ImportError as error:
+            raise InvalidOptionError(
+                "tokens for Google Cloud Storage need google-auth: install adelta[gcs], or give "
+                "google_bearer_token, or google_skip_signature=true for a public bucket"
+            ) from error
+        try:
+            if self._credentials is None:
+                self._request = _transport(self._options)
+                self._credentials, self._source = _credentials(self._options, self._request)
+            self._credentials.refresh(self._request)
+        except (failures, OSError, ValueError, LookupError) as error:
+            reason = str(error)
+        else:
+            expiry = self._credentials.expiry  # in UTC, and does not say so
+            ends = _NEVER if expiry is None else time.time() + _left(expiry)
+            return Token(self._credentials.token, ends, self._source)
+        # raised here, so that no other error is its context: one may quote a key
+        raise PermissionDeniedError(
+            f"the credentials for Google Cloud Storage cannot be resolved: {reason}; set the "
+            "storage option google_service_account or google_application_credentials, or the "
+            "variable GOOGLE_APPLICATION_CREDENTIALS; google_skip_signature=true is for a public "
+            "bucket"
+        )
+
+
+def _left(expiry: datetime) -> float:
+    return (expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds()
+
+
+def _credentials(options: GcsOptions, request: Any) -> tuple[Any, str]:
+    """The credentials, and in words where they are from."""
+    google_auth: Any = import_module("google.auth")
+    accounts: Any = import_module("google.oauth2.service_account").Credentials
+    if options.service_account_key is not None:
+        try:
+            info = json.loads(options.service_account_key)
+        except ValueError:
+            raise ValueError("google_service_account_key is no JSON") from None
+        made = accounts.from_service_account_info(info, scopes=[_SCOPE])
+        return made, "the storage option google_service_account_key"
+    file = options.service_account_file
+    if file is not None:
+        made = accounts.from_service_account_file(file, scopes=[_SCOPE])
+        return made, f"the service account in {file}"
+    if options.credentials_file is not None:
+        found = _from_file(google_auth, options.credentials_file, request)
+        return found, f"the credentials in {options.credentials_file}"
+    found, _ = google_auth.default(scopes=[_SCOPE], request=request)
+    return found, "Google's application default credentials"
+
+
+def _from_file(google_auth: Any, file: str, request: Any) -> Any:
+    """Credentials of any kind, by their file."""
+    info = json.loads(Path(file).read_text(encoding="utf-8"))
+    if info.get("type") == "external_account":  # of which google-auth would ask Google the project
+        if info.get("subject_token_type") == _OF_AWS:
+            kind = "aws"
+        else:
+            kind = "pluggable" if "executable" in info["credential_source"] else "identity_pool"
+        made = import_module(f"google.auth.{kind}").Credentials.from_info(info)
+        return made.with_scopes([_SCOPE])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # whoever gives a file trusts it
+        return google_auth.load_credentials_from_file(file, scopes=[_SCOPE], request=request)[0]
+
+
+def _transport(options: GcsOptions) -> Any:
+    """How google-auth asks for tokens: by the proxy of the options, or of the environment."""
+    session = import_module("requests").Session()
+    if options.http.proxy_url is not None:
+        session.proxies = {"http": options.http.proxy_url, "https": options.http.proxy_url}
+    return import_module("google.auth.transport.requests").Request(session)

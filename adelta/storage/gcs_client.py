@@ -1,0 +1,183 @@
+"""Requests to one bucket of Google Cloud Storage: their tokens, and what answers of errors mean.
+
+An object's bytes are asked for by the XML API, whose answers tell its time, its generation and its
+checksums. All else goes by the JSON API. A request whose `path` is given goes there.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from adelta._concurrency import in_thread
+from adelta.errors import InvalidOptionError
+from adelta.storage.body_checks import Fault, is_whole, md5_of
+from adelta.storage.gcs_auth import google_tokens
+from adelta.storage.object_answers import Answer, Failure, Kind, kind_of
+from adelta.storage.object_client import ObjectClient, ObjectRequest, Signed, Target
+from adelta.storage.s3_errors import error_fields
+from adelta.storage.sigv4 import encode_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from adelta.storage.bearer import Token
+    from adelta.storage.gcs_options import GcsOptions
+
+__all__ = ["RESUME_INCOMPLETE", "GcsClient", "crc32c"]
+
+RESUME_INCOMPLETE = 308
+"""The status of a resumable upload that goes on."""
+
+_BUCKET = re.compile(r"(?=.{3,222}$)[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
+_HASHED_INLINE = 128 << 10  # bytes that take less than a hop to a thread
+_THROTTLES = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "SlowDown"})
+_KINDS = {"conditionNotMet": Kind.EXISTS, "PreconditionFailed": Kind.EXISTS}
+_WRONG_SUM = re.compile(r"(?i)(?:hash|checksum|crc32c|md5).*(?:match|invalid)")
+_PAYS = re.compile(r"(?i)requester.?pays|user project|UserProjectMissing")
+
+
+@cache
+def crc32c() -> Callable[[bytes, int], int] | None:
+    """What goes on with a CRC-32C by more bytes; None where adelta[checksums] is not installed."""
+    try:
+        native: Any = import_module("awscrt.checksums")
+    except ImportError:
+        return None
+    return native.crc32c  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target(Target):
+    token: Token | None
+
+
+class GcsClient(ObjectClient[_Target]):
+    """Sends requests to one bucket of Google Cloud Storage."""
+
+    service = "GCS"
+
+    def __init__(self, bucket: str, options: GcsOptions) -> None:
+        """A client of `bucket`.
+
+        Raises:
+            InvalidOptionError: no bucket can have that name.
+        """
+        if not _BUCKET.fullmatch(bucket):
+            raise InvalidOptionError(
+                f"{bucket!r:.300} is no name of a bucket: it is made of lower-case letters, digits,"
+                " '-', '_' and '.'"
+            )
+        super().__init__(f"gs://{bucket}", options.http, options.retry, options.concurrency)
+        self.bucket = bucket
+        self._tokens = google_tokens(options)
+        scheme, _, rest = options.endpoint.partition("://")
+        host, slash, base = rest.partition("/")
+        self._origin = f"{scheme}://{host}"
+        self._base = f"{slash}{base}"
+        self._headers: dict[str, str] = {}
+        if options.user_project is not None:
+            self._headers["x-goog-user-project"] = options.user_project
+        self._target: _Target | None = None
+
+    async def aim(self) -> _Target:
+        """Where a request goes now. Raises: PermissionDeniedError."""
+        token = None
+        if self._tokens is not None:
+            token = self._tokens.peek() or await self._tokens.current()
+        target = self._target
+        if target is None or target.token is not token:
+            origin = self._origin
+            proxy = self.proxy_before(origin)
+            target = self._target = _Target(origin=origin, proxy=proxy, token=token)
+        return target
+
+    async def renew(self, used: _Target) -> bool:
+        """Whether there is another token than that of `used`, which the store refuses."""
+        if self._tokens is None or used.token is None:
+            return False
+        return await self._tokens.after_expiry(used.token) is not None
+
+    def signed(self, target: _Target, request: ObjectRequest, payload: str) -> Signed:
+        """The request as it is sent to `target`."""
+        path = request.path
+        if path is None:
+            path = f"/{self.bucket}/{encode_path(request.key)}"
+        headers = {**self._headers, **request.headers}
+        if target.token is not None:
+            headers["authorization"] = f"Bearer {target.token.text}"
+        return Signed(self._base + path, request.query, headers)
+
+    def credentials_source(self) -> str:
+        """In words, where the token is from that was used last."""
+        if self._tokens is None:
+            return "none, requests are not signed"
+        return self._tokens.source
+
+    def succeeded(self, request: ObjectRequest, answer: Answer) -> bool:
+        """Whether the answer is one of success: an upload that goes on is one."""
+        resumes = answer.status == RESUME_INCOMPLETE and "upload_id=" in request.query
+        return resumes or 200 <= answer.status < 300
+
+    def failure_of(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """What an answer that is no success means."""
+        code, message = _told(body)
+        kind = _KINDS.get(code) or kind_of(status)
+        advice = None
+        if status == 401 and code != "Forbidden":
+            kind = Kind.EXPIRED
+            advice = "check the credentials, and this machine's clock"
+        elif status == 403 and code in _THROTTLES:
+            kind = Kind.THROTTLED
+        elif status == 400 and _WRONG_SUM.search(message):
+            kind = Kind.DAMAGED
+        if kind in (Kind.REFUSED, Kind.DENIED) and _PAYS.search(f"{code} {message}"):
+            advice = "set google_user_project to the project that pays for requests"
+        reason = " ".join(filter(None, (f"HTTP {status}", code, message)))
+        return Failure(kind, code, reason, headers, advice=advice)
+
+    async def body_fault(self, request: ObjectRequest, answer: Answer) -> Fault | None:
+        """What is wrong with the body of an object: it must have the checksum that is told."""
+        if answer.placed is not None or not is_whole(answer):
+            return None
+        if answer.headers.get("x-goog-stored-content-encoding", "identity") != "identity":
+            return None  # it was unpacked on its way, and the checksum is of what is stored
+        said = ",".join(getattr(answer.headers, "getall", _all)("x-goog-hash", []))
+        sums = dict(each.strip().split("=", 1) for each in said.split(",") if "=" in each)
+        if len(answer.body) < _HASHED_INLINE:
+            return _fault(sums, answer.body)
+        return await in_thread(_fault, sums, answer.body)
+
+
+def _all(name: str, default: list[str]) -> list[str]:
+    return default
+
+
+def _fault(sums: Mapping[str, str], body: bytes) -> Fault | None:
+    digest = crc32c()
+    if digest is not None and (said := sums.get("crc32c")):
+        made = base64.b64encode(digest(body, 0).to_bytes(4, "big")).decode()
+        return None if made == said else Fault(f"the body's CRC-32C is not {said}", certain=True)
+    if said := sums.get("md5"):
+        made = base64.b64encode(md5_of(body)).decode()
+        return None if made == said else Fault(f"the body's MD5 is not {said}", certain=True)
+    return None
+
+
+def _told(body: bytes) -> tuple[str, str]:
+    """The code and the message of an error, in JSON or in XML."""
+    fields = error_fields(body)
+    if fields:
+        return fields.get("Code", ""), fields.get("Message", "")
+    try:
+        error = orjson.loads(body)["error"]
+        reasons = error.get("errors") or [{}]
+        return str(reasons[0].get("reason", "")), str(error.get("message", ""))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return "", ""

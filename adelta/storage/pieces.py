@@ -1,0 +1,31 @@
+"""Streams of bytes, cut anew into pieces of the sizes that a store takes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+__all__ = ["in_pieces"]
+
+
+async def in_pieces(
+    chunks: AsyncIterator[bytes], size: Callable[[int], int]
+) -> AsyncIterator[bytes]:
+    """The same bytes in pieces of ``size(n)`` bytes, after n of them; the last may be smaller."""
+    waiting: list[bytes] = []
+    held = made = 0
+    async for chunk in chunks:
+        view = memoryview(chunk)
+        while view:
+            wanted = size(made)
+            piece, view = view[: wanted - held], view[wanted - held :]
+            waiting.append(bytes(piece))
+            held += len(piece)
+            if held == wanted:
+                yield b"".join(waiting)
+                waiting, held = [], 0
+                made += 1
+    if held:
+        yield b"".join(waiting)

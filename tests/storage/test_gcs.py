@@ -1,0 +1,289 @@
+"""Google Cloud Storage, on a server that is held to its documentation and on another's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+
+import adelta
+from adelta.errors import InvalidOptionError, PermissionDeniedError, StorageError
+from adelta.storage import gcs_client
+from adelta.storage.coalesce import LARGEST_FETCH
+from adelta.storage.gcs import GcsStore
+from adelta.storage.gcs_upload import PIECE
+from adelta.storage.memory import MemoryStore
+from tests.storage.faulty_proxy import Fate, FaultyProxy
+from tests.storage.http_store_suite import SHAKY, HttpStoreSuite
+from tests.storage.object_store_suite import ObjectStoreSuite, paths_of, pieces
+from tests.support.depth import DEEP
+from tests.support.gcs_server import GcsLocation
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+    from adelta.storage.object_store import ObjectStore
+    from tests.support.gcs_server import FakeGcs
+
+
+def store_at(location: GcsLocation, **options: str) -> GcsStore:
+    return GcsStore.from_options(
+        location.bucket, location.prefix, {**location.storage_options, **options}
+    )
+
+
+@pytest.fixture
+async def store(gcs_location: GcsLocation) -> AsyncIterator[GcsStore]:
+    store = store_at(gcs_location)
+    yield store
+    await store.aclose()
+
+
+@pytest.fixture
+async def proxy(fake_gcs: FakeGcs) -> AsyncIterator[FaultyProxy]:
+    async with FaultyProxy(fake_gcs.endpoint) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def shaky(gcs_location: GcsLocation, proxy: FaultyProxy) -> AsyncIterator[GcsStore]:
+    store = store_at(gcs_location, google_base_url=proxy.endpoint, **SHAKY)
+    yield store
+    await store.aclose()
+
+
+class TestGcsStore(ObjectStoreSuite):
+    @pytest.fixture
+    async def store(self, fake_gcs: FakeGcs) -> AsyncIterator[GcsStore]:
+        place = fake_gcs.location()
+        store = store_at(replace(place, prefix=place.prefix + "/odd %20é root"))
+        yield store
+        await store.aclose()
+
+
+class TestFailuresOfGcs(HttpStoreSuite):
+    pass
+
+
+class TestAnothersGcs(ObjectStoreSuite):
+    @pytest.fixture
+    async def store(self, fake_gcs_server: str) -> AsyncIterator[GcsStore]:
+        store = store_at(GcsLocation(fake_gcs_server))
+        yield store
+        await store.aclose()
+
+    async def test_an_empty_object_is_an_object(self, store: ObjectStore) -> None:
+        """It says ``bytes 0--1/0`` of the end of one, which is no range."""
+        await store.put("empty", b"")
+        assert await store.get("empty") == b""
+        assert await store.get_range("empty", 0, 10) == b""
+        assert (await store.head("empty")).size == 0
+
+    if not DEEP:  # it takes its time
+        test_a_long_list_comes_in_pages_each_path_once = None  # type: ignore[assignment]
+        test_a_large_object_goes_in_and_comes_out = None  # type: ignore[assignment]
+
+
+# -------------------------------------------------------------------------------------- requests
+
+
+async def test_every_verb_makes_the_requests_it_needs_and_no_more(store: GcsStore) -> None:
+    async def cost(awaitable: object) -> int:
+        before = store.request_count
+        await awaitable  # type: ignore[misc]
+        return store.request_count - before
+
+    megabyte = bytes(1 << 20)
+    assert await cost(store.put("x", b"0123456789")) == 1
+    assert await cost(store.put_if_absent("y", b"1")) == 1
+    assert await cost(store.get("x")) == 1
+    assert await cost(store.get_range("x", 2, 4)) == 1
+    assert await cost(store.get_suffix("x", 5)) == 1
+    assert await cost(store.head("x")) == 1
+    assert await cost(store.put_stream("s", pieces(*[megabyte] * 8))) == 1
+    assert await cost(store.put_stream("s", pieces(*[megabyte] * 20))) == 4  # begin, 3 pieces
+    long = 16 << 20
+    assert await cost(store.get_ranges("s", [(0, long)])) == long // LARGEST_FETCH
+    assert await cost(paths_of(store)) == 1
+    assert await cost(store.delete(["x"])) == 1
+    assert await cost(store.delete(["x", "y", "s"])) == 1
+    assert await cost(store.delete([])) == 0
+
+
+async def test_a_server_without_many_deletes_gets_single_ones(
+    shaky: GcsStore, proxy: FaultyProxy
+) -> None:
+    for path in "abc":
+        await shaky.put(path, b"")
+    proxy.seen.clear()
+    proxy.fates = [Fate.answer(405)]
+    await shaky.delete("abc")
+    assert await paths_of(shaky) == []
+    assert [method for method, _ in proxy.seen] == ["POST", *["DELETE"] * 3, "GET"]
+
+
+async def test_an_object_is_copied_by_the_store(store: GcsStore, gcs_location: GcsLocation) -> None:
+    other = store_at(replace(gcs_location, prefix=gcs_location.prefix + "/other"))
+    for path, data, requests in (("a b/é", b"some bytes", 1), ("large", bytes(1 << 20), 2)):
+        await store.put(path, data)
+        before = other.request_count
+        made = await other.copy_from("copy=1/x", store, path)
+        assert made is not None
+        assert other.request_count - before == requests
+        assert await other.get("copy=1/x") == data
+        assert (await other.head("copy=1/x")).etag == made.etag
+    assert await other.copy_from("y", MemoryStore(), "x") is None
+    await other.aclose()
+
+
+# --------------------------------------------------------------------------------------- uploads
+
+
+async def test_what_the_store_did_not_keep_of_a_piece_is_sent_again(
+    store: GcsStore, fake_gcs: FakeGcs
+) -> None:
+    data = bytes(range(256)) * (20 << 12)
+    for kept in (256 << 10, 3 << 20):
+        fake_gcs.takes = kept
+        before = store.request_count
+        await store.put_stream("x", pieces(data))
+        assert store.request_count - before == 1 + 4
+        assert await store.get("x") == data
+
+
+async def test_an_upload_that_fails_is_cancelled(store: GcsStore, fake_gcs: FakeGcs) -> None:
+    async def broken() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield bytes(PIECE)
+        raise ZeroDivisionError("the source broke")
+
+    fake_gcs.sessions.clear()
+    with pytest.raises(ZeroDivisionError):
+        await store.put_stream("x", broken())
+    assert fake_gcs.sessions == {}
+    assert await paths_of(store) == []
+
+
+async def test_an_upload_of_other_bytes_is_found_out(
+    gcs_location: GcsLocation, proxy: FaultyProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = store_at(gcs_location, google_base_url=proxy.endpoint)
+
+    async def damaged(exchange) -> bool:
+        exchange.send(await exchange.forward(b"x" + exchange.body[1:]))
+        return True
+
+    proxy.choose = lambda method, _: damaged if method == "PUT" else None
+    with pytest.raises(StorageError, match="other bytes than were sent"):
+        await store.put_stream("x", pieces(bytes(2 * PIECE)))
+    await store.aclose()
+
+
+# ------------------------------------------------------------------------------------- checksums
+
+
+@pytest.fixture(params=["crc32c", "md5"])
+def algorithm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What bodies are held to: without adelta[checksums] that is their MD5."""
+    if request.param == "md5":
+        monkeypatch.setattr("adelta.storage.gcs.crc32c", lambda: None)
+        monkeypatch.setattr(gcs_client, "crc32c", lambda: None)
+    elif gcs_client.crc32c() is None:
+        pytest.skip("awscrt is not installed")
+    return str(request.param)
+
+
+async def test_damage_on_the_way_is_mended_either_way(
+    shaky: GcsStore, proxy: FaultyProxy, algorithm: str
+) -> None:
+    async def damaged_put(exchange) -> bool:
+        exchange.send(await exchange.forward(exchange.body.replace(b"some bytes", b"some bytez")))
+        return True
+
+    async def damaged_get(exchange) -> bool:
+        exchange.send((await exchange.forward()).replace(b"some bytes", b"some bytez"))
+        return True
+
+    proxy.fates = [damaged_put]
+    await shaky.put("x", b"some bytes")
+    proxy.fates = [damaged_get]
+    assert await shaky.get("x") == b"some bytes"
+    assert len(proxy.seen) == 4
+    proxy.fates = [damaged_get] * 9
+    with pytest.raises(StorageError, match="damaged"):
+        await shaky.get("x")
+
+
+# ---------------------------------------------------------------------------------- who pays, who
+
+
+@pytest.fixture
+def guarded(fake_gcs: FakeGcs) -> Iterator[FakeGcs]:
+    yield fake_gcs
+    fake_gcs.tokens = fake_gcs.payer = None
+
+
+async def test_the_project_that_pays_is_named(guarded: FakeGcs) -> None:
+    place = guarded.location()
+    guarded.payer = "a-project"
+    store = store_at(place)
+    for ask in (store.get("x"), store.put("x", b""), paths_of(store)):
+        with pytest.raises(StorageError, match="set google_user_project"):
+            await ask
+    paid = store_at(place, google_user_project="a-project")
+    await paid.put("x", b"1")
+    assert await paid.get("x") == b"1"
+    assert await paths_of(paid) == ["x"]
+    await paid.put_stream("big", pieces(bytes(2 * PIECE)))
+    await paid.delete(["x", "big"])
+    for each in (store, paid):
+        await each.aclose()
+
+
+async def test_a_token_that_is_given_is_sent(guarded: FakeGcs) -> None:
+    guarded.tokens = {"the-token"}
+    options = {"google_skip_signature": "false", "google_bearer_token": "the-token"}
+    place = guarded.location()
+    store = store_at(place, **options)
+    await store.put("x", b"1")
+    assert await store.get("x") == b"1"
+    guarded.tokens = {"another"}
+    with pytest.raises(PermissionDeniedError, match="google_bearer_token") as refused:
+        await store.get("x")
+    assert "the-token" not in str(refused.value) + repr(store) + repr(vars(store))
+    await store.aclose()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"google_base_url": "http://host"}, "not encrypted: set allow_http=true"),
+        ({"google_base_url": "host"}, "google_base_url is a URL"),
+        ({"service_account": "a", "google_bearer_token": "b"}, "more than one of"),
+        ({"fs.gs.auth.access.token": "x"}, "give google_bearer_token"),
+        ({"google_servce_account": "x"}, "did you mean google_service_account"),
+        ({"certificate_path": "x"}, "not supported: give that file as ca_bundle"),
+    ],
+)
+def test_what_cannot_be_done_is_said(options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidOptionError, match=message):
+        adelta.open_table("gs://bucket/t", options)
+    with pytest.raises(InvalidOptionError, match="no name of a bucket"):
+        adelta.open_table("gs://Bucket/t")
+
+
+async def test_a_table_is_written_and_read_by_deltalakes_options(
+    gcs_location: GcsLocation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GOOGLE_BASE_URL", gcs_location.endpoint)
+    options = {"allow_http": "true", "google_skip_signature": "true"}
+    rows = pa.table({"id": [1, 2, 3]})
+    for _ in range(2):
+        await adelta.write_table(gcs_location.uri, rows, storage_options=options, mode="append")
+    table = adelta.open_table(gcs_location.uri, storage_options=options)
+    snapshot = await table.snapshot()
+    assert snapshot.version == 1
+    assert (await snapshot.scan().to_arrow()).num_rows == 6
+    await table.aclose()

@@ -1,0 +1,208 @@
+"""Whose tokens requests to Google Cloud Storage bear, and how they are kept fresh."""
+
+from __future__ import annotations
+
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from adelta.errors import PermissionDeniedError
+from adelta.storage.gcs import GcsStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+    from pathlib import Path
+
+    from tests.support.gcs_server import FakeGcs
+
+_metadata = pytest.importorskip(
+    "google.auth.compute_engine._metadata", reason="adelta[gcs] is not installed"
+)
+
+
+class TokenServer:
+    """Gives tokens as Google's servers do, each of them once, and notes what was asked."""
+
+    def __init__(self, store: FakeGcs, lifetime: int = 3600) -> None:
+        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.lifetime = lifetime
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.answer({})
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"])).decode()
+                told = json.loads(body) if body.startswith("{") else parse_qs(body)
+                self.answer({k: v[0] if isinstance(v, list) else v for k, v in told.items()})
+
+            def answer(self, told: dict[str, Any]) -> None:
+                server.asked.append((self.path.partition("?")[0], told))
+                token = f"token-{len(server.asked)}"
+                store.tokens = {token}
+                made: dict[str, object] = {
+                    "access_token": token,
+                    "expires_in": server.lifetime,
+                    "token_type": "Bearer",
+                    "issued_token_type": "urn:ietf:params:oauth:token-type:access_token",
+                }
+                if self.path.startswith("/computeMetadata/v1/instance/service-accounts/default/?"):
+                    made = {"email": "machine@example.com", "aliases": [], "scopes": []}
+                data = json.dumps(made).encode()
+                self.send_response(200)
+                self.send_header("metadata-flavor", "Google")
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self.http.server_port}"
+        Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
+
+
+@pytest.fixture
+def tokens(fake_gcs: FakeGcs, monkeypatch: pytest.MonkeyPatch) -> Iterator[TokenServer]:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    monkeypatch.setenv("CLOUDSDK_CONFIG", "/nothing")
+    monkeypatch.setattr(_metadata, "_NO_GCE_CHECK", True)
+    server = TokenServer(fake_gcs)
+    yield server
+    server.http.shutdown()
+    server.http.server_close()
+    fake_gcs.tokens = None
+
+
+@pytest.fixture(scope="module")
+def private_key() -> str:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    ).decode()
+
+
+@pytest.fixture
+async def stores(fake_gcs: FakeGcs) -> AsyncIterator[Any]:
+    made: list[GcsStore] = []
+    place = fake_gcs.location()
+
+    def open_store(**options: str) -> GcsStore:
+        given = {"google_base_url": place.endpoint, "allow_http": "true", **options}
+        made.append(GcsStore.from_options(place.bucket, place.prefix, given))
+        return made[-1]
+
+    yield open_store
+    for each in made:
+        await each.aclose()
+
+
+async def works(store: GcsStore) -> None:
+    await store.put("x", b"1")
+    assert await store.get("x") == b"1"
+
+
+def account(tokens: TokenServer, private_key: str) -> dict[str, str]:
+    return {
+        "type": "service_account",
+        "client_email": "lake@project.iam.gserviceaccount.com",
+        "private_key": private_key,
+        "private_key_id": "1",
+        "token_uri": f"http://{tokens.address}/token",
+    }
+
+
+async def test_a_service_account_by_file_by_text_and_by_the_environment(
+    tokens: TokenServer, private_key: str, stores: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    key = account(tokens, private_key)
+    file = tmp_path / "key.json"
+    file.write_text(json.dumps(key))
+    await works(stores(google_service_account=str(file)))
+    await works(stores(google_service_account_key=json.dumps(key)))
+    await works(stores(google_application_credentials=str(file)))
+    monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT", str(file))
+    await works(stores())
+    monkeypatch.delenv("GOOGLE_SERVICE_ACCOUNT")
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
+    await works(stores())
+    assert [path for path, _ in tokens.asked] == ["/token"] * 5  # one for all requests of a store
+    assert all("jwt-bearer" in told["grant_type"] for _, told in tokens.asked)
+
+
+async def test_a_user_and_a_workload_by_their_files(
+    tokens: TokenServer, stores: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "adc.json"
+    user = {"client_id": "i", "client_secret": "s", "refresh_token": "r"}
+    where = f"http://{tokens.address}/token"
+    monkeypatch.setattr("google.oauth2.credentials._GOOGLE_OAUTH2_TOKEN_ENDPOINT", where)
+    file.write_text(json.dumps({"type": "authorized_user", **user}))
+    await works(stores(google_application_credentials=str(file)))
+    assert tokens.asked[-1][1]["refresh_token"] == "r"
+    (tmp_path / "subject").write_text("of the workload")
+    workload = {
+        "type": "external_account",
+        "audience": "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p",
+        "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+        "token_url": f"http://{tokens.address}/sts",
+        "credential_source": {"file": str(tmp_path / "subject")},
+    }
+    file.write_text(json.dumps(workload))
+    await works(stores(google_application_credentials=str(file)))
+    assert tokens.asked[-1][1]["subject_token"] == "of the workload"
+
+
+async def test_the_machines_own_account_is_asked_of_its_metadata_server(
+    tokens: TokenServer, stores: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_metadata, "_NO_GCE_CHECK", False)
+    monkeypatch.setattr(_metadata, "_GCE_METADATA_HOST", tokens.address)
+    monkeypatch.setenv("GCE_METADATA_IP", tokens.address)
+    await works(stores())
+    assert any(path.endswith("/token") for path, _ in tokens.asked)
+
+
+async def test_a_token_is_renewed_before_its_end_and_when_it_is_refused(
+    tokens: TokenServer, private_key: str, stores: Any, fake_gcs: FakeGcs
+) -> None:
+    key = json.dumps(account(tokens, private_key))
+    tokens.lifetime = 200  # less than what they are renewed ahead of
+    ends_soon = stores(google_service_account_key=key)
+    await works(ends_soon)
+    assert len(tokens.asked) > 1
+    tokens.lifetime = 3600
+    store = stores(google_service_account_key=key)
+    await works(store)
+    asked, sent = len(tokens.asked), store.request_count
+    fake_gcs.tokens = {"none of those given out"}
+    assert await store.get("x") == b"1"
+    assert len(tokens.asked) == asked + 1
+    assert store.request_count == sent + 2
+
+
+async def test_no_credentials_anywhere_is_said_with_what_to_do(
+    tokens: TokenServer, stores: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(PermissionDeniedError, match="set the storage option google_service_acc"):
+        await stores().get("x")
+    with pytest.raises(PermissionDeniedError, match="none-such"):
+        await stores(google_service_account=str(tmp_path / "none-such")).get("x")
+    with pytest.raises(PermissionDeniedError, match="is no JSON") as refused:
+        await stores(google_service_account_key="SECRET").get("x")
+    assert "SECRET" not in str(refused.value)
+    assert tokens.asked == []
