@@ -1,8 +1,8 @@
 """The `adelta` command: arguments in, one event loop, an exit status out.
 
-The exit status is 0 when the command did what was asked, 1 when it failed, 2 when it was asked
-wrongly, 130 when it was interrupted. An error is one line on standard error. A reader that closes
-the pipe early (``adelta read ... | head``) has seen enough, which is no failure.
+The exit status says what kind of mistake was made (`adelta.cli.exit_status`). An error is one line
+on standard error. A reader that closes the pipe early (``adelta read ... | head``) has seen enough,
+which is no failure.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "command_parser", "main"]
 
-_COMMANDS = {
+COMMANDS = {
     "show": "one page about a table",
     "files": "a table's data files",
     "schema": "a table's columns and their types",
@@ -49,16 +49,16 @@ _COMMANDS = {
 """What each module of `adelta.cli.commands` is for; one alone is loaded, when it is asked for."""
 
 
-def _parser(asked: str | None) -> argparse.ArgumentParser:
-    """The parser; of the commands it knows the arguments of the one that is `asked` for."""
+def command_parser(asked: Container[str] = frozenset(COMMANDS)) -> argparse.ArgumentParser:
+    """The parser; it knows the arguments of those commands that are `asked` for, by default all."""
     parser = argparse.ArgumentParser(
         prog="adelta", description="Look into Delta tables, and change them."
     )
     parser.add_argument("-V", "--version", action=_ShowVersion)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, summary in _COMMANDS.items():
+    for name, summary in COMMANDS.items():
         subparser = commands.add_parser(name, help=summary)
-        if name == asked:
+        if name in asked:
             command = import_module(f"adelta.cli.commands.{name.replace('-', '_')}")
             subparser.description = command.__doc__
             command.configure(subparser)
@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     given = sys.argv[1:] if argv is None else argv
     asked = next((argument for argument in given if not argument.startswith("-")), None)
-    arguments = _parser(asked).parse_args(given)
+    arguments = command_parser(() if asked is None else (asked,)).parse_args(given)
     from adelta.cli.process import run_command  # the libraries, which help does without
 
     return run_command(arguments)

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from adelta.cli.exit_status import DONE, INTERRUPTED, exit_status
 from adelta.console.render import Output
-from adelta.errors import AdeltaError, InvalidExpressionError, InvalidOptionError
+from adelta.errors import AdeltaError
 
 if TYPE_CHECKING:
     import argparse
 
 __all__ = ["run_command"]
-
-_FAILED, _MISUSED, _INTERRUPTED = 1, 2, 130
 
 
 def _use_uvloop() -> bool:
@@ -42,14 +41,11 @@ def run_command(arguments: argparse.Namespace) -> int:
         # What is still buffered has no reader; without this the interpreter would say so at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
-        return _INTERRUPTED
-    except (InvalidOptionError, InvalidExpressionError) as error:
-        _complain(error)
-        return _MISUSED
+        return INTERRUPTED
     except AdeltaError as error:
         _complain(error)
-        return _FAILED
-    return 0
+        return exit_status(error)
+    return DONE
 
 
 def _complain(error: AdeltaError) -> None:

@@ -60,7 +60,7 @@ def test_properties_are_set_and_unset(alter: Alter, path: Path) -> None:
     assert alter("unset-properties", "own")[0] == 0
     assert alter("unset-properties", "own", "--if-exists")[0] == 0
     status, _, err = alter("unset-properties", "own")
-    assert status == 1
+    assert status == 2
     assert "no property 'own'" in err
 
 

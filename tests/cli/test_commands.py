@@ -2,55 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import anyio
 import orjson
-import pyarrow as pa
 import pytest
-
-import adelta
-from adelta.cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs the command; its exit status, output and error output."""
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        try:
-            status = main([str(argument) for argument in arguments])
-        except SystemExit as stop:
-            status = int(stop.code or 0)
-        printed = capsys.readouterr()
-        return status, printed.out, printed.err
-
-    return run
+    from tests.cli.conftest import Run
 
 
 def lines(out: str) -> list[dict[str, Any]]:
     return [orjson.loads(line) for line in out.splitlines()]
-
-
-@pytest.fixture
-def trips(tmp_path: Path) -> Path:
-    """Three versions: created with two rows, one appended, one more appended."""
-    path = tmp_path / "trips"
-    for rows in (
-        {"city": ["Bern", "Oslo"], "km": [3.5, 12.0]},
-        {"city": ["Bern"], "km": [7.25]},
-        {"city": ["Rome"], "km": [None]},
-    ):
-        data = pa.table(rows, pa.schema({"city": pa.string(), "km": pa.float64()}))
-        anyio.run(partial(adelta.write_table, str(path), data, partition_by=["city"]))
-    return path
 
 
 def test_show_tells_where_a_table_stands(run: Run, trips: Path) -> None:
@@ -178,11 +142,11 @@ def test_tail_of_what_has_happened_already_says_nothing(run: Run, trips: Path) -
 @pytest.mark.parametrize(
     "command", ["show", "files", "schema", "detail", "history", "read", "tail"]
 )
-def test_a_table_that_is_not_there_is_one_line_and_status_1(
+def test_a_table_that_is_not_there_is_one_line_and_status_3(
     run: Run, tmp_path: Path, command: str
 ) -> None:
     status, out, err = run(command, tmp_path / "nothing")
-    assert status == 1
+    assert status == 3
     assert out == ""
     assert len(err.splitlines()) == 1
     assert err.startswith("adelta: ")
@@ -220,7 +184,7 @@ def test_an_expression_that_does_not_fit_is_bad_usage(run: Run, trips: Path) -> 
     assert "speed" in err
 
 
-def test_a_version_that_is_not_there_is_status_1(run: Run, trips: Path) -> None:
+def test_a_version_that_is_not_there_is_status_3(run: Run, trips: Path) -> None:
     status, _, err = run("show", trips, "--version", 9)
-    assert status == 1
+    assert status == 3
     assert "9" in err

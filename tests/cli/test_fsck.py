@@ -7,23 +7,21 @@ from typing import TYPE_CHECKING
 import orjson
 import pytest
 
-from tests.cli.test_commands import run, trips  # noqa: F401  (fixtures)
-
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.cli.test_commands import Run
+    from tests.cli.conftest import Run
 
 
 @pytest.fixture
-def broken(trips: Path) -> Path:  # noqa: F811
+def broken(trips: Path) -> Path:
     """The trips without their last file."""
     (gone,) = trips.glob("city=Rome/*.parquet")
     gone.unlink()
     return trips
 
 
-def test_a_sound_table_is_status_0(run: Run, trips: Path) -> None:  # noqa: F811
+def test_a_sound_table_is_status_0(run: Run, trips: Path) -> None:
     status, out, err = run("fsck", trips)
     assert (status, err) == (0, "")
     assert "3 commits" in out
@@ -31,7 +29,7 @@ def test_a_sound_table_is_status_0(run: Run, trips: Path) -> None:  # noqa: F811
     assert "0 problems" in out
 
 
-def test_a_missing_file_is_shown_and_status_1(run: Run, broken: Path) -> None:  # noqa: F811
+def test_a_missing_file_is_shown_and_status_1(run: Run, broken: Path) -> None:
     status, out, err = run("fsck", broken)
     assert status == 1
     assert "missing file" in out
@@ -40,7 +38,7 @@ def test_a_missing_file_is_shown_and_status_1(run: Run, broken: Path) -> None:  
     assert len(err.splitlines()) == 1
 
 
-def test_a_program_is_told_the_same(run: Run, broken: Path) -> None:  # noqa: F811
+def test_a_program_is_told_the_same(run: Run, broken: Path) -> None:
     status, out, _ = run("fsck", broken, "--json")
     report = orjson.loads(out)
     assert status == 1
@@ -48,7 +46,7 @@ def test_a_program_is_told_the_same(run: Run, broken: Path) -> None:  # noqa: F8
     assert [problem["kind"] for problem in report["problems"]] == ["missing file"]
 
 
-def test_a_repair_takes_the_file_out_of_the_table(run: Run, broken: Path) -> None:  # noqa: F811
+def test_a_repair_takes_the_file_out_of_the_table(run: Run, broken: Path) -> None:
     status, out, _ = run("fsck", broken, "--repair")
     assert status == 0
     assert "Version 3 takes 1 missing file out of the table" in out
@@ -56,7 +54,7 @@ def test_a_repair_takes_the_file_out_of_the_table(run: Run, broken: Path) -> Non
     assert len(run("read", broken, "--json")[1].splitlines()) == 3
 
 
-def test_a_deep_check_says_how_many_pages_it_has_read(run: Run, trips: Path) -> None:  # noqa: F811
+def test_a_deep_check_says_how_many_pages_it_has_read(run: Run, trips: Path) -> None:
     status, out, _ = run("fsck", trips, "--deep")
     assert status == 0
     assert "0 of them have no checksum" in out
@@ -65,7 +63,7 @@ def test_a_deep_check_says_how_many_pages_it_has_read(run: Run, trips: Path) -> 
     assert report["numPagesUnchecked"] == 0
 
 
-def test_a_deep_check_names_the_file_with_a_damaged_page(run: Run, trips: Path) -> None:  # noqa: F811
+def test_a_deep_check_names_the_file_with_a_damaged_page(run: Run, trips: Path) -> None:
     (damaged,) = trips.glob("city=Rome/*.parquet")
     data = bytearray(damaged.read_bytes())
     data[30] ^= 1

@@ -25,7 +25,7 @@ def test_statements_are_run_over_named_tables(tmp_path, capsys):
 
 
 def test_an_error_is_one_line(tmp_path, capsys):
-    assert main(["sql", "selec 1"]) == 1
+    assert main(["sql", "selec 1"]) == 2
     error = capsys.readouterr().err
     assert "character 1 of the statement" in error
     assert error.count("\n") == 1
