@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -22,11 +23,18 @@ from adelta.console.json_values import dumps
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-__all__ = ["Output", "camel_case", "counted", "plain", "size"]
+__all__ = ["Output", "Unbroken", "camel_case", "counted", "plain", "size"]
 
 _UNBOUNDED = 100_000  # columns of a pipe: lines are not folded for a program or a file
 _ESCAPES = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0))}
+_PADDING, _READABLE = 2, 30  # characters beside each column; those of a text that is worth folding
 _ESCAPES |= {ord("\n"): "\\n", ord("\r"): "\\r", ord("\t"): "\\t"}
+
+
+class Unbroken(str):
+    """A text that a table shows on one line, however narrow it is."""
+
+    __slots__ = ()
 
 
 class Output:
@@ -45,6 +53,7 @@ class Output:
             highlight=False,
             soft_wrap=not terminal,
         )
+        self._folds = terminal
 
     def line(self, value: object) -> None:
         """Print one value as a line of JSON, at once."""
@@ -73,7 +82,9 @@ class Output:
         table.add_column(style="bold")
         table.add_column(overflow="fold")
         for name, value in values.items():
-            table.add_row(_cell(name), _cell(value))
+            entries = value.items() if isinstance(value, Mapping) and self._folds else ()
+            lines = [_cell({key: item}) for key, item in entries] or [_cell(value)]
+            table.add_row(_cell(name), Text("\n").join(lines))
         self.console.print(table)
 
     def table(
@@ -82,9 +93,15 @@ class Output:
         rows: Iterable[Sequence[object]],
         *,
         right: Collection[str] = (),
+        spare: Sequence[str] = (),
     ) -> None:
-        """Print a table for people; numbers stand to the right, and so do the columns `right`."""
+        """Print a table for people; numbers stand to the right, and so do the columns `right`.
+
+        On a narrow terminal columns of `spare` are left out, in that order, so that the others can
+        be read.
+        """
         body = [list(row) for row in rows]
+        columns, body = self._fitting(columns, body, spare)
         table = Table(box=SIMPLE_HEAD)
         for index, column in enumerate(columns):
             present = [row[index] for row in body if row[index] is not None]
@@ -93,11 +110,26 @@ class Output:
                 Text(column.translate(_ESCAPES)),
                 justify="right" if numeric else "left",
                 overflow="fold",
-                no_wrap=numeric or any(isinstance(value, dt.datetime) for value in present),
+                no_wrap=numeric or any(isinstance(v, dt.datetime | Unbroken) for v in present),
             )
         for row in body:
             table.add_row(*(_cell(value) for value in row))
         self.console.print(table)
+
+    def _fitting(
+        self, columns: Sequence[str], body: list[list[object]], spare: Sequence[str]
+    ) -> tuple[list[str], list[list[object]]]:
+        """The columns that there is room for, and their cells."""
+        wide = {
+            name: max((cell_len(plain(row[at])) for row in body), default=0)
+            for at, name in enumerate(columns)
+        }
+        needed = {name: max(cell_len(name), min(wide[name], _READABLE)) for name in columns}
+        for name in spare:
+            if sum(needed.values()) + _PADDING * (len(needed) + 1) > self.console.width:
+                del needed[name]
+        kept = [at for at, name in enumerate(columns) if name in needed]
+        return [columns[at] for at in kept], [[row[at] for at in kept] for row in body]
 
 
 def _is_number(value: object) -> bool:

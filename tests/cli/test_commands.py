@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pytest
+
+import adelta
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -136,7 +139,13 @@ def test_tail_tells_of_every_commit_in_order(run: Run, trips: Path) -> None:
 
 
 def test_tail_of_what_has_happened_already_says_nothing(run: Run, trips: Path) -> None:
-    assert run("tail", trips, "--no-follow") == (0, "", "")
+    assert run("tail", trips, "--since", "latest", "--no-follow") == (0, "", "")
+
+
+def test_tail_begins_where_it_does_in_python(run: Run, trips: Path) -> None:
+    _, out, _ = run("tail", trips, "--no-follow", "--json")
+    begins = inspect.signature(adelta.tail).parameters["since"].default
+    assert lines(out)[0]["version"] == begins == 0
 
 
 @pytest.mark.parametrize(

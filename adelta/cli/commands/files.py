@@ -50,6 +50,7 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
         ("partition", "rows", "deleted", "size", "modified", "path"),
         [_for_people(file) for file in files.to_pylist()],
         right=("size",),
+        spare=("deleted", "modified"),
     )
     shown = "" if files.num_rows == total else f"{files.num_rows:,} of "
     output.say(shown + counted(total, "file"), "dim")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
+
+import orjson
 
 from adelta import history
 from adelta.cli.arguments import add_table, open_table, positive
-from adelta.console.render import Output, camel_case, plain
+from adelta.console.render import Output, Unbroken, camel_case, plain
 
 if TYPE_CHECKING:
     import argparse
@@ -25,6 +28,8 @@ _NUMBERS = {
     **dict.fromkeys(("numDeletedRows", "numTargetRowsDeleted"), "{} deleted"),
 }
 """What is told of the metrics; all of them are in --json."""
+
+_LONGEST = 120  # characters of a parameter; the whole of it is in --json
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +67,7 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
         [
             (
                 entry.version,
-                f"{entry.timestamp:%Y-%m-%d %H:%M:%S}",
+                Unbroken(f"{entry.timestamp:%Y-%m-%d %H:%M:%S}"),
                 entry.operation,
                 entry.user_name or entry.user_id,
                 entry.engine_info,
@@ -70,18 +75,28 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
             )
             for entry in entries
         ],
+        spare=("client", "user"),
     )
 
 
 def _what(entry: HistoryEntry) -> str:
     """How it was done and what that came to, on as little space as will do."""
-    parameters = entry.operation_parameters.items()
-    told = [f"{name}={plain(v)}" for name, v in parameters if v not in ("[]", "{}", "", None)]
+    parameters = [(name, _said(value)) for name, value in entry.operation_parameters.items()]
+    told = [f"{name}={value}" for name, value in parameters if value]
     for metric, sign in _NUMBERS.items():
         number = str(entry.operation_metrics.get(metric, "0"))
         if number != "0":
             told.append(sign.format(number))
     return ", ".join(told)
+
+
+def _said(parameter: object) -> str:
+    """A parameter as it was given; Delta's lists and objects are texts of JSON."""
+    text = plain(parameter)
+    if text[:1] in ("[", "{"):
+        with suppress(orjson.JSONDecodeError):
+            text = plain(orjson.loads(text))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
 def _for_programs(entry: HistoryEntry) -> dict[str, object]:

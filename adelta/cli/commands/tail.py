@@ -28,9 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since",
         type=_since,
-        default="latest",
+        default=0,
         metavar="N",
-        help="begin with version N; or 'latest', to begin with the next commit (the default)",
+        help="begin with version N (default: 0); or 'latest', to begin with the next commit",
     )
     parser.add_argument("--limit", type=positive, metavar="N", help="stop after N commits")
     parser.add_argument(
