@@ -8,10 +8,10 @@ whatever its parent was doing.
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_io_thread
 from adelta._locks import ForkSafeLock
 from adelta.errors import StorageError
@@ -56,7 +56,7 @@ class BearerTokens:
     def peek(self) -> Token | None:
         """The token at hand, where it need not be renewed now."""
         token = self._token
-        if token is not None and (self._fetch is None or time.time() < token.ends - _RENEW_AHEAD):
+        if token is not None and (self._fetch is None or _now() < token.ends - _RENEW_AHEAD):
             return token
         return None
 
@@ -69,7 +69,7 @@ class BearerTokens:
         if (token := self.peek()) is not None:
             return token
         known = self._token
-        if known is None or time.time() >= known.ends - _LAST_MOMENT:
+        if known is None or _now() >= known.ends - _LAST_MOMENT:
             return await self._renewed(known)
         if self._renewing == os.getpid():
             return known
@@ -77,7 +77,7 @@ class BearerTokens:
         try:
             return await self._renewed(known)
         except StorageError:
-            if time.time() >= known.ends - _LAST_MOMENT:
+            if _now() >= known.ends - _LAST_MOMENT:
                 raise
             return known
         finally:
@@ -102,3 +102,8 @@ class BearerTokens:
                 assert self._fetch is not None
                 self._token = self._fetch()
             return self._token
+
+
+def _now() -> float:
+    """Seconds since the Unix epoch."""
+    return SYSTEM_CLOCK.now_ms() / 1000

@@ -7,9 +7,8 @@ it runs in a worker thread.
 from __future__ import annotations
 
 import json
-import time
 import warnings
-from datetime import UTC, datetime
+from datetime import UTC
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,7 +63,7 @@ class _Fetch:
             reason = str(error)
         else:
             expiry = self._credentials.expiry  # in UTC, and does not say so
-            ends = _NEVER if expiry is None else time.time() + _left(expiry)
+            ends = _NEVER if expiry is None else expiry.replace(tzinfo=UTC).timestamp()
             return Token(self._credentials.token, ends, self._source)
         # raised here, so that no other error is its context: one may quote a key
         raise PermissionDeniedError(
@@ -73,10 +72,6 @@ class _Fetch:
             "variable GOOGLE_APPLICATION_CREDENTIALS; google_skip_signature=true is for a public "
             "bucket"
         )
-
-
-def _left(expiry: datetime) -> float:
-    return (expiry.replace(tzinfo=UTC) - datetime.now(UTC)).total_seconds()
 
 
 def _credentials(options: GcsOptions, request: Any) -> tuple[Any, str]:
