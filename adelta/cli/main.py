@@ -27,6 +27,7 @@ COMMANDS = {
     "sql": "run a statement of Delta Spark's SQL",
     "changes": "rows that commits changed",
     "tail": "a table's commits as they happen",
+    "consume": "copy a table's rows, or hand them to a command, from a kept position on",
     "convert": "make a table of a folder of Parquet files",
     "alter": "change a table's properties, columns, constraints or features",
     "optimize": "write files anew, larger or in a better order",
