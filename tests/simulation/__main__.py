@@ -2,6 +2,7 @@
 
     python -m tests.simulation seed=7 writers=2 commits=5 ...   # prints its trace
     python -m tests.simulation runs=100 commits=40              # that many seeds, from 0 on
+    python -m tests.simulation exhaustive ...                   # every interleaving: exhaustive.py
 
 Ends with status 1 where something was wrong; of many runs it shrinks the one that failed first, and
 prints the command that makes that one again.
@@ -12,6 +13,7 @@ from __future__ import annotations
 import sys
 import time
 
+from tests.simulation import exhaustive
 from tests.simulation.plan import Plan
 from tests.simulation.run import run, shrunk
 
@@ -43,6 +45,8 @@ def many(runs: int, commits: int, first: int, *, overwriting: bool) -> int:
 
 
 if __name__ == "__main__":
+    if "exhaustive" in sys.argv:
+        sys.exit(exhaustive.main(sys.argv[2:]))
     given = dict(word.split("=", 1) for word in sys.argv[1:])
     if "runs" in given:
         numbers = [int(given.get(name, d)) for name, d in (("commits", "40"), ("first", "0"))]

@@ -82,7 +82,9 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     # ------------------------------------------------------------------------------ what is next
 
     def _run_once(self) -> None:
-        if (not self._ready and not self.at_rest()) or (self._since > _BUSY and self._scheduled):
+        if not self._ready and self.at_rest():
+            self._since = 0
+        elif not self._ready or (self._since > _BUSY and self._scheduled):
             self._pass_time()
         if not self._ready:
             return

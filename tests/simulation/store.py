@@ -30,10 +30,15 @@ PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request: its kind (get, head, list, put, create or delete) and the path it is for."""
+    """One request: its kind (get, head, list, put, create or delete) and the path it is for.
+
+    A listing is of what is below the path, behind `after`; in folders too if it is `recursive`.
+    """
 
     kind: str
     path: str
+    after: str = ""
+    recursive: bool = True
 
     @property
     def reads(self) -> bool:
@@ -46,8 +51,14 @@ class Request:
             return False
         if "list" in (self.kind, other.kind):
             listing, changed = (self, other) if self.kind == "list" else (other, self)
-            return changed.path.startswith(listing.path)
+            return listing.finds(changed.path)
         return self.path == other.path
+
+    def finds(self, path: str) -> bool:
+        """Whether a listing can have the path."""
+        if not path.startswith(self.path) or path <= self.after:
+            return False
+        return self.recursive or "/" not in path[len(self.path) :]
 
 
 class Network(Protocol):
@@ -201,9 +212,8 @@ class SimulatedStore(ObjectStore):
     ) -> AsyncGenerator[list[ObjectMeta], None]:
         after = start_after or ""
         while True:
-            page: list[Any] = await self._ask(
-                "list",
-                prefix,
+            page: list[Any] = await self.network.carry(
+                Request("list", prefix, after, recursive),
                 lambda after=after: self.bucket.page(prefix, after, recursive=recursive),
             )
             if page:

@@ -112,6 +112,7 @@ class World:
         self.trace: list[str] = []
         self.keeps_trace = True
         self.ended = False
+        self.on_end: Callable[[], None] = lambda: None
         self.context = copy_context()
         self.context.run(_here.set, None)
 
@@ -157,6 +158,7 @@ class World:
         """End what is left, of the dead as well, which would be closed at some other moment."""
         self.ended = True
         self.loop.at_rest = lambda: False
+        self.on_end()
         self.loop.resume()
         for task in self.begun:
             task.cancel()

@@ -1,0 +1,385 @@
+"""The configurations of the TLA+ specification of Delta Lake's consistency, run on adelta itself.
+
+A table has two columns, of which the first one says which rows an operation is for. Writers start
+operations, read data files, write data files, and try to commit; the store has put-if-absent or
+not, the writers coordinate (by entries in DynamoDB) or not. In every state, a read of every version
+so far, of every value of column 1, has to give what the recorded history says (ConsistentRead), and
+every operation that was started ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from adelta.commit.check_then_put import check_then_put
+from adelta.commit.coordinated_store import CoordinatedStore
+from adelta.commit.dynamodb import DynamoDbCoordinator
+from adelta.errors import CommitConflictError
+from adelta.kernel.log_path import LAST_CHECKPOINT_PATH, LogFileKind, parse_log_path
+from adelta.operations import delete, update, write_table
+from adelta.table import Table
+from tests.simulation.dynamo import SimulatedDynamoTable
+from tests.simulation.search import Figures, Held, Search
+from tests.simulation.store import Bucket, Direct, SimulatedStore, Stored
+from tests.simulation.world import World
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from adelta.storage.dynamodb import DynamoTable, Item
+    from adelta.storage.object_store import ObjectStore
+    from tests.simulation.search import Step
+    from tests.simulation.store import Request
+
+__all__ = ["Action", "Configuration", "Violation", "checked", "shortest"]
+
+Row = tuple[str, int]
+
+COLUMN_1 = ("red", "blue")
+SCHEMA = pa.schema([("col1", pa.string()), ("col2", pa.int64())])
+_ENTRIES, _FIRST = ".dynamodb/", "|00000000000000000000.json"
+_COMPLETE = b"('complete', 'true')"
+BASE: tuple[Row, ...] = (("red", 1), ("blue", 1))
+
+
+@dataclass(frozen=True)
+class Action:
+    """An operation: append a row, or update or delete those of one value of column 1."""
+
+    kind: str
+    col1: str
+    col2: int = 2
+
+    def __str__(self) -> str:
+        given = "" if self.kind == "delete" else f" {self.col2}"
+        return f"{self.kind} {self.col1}{given}"
+
+    async def run(self, table: Table, name: str) -> int | None:
+        """Do it; the version that it became."""
+        where = f"col1 = '{self.col1}'"
+        if self.kind == "append":
+            row = pa.Table.from_pylist([{"col1": self.col1, "col2": self.col2}], schema=SCHEMA)
+            return (await write_table(table, row, user_metadata=name)).version
+        if self.kind == "update":
+            values = {"col2": str(self.col2)}
+            return (await update(table, values, where, user_metadata=name)).version
+        return (await delete(table, where, user_metadata=name)).version
+
+    def apply(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
+        """What it makes of rows."""
+        if self.kind == "append":
+            return (*rows, (self.col1, self.col2))
+        if self.kind == "update":
+            return tuple((c, self.col2 if c == self.col1 else v) for c, v in rows)
+        return tuple(row for row in rows if row[0] != self.col1)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """The parameters of the specification: the actions of each writer, and what excludes them."""
+
+    writers: tuple[tuple[Action, ...], ...]
+    partitioned: bool = False
+    vectors: bool = False
+    put_if_absent: bool = True
+    coordination: bool = False
+    failures: bool = False
+    checksums: bool = False
+
+    def __str__(self) -> str:
+        flags = ("partitioned", "vectors", "put_if_absent", "coordination", "failures", "checksums")
+        actions = " || ".join("; ".join(map(str, actions)) for actions in self.writers)
+        return f"{actions} [{', '.join(flag for flag in flags if getattr(self, flag))}]"
+
+
+class Violation(Exception):
+    """What is wrong, and the steps that lead to it, as the model checker prints them."""
+
+    def __init__(self, reason: str, trace: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.trace = trace
+
+    def __str__(self) -> str:
+        return f"{self.reason}\nError: The behavior up to this point is:\n{self.trace}"
+
+
+@cache
+def base(*, partitioned: bool, vectors: bool, checksums: bool) -> dict[str, Stored]:
+    """What is in the store at first: a table with a row of each value of column 1."""
+    world = World(1, shuffled=False)
+    bucket = Bucket(world)
+
+    async def main() -> None:
+        store = SimulatedStore(bucket, Direct())
+        await write_table(
+            Table(store.uri, store=store),
+            pa.Table.from_pylist([{"col1": c, "col2": v} for c, v in BASE], schema=SCHEMA),
+            partition_by=["col1"] if partitioned else None,
+            properties={
+                "delta.enableDeletionVectors": str(vectors).lower(),
+                "delta.isolationLevel": "Serializable",
+                "adelta.writeChecksum": str(checksums).lower(),
+            },
+        )
+
+    world.run(main)
+    return bucket.objects
+
+
+@dataclass
+class _Checks:
+    """What is to be read of the states that have been reached, each once."""
+
+    configuration: Configuration
+    waiting: list[tuple[dict[str, Stored], dict[int, tuple[Row, ...]], str]] = field(
+        default_factory=list
+    )
+    done: set[object] = field(default_factory=set)
+    reads: int = 0
+
+    def add(self, scene: _Scene) -> None:
+        commits = {
+            path: it for path, it in scene.bucket.objects.items() if _version(path) is not None
+        }
+        key = (tuple(it.etag for it in commits.values()), tuple(scene.expected.items()))
+        if key not in self.done:
+            self.done.add(key)
+            self.waiting.append((dict(scene.bucket.objects), dict(scene.expected), scene.shown()))
+
+    def make(self) -> None:
+        """Read every version, for every value of column 1. Raises: Violation."""
+        waiting, self.waiting = self.waiting, []
+        for objects, expected, trace in waiting:
+            world = World(1, shuffled=False)
+            store = SimulatedStore(Bucket(world, objects=objects), Direct())
+            for version, value, found, wanted in world.run(partial(_read, store, expected)):
+                self.reads += 1
+                if Counter(found) != Counter(wanted):
+                    raise Violation(
+                        "Error: Invariant ConsistentRead is violated.\n"
+                        f"version {version}, col1 = {value}: expected {wanted}, read {found}",
+                        trace,
+                    )
+
+
+async def _read(
+    store: ObjectStore, expected: dict[int, tuple[Row, ...]]
+) -> list[tuple[int, str, list[Row], list[Row]]]:
+    table = Table(store.uri, store=store)
+    found = []
+    for version, rows in expected.items():
+        snapshot = await table.snapshot(version=version)
+        for value in COLUMN_1:
+            read = (await snapshot.scan(where=f"col1 = '{value}'").to_arrow()).to_pylist()
+            seen = sorted((row["col1"], row["col2"]) for row in read)
+            found.append((version, value, seen, sorted(r for r in rows if r[0] == value)))
+    return found
+
+
+class _Scene:
+    """One run of a configuration."""
+
+    def __init__(self, configuration: Configuration, checks: _Checks) -> None:
+        self.configuration = configuration
+        self.checks = checks
+        self.world = World(1, shuffled=False)
+        self.world.keeps_trace = False
+        flags = ("partitioned", "vectors", "checksums")
+        objects = dict(base(**{flag: getattr(configuration, flag) for flag in flags}))
+        self.bucket = Bucket(self.world, conditional=configuration.put_if_absent, objects=objects)
+        self.bucket.on_change = self._committed
+        self.network = Held(self.world, self.bucket, _is_local)
+        self.items: dict[str, Item] = {}
+        self.rows = BASE
+        self.history: list[tuple[int, str]] = []
+        self.entries: list[tuple[int, int, str]] = []  # after how many requests, version, operation
+        self.expected: dict[int, tuple[Row, ...]] = {0: BASE}
+        self.outcomes: dict[str, tuple[str, int | None]] = {}
+        self.named = {
+            f"w{number}.{at}": action
+            for number, actions in enumerate(configuration.writers, 1)
+            for at, action in enumerate(actions, 1)
+        }
+
+    def _committed(self, path: str, data: bytes | None) -> None:
+        """Record a successful write of a log entry, as the specification's history variable."""
+        assert path != LAST_CHECKPOINT_PATH
+        assert not (path.startswith(_ENTRIES) and path.endswith(_FIRST))
+        version = _version(path)
+        if version is None or data is None:
+            return
+        name = _name_of(data)
+        if (version, name) in self.history:
+            return  # the same commit, put there by another process
+        self.history.append((version, name))
+        self.entries.append((len(self.network.taken), version, name))
+        self.rows = self.named[name].apply(self.rows)
+        self.expected[version] = self.rows
+
+    def _store(self) -> ObjectStore:
+        store = SimulatedStore(self.bucket, self.network)
+        if not self.configuration.coordination:
+            return store
+        table = cast("DynamoTable", SimulatedDynamoTable(self.bucket, self.network, self.items))
+        conditional = self.configuration.put_if_absent
+        create = store.put_if_absent if conditional else partial(check_then_put, store)
+        by_entries = DynamoDbCoordinator(
+            store, table, create=create, table_path="s3://simulated/table"
+        )
+        return CoordinatedStore(store, by_entries, conditional_put=conditional)
+
+    async def main(self) -> None:
+        """Let the writers go."""
+        waits = []
+        for number, actions in enumerate(self.configuration.writers, 1):
+            process = self.world.process(f"w{number}")
+            task = process.start(self._write(f"w{number}", actions))
+            task.add_done_callback(lambda _, process=process: self.network.over(process))
+            if self.configuration.failures:
+                self.network.may_crash(process)
+            waits.append(asyncio.wait((task, process.crashed), return_when=asyncio.FIRST_COMPLETED))
+        await asyncio.gather(*waits)
+        assert self.world.loop.time() == 0.0, "somebody waited for time, not for a request"
+
+    async def _write(self, writer: str, actions: tuple[Action, ...]) -> None:
+        store = self._store()
+        table = Table(store.uri, store=store)
+        for at, action in enumerate(actions, 1):
+            name = f"{writer}.{at}"
+            self.outcomes[name] = ("started", None)
+            try:
+                self.outcomes[name] = ("committed", await action.run(table, name))
+            except CommitConflictError:
+                self.outcomes[name] = ("refused", None)
+            except Exception as error:
+                self.outcomes[name] = (f"failed: {error!r}", None)
+
+    def seen(self) -> None:
+        """Have the state's versions read."""
+        self.checks.add(self)
+
+    def ended(self) -> None:
+        """Every operation has ended, and the log has those that were acknowledged."""
+        crashed = {step.process for step in self.network.taken if step.request.kind == "crash"}
+        for name, (outcome, version) in self.outcomes.items():
+            logged = [v for v, each in self.history if each == name]
+            wrong = None
+            if outcome == "committed" and version is not None and logged != [version]:
+                wrong = f"{name} was acknowledged as version {version}, and is logged as {logged}"
+            elif outcome == "refused" and logged:
+                wrong = f"{name} was refused, and is logged as {logged}"
+            elif outcome not in ("committed", "refused") and name.split(".")[0] not in crashed:
+                wrong = f"{name} does not terminate: {outcome}"
+            if wrong:
+                raise Violation(f"Error: {wrong}", self.shown())
+
+    def shown(self) -> str:
+        """The steps so far, a state for each action of a writer, with what the log has then."""
+        lines = ["State 1: <Initial predicate>", f"/\\ deltaLog = << {_text(BASE)} >>", ""]
+        done = 0
+        for number, (writer, action, steps) in enumerate(_actions(self.network.taken), 2):
+            done += len(steps)
+            log = {version: name for at, version, name in self.entries if at <= done}
+            lines.append(f"State {number}: <{action}({writer})>")
+            lines += [f"/\\ {step.request.kind} {step.request.path}" for step in steps]
+            entries = [_text(BASE), *(f'"{self.named[log[v]]} by {log[v]}"' for v in sorted(log))]
+            lines += [f"/\\ deltaLog = << {', '.join(entries)} >>", ""]
+        lines += [f"/\\ history[{v}] = {_text(rows)}" for v, rows in self.expected.items()]
+        return "\n".join(lines)
+
+
+def _actions(steps: list[Step]) -> Iterator[tuple[str, str, list[Step]]]:
+    """The requests of each action of the specification, one after the other."""
+    named = ((step.process, _action_of(step.request), step) for step in steps)
+    for (writer, action), found in groupby(named, key=lambda each: each[:2]):
+        yield writer, action, [step for *_, step in found]
+
+
+def _action_of(request: Request) -> str:
+    if request.kind == "crash":
+        return "WriterFailure"
+    if request.path.startswith(".dynamodb/") or ".tmp/" in request.path:
+        return "CoordinatePrepareWrite"
+    if not request.path.startswith("_delta_log/"):
+        return "ReadDataFiles" if request.reads else "WriteDataFiles"
+    if request.reads:
+        return "StartOperation" if request.kind == "list" else "LoadLog"
+    return "TryCommitTxn" if _version(request.path) is not None else "AfterCommit"
+
+
+def _is_local(request: Request, bucket: Bucket) -> bool:
+    """Whether no other process can tell when it is carried out.
+
+    Names of data files are drawn, and those of temporary files, which nobody knows before there is
+    an entry; commits that are there stay as they are, up to the first overwritten one, which
+    is found; so do entries that are complete; nobody writes checkpoints here, nor an entry for
+    version 0, which is asserted.
+    """
+    path = request.path
+    if request.kind == "crash":
+        return False
+    if path.startswith(_ENTRIES):
+        there = bucket.objects.get(path)
+        is_fixed = path.endswith(_FIRST) if there is None else _COMPLETE in there.data
+        return request.kind == "get" and is_fixed
+    if not path.startswith("_delta_log/"):
+        return True
+    if "/.tmp/" in path:
+        return request.kind == "put"
+    if request.kind not in ("get", "head"):
+        return False
+    is_there = _version(path) is not None and path in bucket.objects
+    return is_there or path == LAST_CHECKPOINT_PATH
+
+
+def _version(path: str) -> int | None:
+    found = parse_log_path(path)
+    return found.version if found is not None and found.kind is LogFileKind.COMMIT else None
+
+
+def _name_of(data: bytes) -> str:
+    for line in data.splitlines():
+        info: dict[str, Any] | None = json.loads(line).get("commitInfo")
+        if info is not None:
+            return str(info["userMetadata"])
+    raise AssertionError(data)
+
+
+def _text(rows: tuple[Row, ...]) -> str:
+    return "{" + ", ".join(f"<<{c}, {v}>>" for c, v in sorted(rows)) + "}"
+
+
+def checked(
+    configuration: Configuration, *, switches: int | None = None, in_order: bool = False
+) -> Figures:
+    """Go through every interleaving. Raises: Violation."""
+    logging.getLogger("adelta").setLevel(logging.CRITICAL)
+    checks = _Checks(configuration)
+
+    def scene() -> _Scene:
+        checks.make()
+        return _Scene(configuration, checks)
+
+    figures = Search(scene, switches=switches, in_order=in_order).run()
+    checks.make()
+    return figures
+
+
+def shortest(configuration: Configuration) -> Violation | None:
+    """The violation that needs the fewest switches between writers, and the fewest actions."""
+    for switches in range(6):
+        try:
+            checked(configuration, switches=switches, in_order=True)
+        except Violation as violation:
+            return violation
+    return None

@@ -1,0 +1,68 @@
+"""Every interleaving of some writers' requests: what is read is what the history says, always."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.exhaustive import EXCLUSIONS, configurations
+from tests.simulation.specification import Action, Configuration, Violation, checked, shortest
+from tests.support.depth import DEEP
+
+RED, BLUE = Action("append", "red"), Action("append", "blue")
+UPDATE, DELETE, OTHER = Action("update", "red"), Action("delete", "red"), Action("delete", "blue")
+SHALLOW = [
+    Configuration(((RED,), (DELETE,)), failures=True),
+    Configuration(((UPDATE,), (DELETE,)), vectors=True, checksums=True),
+    Configuration(((UPDATE,), (OTHER,)), vectors=True),
+    Configuration(((UPDATE,), (OTHER,)), partitioned=True),
+    Configuration(((UPDATE,), (Action("update", "red", 1),)), partitioned=True, vectors=True),
+    Configuration(((RED,), (UPDATE,), (DELETE,))),
+]
+
+
+@pytest.mark.parametrize(
+    "configuration", [*configurations(2, "put_if_absent")] if DEEP else SHALLOW, ids=str
+)
+def test_writers_who_put_if_absent_never_make_a_read_inconsistent(
+    configuration: Configuration,
+) -> None:
+    figures = checked(configuration, in_order=not DEEP)
+    assert figures.states >= 10
+    assert figures.ends > 3
+
+
+@pytest.mark.parametrize("by", ["coordination", "both"] if DEEP else ["coordination"])
+def test_nor_do_writers_who_coordinate(by: str) -> None:
+    configuration = Configuration(((UPDATE,), (DELETE,)), **EXCLUSIONS[by])
+    figures = checked(configuration) if DEEP else checked(configuration, switches=1, in_order=True)
+    assert figures.ends > 10
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+def test_without_either_the_overwrite_is_found_in_the_fewest_switches(vectors: bool) -> None:
+    violation = shortest(
+        Configuration(((UPDATE,), (DELETE,)), put_if_absent=False, vectors=vectors)
+    )
+    assert violation is not None
+    assert "Invariant ConsistentRead is violated" in violation.reason
+    steps = [line for line in violation.trace.splitlines() if "TryCommitTxn" in line]
+    assert len(steps) == 2
+    assert violation.trace.count("create _delta_log/00000000000000000001.json") == 2
+    assert "StartOperation(w1)" in violation.trace
+
+
+def test_a_read_that_is_not_what_the_history_says_is_a_violation() -> None:
+    forgetful = Action("append", "red", 2)
+    wrong = Configuration(((_Other(forgetful),), (DELETE,)))
+    with pytest.raises(Violation, match="ConsistentRead"):
+        checked(wrong)
+
+
+class _Other(Action):
+    """Does what another operation does, and means nothing."""
+
+    def __init__(self, other: Action) -> None:
+        super().__init__(other.kind, other.col1, other.col2)
+
+    def apply(self, rows: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+        return rows
