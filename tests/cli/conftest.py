@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -34,10 +35,10 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
     return run
 
 
-@pytest.fixture
-def trips(tmp_path: Path) -> Path:
+@pytest.fixture(scope="session")
+def trips_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three versions: created with two rows, one appended, one more appended."""
-    path = tmp_path / "trips"
+    path = tmp_path_factory.mktemp("once") / "trips"
     for rows in (
         {"city": ["Bern", "Oslo"], "km": [3.5, 12.0]},
         {"city": ["Bern"], "km": [7.25]},
@@ -46,3 +47,9 @@ def trips(tmp_path: Path) -> Path:
         data = pa.table(rows, pa.schema({"city": pa.string(), "km": pa.float64()}))
         anyio.run(partial(adelta.write_table, str(path), data, partition_by=["city"]))
     return path
+
+
+@pytest.fixture
+def trips(tmp_path: Path, trips_once: Path) -> Path:
+    """A copy of `trips_once`, to be changed."""
+    return shutil.copytree(trips_once, tmp_path / "trips")

@@ -10,7 +10,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 import adelta
-from adelta.cli.arguments import add_table, key_value, open_table
+from adelta.cli.arguments import add_table, add_user_metadata, key_value, open_table, positive
 from adelta.kernel.schema.type_text import parse_column
 from adelta.kernel.schema.types import StructType
 
@@ -24,15 +24,13 @@ if TYPE_CHECKING:
 
 __all__ = ["configure", "run"]
 
-_OURS = ("command", "json", "made_of", "options", "uri", "verb")
+_OURS = ("catalog", "command", "json", "made_of", "options", "uri", "verb")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     add_table(parser)
-    parser.add_argument(
-        "--user-metadata", metavar="TEXT", help="what the table's history is to say of it as well"
-    )
+    add_user_metadata(parser)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
 
@@ -85,6 +83,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     new = action("add-feature", "let the table support a table feature", adelta.add_feature)
     new.add_argument("name", metavar="FEATURE")
     new = action(
+        "upgrade-protocol",
+        "let the table support all features that protocol versions stand for",
+        adelta.upgrade_protocol,
+    )
+    new.add_argument("reader_version", metavar="READER", type=positive)
+    new.add_argument("writer_version", metavar="WRITER", type=positive)
+    new = action(
         "drop-feature", "let the table no longer support a table feature", adelta.drop_feature
     )
     new.add_argument("name", metavar="FEATURE")
@@ -113,7 +118,7 @@ def _schema(columns: Iterable[str]) -> StructType:
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Make the change, and print the version that it became."""
-    async with open_table(arguments) as table:
+    async with open_table(arguments, write=True) as table:
         metrics = await arguments.verb(table, **_given(arguments))
     if output.as_json:
         output.line({"version": metrics.version})

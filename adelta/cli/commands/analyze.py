@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Compute them, and say of how many files."""
-    async with open_table(arguments) as table:
+    async with open_table(arguments, write=True) as table:
         with progress_bar() as bar:
             done = await adelta.analyze(
                 table,

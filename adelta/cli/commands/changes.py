@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 import adelta
 from adelta._concurrency import in_thread
-from adelta.cli.arguments import add_table, natural, open_table
+from adelta.cli.arguments import add_table, name_list, natural, open_table
 from adelta.console.json_values import dumps, rows
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--columns",
-        type=lambda text: [name.strip() for name in text.split(",") if name.strip()],
+        type=name_list,
         metavar="A,B",
         help="only these columns, beside those that tell of the change",
     )

@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Write it, and say what is in it."""
-    async with open_table(arguments) as table:
+    async with open_table(arguments, write=True) as table:
         written = await adelta.checkpoint(table)
     if output.as_json:
         output.line(camel_case(written))

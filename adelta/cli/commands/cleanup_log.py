@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Delete, and say what."""
-    async with open_table(arguments) as table:
+    async with open_table(arguments, write=True) as table:
         found = await adelta.cleanup_log(
             table, retention=arguments.retention, dry_run=arguments.dry_run
         )

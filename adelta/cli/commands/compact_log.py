@@ -23,7 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Write the file, and say what it stands for."""
-    async with open_table(arguments) as table:
+    async with open_table(arguments, write=True) as table:
         written = await adelta.compact_log(
             table, start_version=arguments.start, end_version=arguments.end
         )

@@ -23,7 +23,7 @@ __all__ = ["configure", "run"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
-    add_table(parser)
+    add_table(parser, catalog=False)
     parser.add_argument(
         "--partitions", metavar="COLUMNS", help="partition columns, such as 'year INT, month INT'"
     )

@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Delete, and say how much."""
     with progress_bar() as on_progress:
-        async with open_table(arguments) as table:
+        async with open_table(arguments, write=True) as table:
             done = await adelta.drop_table(
                 table, dry_run=arguments.dry_run, on_progress=on_progress
             )

@@ -37,7 +37,7 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
     Raises:
         InvalidTableError: problems are left.
     """
-    async with open_table(arguments) as table:
+    async with open_table(arguments, write=arguments.repair) as table:
         report = await adelta.fsck(table, dry_run=not arguments.repair, deep=arguments.deep)
     if output.as_json:
         output.line(_for_a_program(report))

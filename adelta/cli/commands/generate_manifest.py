@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Write them, and say how many there are."""
-    async with open_table(arguments) as table:
+    async with open_table(arguments, write=True) as table:
         done = await adelta.generate_manifest(table)
     if output.as_json:
         output.line(camel_case(done))

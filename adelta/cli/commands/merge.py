@@ -1,4 +1,4 @@
-"""Merge rows of a Parquet file, or of another table, into a table.
+"""Merge rows of a file, of standard input or of another table into a table.
 
 Clauses are taken in the order in which they are given: of those of a kind, the first one whose
 condition is true for a row takes it. The two sides are called target and source:
@@ -13,15 +13,11 @@ import argparse
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet
-
 import adelta
-from adelta._concurrency import in_thread
 from adelta.cli.arguments import add_table, open_table
+from adelta.cli.sources import add_source, open_source
 from adelta.console.progress_bar import progress_bar
 from adelta.console.render import Output, camel_case, counted
-from adelta.errors import InvalidOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     add_table(parser)
-    parser.add_argument("source", metavar="SOURCE", help="a .parquet file, or a table's address")
+    add_source(parser)
     parser.add_argument("--on", required=True, metavar="CONDITION", help="which rows match")
     for flag, summary in _CLAUSES.items():
         parser.add_argument(
@@ -79,14 +75,16 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
         InvalidOptionError: the source cannot be read.
     """
     async with AsyncExitStack() as stack:
-        table = await stack.enter_async_context(open_table(arguments))
+        table = await stack.enter_async_context(open_table(arguments, write=True))
         told = stack.enter_context(progress_bar())
-        source: Any
-        if arguments.source.endswith(".parquet"):
-            source = await in_thread(_parquet, arguments.source)
-        else:
-            other = adelta.open_table(arguments.source, table.storage_options)
-            source = await (await stack.enter_async_context(other)).snapshot()
+        source = await stack.enter_async_context(
+            open_source(
+                arguments.source,
+                arguments.format,
+                table.storage_options,
+                like=await table.snapshot(),
+            )
+        )
         merge = adelta.merge(
             table,
             source,
@@ -118,11 +116,3 @@ def _with_clause(merge: Merge, flag: str, condition: str | None) -> Merge:
             return merge.when_not_matched_insert_all(condition)
         case _:
             return merge.when_not_matched_by_source_delete(condition)
-
-
-def _parquet(path: str) -> pa.RecordBatchReader:
-    try:
-        file = pyarrow.parquet.ParquetFile(path)
-    except (OSError, pa.ArrowException) as error:
-        raise InvalidOptionError(f"{path} cannot be read as a Parquet file: {error}") from error
-    return pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())

@@ -44,7 +44,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Write the files, and say how many there were and are."""
     with progress_bar() as on_progress:
-        async with open_table(arguments) as table:
+        async with open_table(arguments, write=True) as table:
             done = await adelta.optimize(
                 table,
                 where=arguments.where,

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from adelta._concurrency import in_thread
-from adelta.cli.arguments import add_table, add_version, natural, open_snapshot, open_table
+from adelta.cli.arguments import (
+    add_table,
+    add_version,
+    name_list,
+    natural,
+    open_snapshot,
+    open_table,
+)
 from adelta.console.json_values import dumps, rows
 
 if TYPE_CHECKING:
@@ -28,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_version(parser)
     parser.add_argument(
         "--columns",
-        type=lambda text: [name.strip() for name in text.split(",") if name.strip()],
+        type=name_list,
         metavar="A,B",
         help="only these columns, in this order",
     )

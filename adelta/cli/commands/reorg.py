@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Write the files, and say how many there were and are."""
     with progress_bar() as on_progress:
-        async with open_table(arguments) as table:
+        async with open_table(arguments, write=True) as table:
             done = await adelta.reorg_purge(
                 table, arguments.where, dry_run=arguments.dry_run, on_progress=on_progress
             )

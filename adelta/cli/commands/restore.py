@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Restore, and say what came and went."""
     with progress_bar() as on_progress:
-        async with open_table(arguments) as table:
+        async with open_table(arguments, write=True) as table:
             done = await adelta.restore(
                 table,
                 version=arguments.version,

@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Delete, and say what."""
     with progress_bar() as on_progress:
-        async with open_table(arguments) as table:
+        async with open_table(arguments, write=True) as table:
             found = await adelta.vacuum(
                 table,
                 retention=arguments.retention,
