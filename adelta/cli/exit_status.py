@@ -4,13 +4,11 @@
 status  meaning
 ======  ===========================================================================================
 0       done
-1       it failed: the store or the owner refused, the table is damaged or in a state that does not
-        allow it, or something is needed that adelta does not have, or that is not installed
+1       it failed: the table or the version is not there, another commit came first, the store or
+        the owner refused, the table is damaged or in a state that does not allow it, or something
+        is needed that adelta does not have, or that is not installed
 2       it was asked wrongly: arguments, options, columns, expressions, statements, properties, or
         rows that do not fit the table
-3       the table or the version that was named is not there, or a table is there already
-4       another commit came first: run it again
-5       the commit may have happened: look at the history before it is run again
 130     it was interrupted
 ======  ===========================================================================================
 """
@@ -28,12 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["DONE", "INTERRUPTED", "STATUSES", "exit_status"]
 
 DONE = 0
-_FAILED, _MISUSED, _NOT_THERE, _LOST, _UNKNOWN = 1, 2, 3, 4, 5
+_FAILED, _MISUSED = 1, 2
 INTERRUPTED = 130
 
 STATUSES: Mapping[type[errors.AdeltaError], int] = MappingProxyType(
     {
         errors.AdeltaError: _FAILED,
+        errors.ConsumerTakenOverError: _FAILED,
         errors.HistoryRetainedError: _FAILED,
         errors.InvalidTableError: _FAILED,
         errors.InvalidUseError: _FAILED,
@@ -47,11 +46,11 @@ STATUSES: Mapping[type[errors.AdeltaError], int] = MappingProxyType(
         errors.InvalidStatementError: _MISUSED,
         errors.InvariantViolationError: _MISUSED,
         errors.SchemaMismatchError: _MISUSED,
-        errors.TableAlreadyExistsError: _NOT_THERE,
-        errors.TableNotFoundError: _NOT_THERE,
-        errors.VersionNotFoundError: _NOT_THERE,
-        errors.CommitConflictError: _LOST,
-        errors.CommitOutcomeUnknownError: _UNKNOWN,
+        errors.TableAlreadyExistsError: _FAILED,
+        errors.TableNotFoundError: _FAILED,
+        errors.VersionNotFoundError: _FAILED,
+        errors.CommitConflictError: _FAILED,
+        errors.CommitOutcomeUnknownError: _FAILED,
     }
 )
 """The status of each kind of error. Those derived from one have its status."""

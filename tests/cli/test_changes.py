@@ -64,7 +64,7 @@ def test_people_see_a_table(run: Run, fed: str) -> None:
 def test_a_table_without_a_feed_says_so(run: Run, tmp_path: Path) -> None:
     anyio.run(partial(adelta.write_table, str(tmp_path / "t"), pa.table({"id": [1]})))
     status, out, err = run("changes", tmp_path / "t")
-    assert (status, out) == (3, "")
+    assert (status, out) == (1, "")
     assert "delta.enableChangeDataFeed" in err
 
 

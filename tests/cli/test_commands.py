@@ -151,11 +151,11 @@ def test_tail_begins_where_it_does_in_python(run: Run, trips: Path) -> None:
 @pytest.mark.parametrize(
     "command", ["show", "files", "schema", "detail", "history", "read", "tail"]
 )
-def test_a_table_that_is_not_there_is_one_line_and_status_3(
+def test_a_table_that_is_not_there_is_one_line_and_status_1(
     run: Run, tmp_path: Path, command: str
 ) -> None:
     status, out, err = run(command, tmp_path / "nothing")
-    assert status == 3
+    assert status == 1
     assert out == ""
     assert len(err.splitlines()) == 1
     assert err.startswith("adelta: ")
@@ -193,7 +193,7 @@ def test_an_expression_that_does_not_fit_is_bad_usage(run: Run, trips: Path) -> 
     assert "speed" in err
 
 
-def test_a_version_that_is_not_there_is_status_3(run: Run, trips: Path) -> None:
+def test_a_version_that_is_not_there_is_status_1(run: Run, trips: Path) -> None:
     status, _, err = run("show", trips, "--version", 9)
-    assert status == 3
+    assert status == 1
     assert "9" in err
