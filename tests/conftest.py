@@ -53,6 +53,7 @@ LONGEST = (
 )
 
 pytest_plugins = [
+    "tests.support.azure_server",
     "tests.support.certificates",
     "tests.support.dynamo_server",
     "tests.support.earlier_deltalake",

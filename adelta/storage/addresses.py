@@ -23,7 +23,7 @@ class Place:
     """A root, or what lies below it: equal for all spellings of one address.
 
     Attributes:
-        scheme: the one that stands for all schemes of its provider.
+        scheme: the one that stands for all schemes of its provider that mean the same.
         authority: the bucket, or the name of a store in memory.
         path: below the authority, without a slash at its ends; empty at the top.
     """
@@ -43,7 +43,13 @@ class Place:
         authority, _, path = rest.removeprefix("//").partition("/")
         if not rest.startswith("//") or not authority:
             raise InvalidOptionError(f"{address!r} names no {provider.authority}")
-        return cls(provider.scheme, authority, path.strip("/"))
+        scheme, path = provider.scheme, path.strip("/")
+        if provider.named is not None:
+            written = str(scheme_of(address)).lower()
+            scheme, authority, path = provider.named(written, authority, path)
+            if not authority.partition("@")[0]:
+                raise InvalidOptionError(f"{address!r} names no {provider.authority}")
+        return cls(scheme, authority, path.strip("/"))
 
     @property
     def provider(self) -> Provider:
@@ -101,7 +107,10 @@ def split_uri(uri: str) -> tuple[str, str]:
         top, path = f"{provider.scheme}:///", file_path(uri, rest).lstrip("/")
     else:
         authority, _, path = rest.removeprefix("//").partition("/")
-        top, path = f"{str(scheme_of(uri)).lower()}://{authority}", unquote(path)
+        scheme = str(scheme_of(uri)).lower()
+        if provider.named is not None:
+            scheme, authority, path = provider.named(scheme, authority, path)
+        top, path = f"{scheme}://{authority}", unquote(path)
     if not path:
         raise InvalidOptionError(f"{uri!r} names no object")
     return top, path

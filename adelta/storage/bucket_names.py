@@ -12,11 +12,16 @@ import re
 
 from adelta.errors import InvalidOptionError
 
-__all__ = ["check_bucket", "fits_certificates"]
+__all__ = ["check_bucket", "fits_certificates", "is_azures_host"]
 
 _LABEL = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
 _HOST = re.compile(rf"(?=.{{3,63}}$){_LABEL}(?:\.{_LABEL})*")
 _NUMBERS = re.compile(r"\d+\.\d+\.\d+\.\d+")
+_AZURES_HOST = re.compile(
+    r"[a-z0-9-]{3,24}\.(?:z[0-9]+\.)?(?:blob|dfs)\."
+    r"(?:core\.(?:windows\.net|chinacloudapi\.cn|usgovcloudapi\.net)|storage\.azure\.net"
+    r"|fabric\.microsoft\.com)"
+)
 _SEGMENT = re.compile(r"(?=.*[A-Za-z0-9])[A-Za-z0-9._:-]{1,255}")
 
 
@@ -43,3 +48,8 @@ def check_bucket(name: str, *, in_host: bool) -> str:
 def fits_certificates(name: str) -> bool:
     """Whether Amazon's certificates are for the bucket's own host: they are for one label only."""
     return "." not in name and _HOST.fullmatch(name) is not None
+
+
+def is_azures_host(host: str) -> bool:
+    """Whether the host is one of a storage account of Azure: `account.dfs.core.windows.net`."""
+    return _AZURES_HOST.fullmatch(host.lower()) is not None

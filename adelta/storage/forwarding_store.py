@@ -31,6 +31,7 @@ class ForwardingStore(ObjectStore):
     def __init__(self, inner: ObjectStore) -> None:
         self.inner = inner
         self.memory_limit = inner.memory_limit
+        self.lists_from_anywhere = inner.lists_from_anywhere
 
     @property
     def uri(self) -> str:

@@ -64,7 +64,9 @@ class HttpObjectStore(ObjectStore):
     """
 
     _has_suffixes = True
+    """Whether the last bytes of an object can be asked for without its size."""
     _verifies = True
+    """Whether whole objects are held to the checksums that the store has of them."""
 
     def __init__(self, client: ObjectClient[Any], uri: str, root: str) -> None:
         root = root.strip("/")
@@ -281,6 +283,8 @@ class HttpObjectStore(ObjectStore):
                 f"ask for one byte of {path!r} or more, not for its last {length}"
             )
         pin = current_pin() or Pin()
+        if not self._has_suffixes:
+            return await self._suffix_by_size(path, length, pin)
         request = self._get(path, f"-{length}", length, pin=pin)
         outcome = await self._try_get(request, pin)
         if isinstance(outcome, Answer):
@@ -291,8 +295,12 @@ class HttpObjectStore(ObjectStore):
             raise self._client.error(request, outcome)
         if outcome.headers.get("content-range", "").endswith("*/0"):
             return SuffixRead(b"", 0)
-        meta = await self.head(path)  # an empty object, or a store without suffix ranges
-        pin.saw(self._address(request.key), meta.etag)
+        return await self._suffix_by_size(path, length, pin)  # an empty object, or a lack of them
+
+    async def _suffix_by_size(self, path: str, length: int, pin: Pin) -> SuffixRead:
+        """The last `length` bytes, by two requests."""
+        meta = await self.head(path)
+        pin.saw(self._address(self._root + path), meta.etag)
         start = max(0, meta.size - length)
         with pinned(pin):
             return SuffixRead(await self.get_range(path, start, meta.size), meta.size)
@@ -375,7 +383,7 @@ class HttpObjectStore(ObjectStore):
             page = await self._page(prefix, start_after, token, recursive)
             last = page.objects[-1].path if page.objects else after
             empty = 0 if page.objects else empty + 1
-            again = (page.token is not None and page.token == token) or last < after
+            again = (page.token is not None and page.token == token) or self._goes_back(last, after)
             if again or (last == after and page.objects) or empty > _EMPTY_PAGES:
                 raise StorageError(
                     f"{what} does not go on: the store answers with what it has listed before, or "
@@ -386,6 +394,10 @@ class HttpObjectStore(ObjectStore):
                 yield page.objects
             if token is None:
                 return
+
+    def _goes_back(self, last: str, after: str) -> bool:
+        """Whether a page that ends with `last` comes too late after one that ended with `after`."""
+        return last < after
 
     async def aclose(self) -> None:
         """Give back the connections. Calling it again does nothing."""

@@ -103,6 +103,9 @@ class ObjectStore(ABC):
     memory_limit: int | None = None
     """What one thing read from it is decoded in, in bytes; None for a share of the machine's."""
 
+    lists_from_anywhere: bool = True
+    """Whether a listing that starts after some path costs no more than what comes after it."""
+
     # ------------------------------------------------------------------------------ the store
 
     @property

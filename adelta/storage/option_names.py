@@ -142,7 +142,30 @@ READ_OF_GOOGLE = frozenset(
 )
 """Those of Google Cloud Storage."""
 
-READ_OF_AZURE: frozenset[str] = frozenset()
+READ_OF_AZURE = frozenset(
+    {
+        "azure_storage_account_name",
+        "azure_storage_account_key",
+        "azure_storage_access_key",
+        "azure_storage_master_key",
+        "azure_storage_sas_key",
+        "azure_storage_sas_token",
+        "azure_storage_token",
+        "azure_storage_bearer_token",
+        "azure_client_id",
+        "azure_client_secret",
+        "azure_tenant_id",
+        "azure_authority_id",
+        "azure_authority_host",
+        "azure_federated_token_file",
+        "azure_object_id",
+        "azure_msi_resource_id",
+        "azure_use_azure_cli",
+        "azure_skip_signature",
+        "azure_storage_use_emulator",
+        "azure_storage_endpoint",
+    }
+)
 """Those of Azure."""
 
 _OF_OTHERS = """
@@ -158,11 +181,12 @@ aws_shared_credentials_file aws_config_file checksum provider root_certificate
 
 multi_threaded worker_threads thread_name enable_io enable_time
 
-account_name account_key access_key master_key client_id client_secret tenant_id authority_id
-authority_host sas_key sas_token bearer_token use_emulator identity_endpoint msi_endpoint
-object_id msi_resource_id federated_token_file use_fabric_endpoint use_azure_cli container_name
-fabric_token_service_url fabric_workload_host fabric_session_token fabric_cluster_identifier
-credential_type encryption_key
+identity_endpoint msi_endpoint use_fabric_endpoint container_name fabric_token_service_url
+fabric_workload_host fabric_session_token fabric_cluster_identifier credential_type encryption_key
+azure_identity_endpoint azure_msi_endpoint azure_use_fabric_endpoint azure_container_name
+azure_storage_use_fabric_endpoint azure_fabric_token_service_url azure_fabric_workload_host
+azure_fabric_session_token azure_fabric_cluster_identifier azure_credential_type
+azure_encryption_key azure_disable_tagging azure_storage_kind
 
 google_bucket google_bucket_name
 
@@ -172,7 +196,6 @@ access_token workspace_url allow_unsafe_rename
 _IGNORED = frozenset(_OF_OTHERS.split())
 
 _IGNORED_PREFIXES = (
-    "azure_",
     "databricks_",
     "dynamo_lock_",
     "unity_",
@@ -238,6 +261,17 @@ _OF_HADOOPS_GCS = {
     "storage.root.url": "google_base_url",
 }
 """The same below ``fs.gs.``."""
+
+_OF_HADOOPS_AZURE = {
+    "account.key": "azure_storage_account_key",
+    "account.auth.type": "azure_storage_account_key, azure_storage_sas_token or azure_client_id",
+    "account.oauth2.client.id": "azure_client_id",
+    "account.oauth2.client.secret": "azure_client_secret",
+    "account.oauth2.client.endpoint": "azure_tenant_id",
+    "account.oauth2.msi.tenant": "azure_tenant_id",
+    "sas.fixed.token": "azure_storage_sas_token",
+}
+"""The same below ``fs.azure.``, where an account's name may follow."""
 
 _MOST_NAMED = 3
 
@@ -313,6 +347,7 @@ def refuse_without_meaning(options: Mapping[str, str], namespace: tuple[str, ...
 _HADOOPS: Mapping[tuple[str, ...], tuple[tuple[str, ...], Mapping[str, str]]] = {
     AWS: (("fs.s3a.", "fs.s3."), _OF_HADOOP),
     GOOGLE: (("fs.gs.", "google.cloud."), _OF_HADOOPS_GCS),
+    AZURE: (("fs.azure.",), _OF_HADOOPS_AZURE),
 }
 
 
@@ -324,5 +359,7 @@ def _of_hadoop(plain: str, namespace: tuple[str, ...]) -> str | None:
             rest = rest.removeprefix(beginning)
             if rest.startswith("bucket."):  # of one bucket, which its name follows
                 return next((o for h, o in theirs.items() if rest.endswith(f".{h}")), None)
-            return theirs.get(rest)
+            return theirs.get(rest) or next(
+                (ours for their, ours in theirs.items() if rest.startswith(f"{their}.")), None
+            )
     return None

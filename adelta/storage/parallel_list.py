@@ -70,8 +70,11 @@ async def list_in_parallel(
 ) -> AsyncIterator[list[ObjectMeta]]:
     """Pages of exactly what ``store.list(prefix, start_after=start_after)`` gives, in that order.
 
-    At most `limit` requests are under way at once. Raises: StorageError.
+    At most `limit` requests are under way at once; one, where each would list from the beginning.
+
+    Raises: StorageError.
     """
+    limit = limit if store.lists_from_anywhere else 1
     ranges = [_Range(store.list(prefix, start_after=start_after), None)]
     width = 1
     while ranges:

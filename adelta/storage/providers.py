@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError
+from adelta.storage.bucket_names import is_azures_host
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,6 +38,9 @@ class Provider:
         key_option: an option that tells whose keys are used; None where there are no keys.
         locks_by_dynamodb: whether commits may be claimed by entries in DynamoDB.
         has_conditional_puts: whether it excludes writers by itself, with these options.
+        accepts: whether an address of one of its schemes is one of its own.
+        named: the scheme, authority and path of an address, which are the same for all spellings;
+            None where these are as they are written.
     """
 
     schemes: tuple[str, ...]
@@ -48,6 +52,8 @@ class Provider:
     key_option: str | None = None
     locks_by_dynamodb: bool = False
     has_conditional_puts: Callable[[Mapping[str, str]], bool] = lambda _: True
+    accepts: Callable[[str], bool] = lambda _: True
+    named: Callable[[str, str, str], tuple[str, str, str]] | None = None
 
     @property
     def scheme(self) -> str:
@@ -81,6 +87,30 @@ def _open_gcs(_: str, place: Place, options: Mapping[str, str]) -> ObjectStore:
     return GcsStore.from_options(place.authority, place.path, options)
 
 
+def _open_azure(_: str, place: Place, options: Mapping[str, str]) -> ObjectStore:
+    from adelta.storage.azure import AzureStore
+
+    return AzureStore.from_options(place.authority, place.path, options)
+
+
+def _is_azure(address: str) -> bool:
+    """Whether an address is one of Azure's: not every one by ``https`` is."""
+    scheme, _, rest = address.partition(":")
+    host = rest.removeprefix("//").partition("/")[0]
+    return scheme.lower() != "https" or is_azures_host(host)
+
+
+def _named_in_azure(scheme: str, authority: str, path: str) -> tuple[str, str, str]:
+    """The container is in the authority, and before its account's host where that is named."""
+    if scheme == "https":
+        container, _, path = path.partition("/")
+        authority = f"{container}@{authority}"
+    container, at, host = authority.partition("@")
+    if not at:
+        return "az", authority, path
+    return "abfss", f"{container}@{host.lower().replace('.blob.', '.dfs.', 1)}", path
+
+
 def _s3_has_conditional_puts(options: Mapping[str, str]) -> bool:
     from adelta.storage.s3_options import parse_options
 
@@ -111,6 +141,16 @@ PROVIDERS: tuple[Provider, ...] = (
         option_prefixes=("google_",),
         key_option="google_service_account",
     ),
+    Provider(
+        ("az", "azure", "adl", "abfs", "abfss", "wasb", "wasbs", "https"),
+        _open_azure,
+        authority="container",
+        reads_environment=True,
+        option_prefixes=("azure_",),
+        key_option="azure_storage_account_key",
+        accepts=_is_azure,
+        named=_named_in_azure,
+    ),
 )
 
 OPTION_PREFIXES = tuple(prefix for each in PROVIDERS for prefix in each.option_prefixes)
@@ -135,8 +175,8 @@ def provider_of(address: str) -> Provider:
     if scheme is None:
         return LOCAL
     found = _BY_SCHEME.get(scheme.lower())
-    if found is None:
-        *supported, last = (f"{scheme}://" for scheme in _BY_SCHEME)
+    if found is None or not found.accepts(address):
+        *supported, last = (f"{scheme}://" for scheme in _BY_SCHEME if scheme != "https")
         raise InvalidOptionError(
             f"{address!r} has an unknown scheme; supported are a local path, "
             f"{', '.join(supported)} and {last}"

@@ -16,8 +16,10 @@ from adelta.storage.dynamodb_options import parse_dynamo_options
 from adelta.storage.given_options import GivenOptions
 from adelta.storage.option_names import (
     AWS,
+    AZURE,
     GOOGLE,
     READ,
+    READ_OF_AZURE,
     READ_OF_GOOGLE,
     check_names_known,
     is_known,
@@ -113,7 +115,7 @@ class _Seen(dict[str, str]):
 
 
 def test_the_names_listed_as_read_are_those_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[object, set[str]] = {AWS: set(), GOOGLE: set()}
+    asked: dict[object, set[str]] = {AWS: set(), GOOGLE: set(), AZURE: set()}
     original = GivenOptions.__init__
 
     def watched(given: GivenOptions, *args: object) -> None:
@@ -138,6 +140,9 @@ def test_the_names_listed_as_read_are_those_that_are_read(monkeypatch: pytest.Mo
     open_store("gs://bucket/t")
     read = {plain_name(name, GOOGLE) for name in READ_OF_GOOGLE}
     assert read <= asked[GOOGLE] <= read | asked[AWS]
+    open_store("az://container/t", {"azure_storage_account_name": "account"})
+    read = {plain_name(name, AZURE) for name in READ_OF_AZURE}
+    assert read <= asked[AZURE] <= read | asked[AWS]
 
 
 def test_names_are_known_in_any_case_with_and_without_aws() -> None:

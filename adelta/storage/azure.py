@@ -1,0 +1,225 @@
+"""Objects in a container of Azure Blob Storage, or of Data Lake Storage with its directories.
+
+Relies on what Azure promises: strong consistency, and puts on the condition that there is no blob
+(``If-None-Match: *``), which hold in a hierarchical namespace too. There directories are left out
+of listings, and a listing is put into the order of the paths' UTF-8 bytes, which is not Azure's.
+Listings begin at their beginning: Azure cannot begin them elsewhere.
+"""
+
+from __future__ import annotations
+
+import base64
+import secrets
+import xml.etree.ElementTree as ET
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from adelta._concurrency import in_thread, map_concurrent, map_stream
+from adelta.errors import StorageError
+from adelta.storage.azure_client import AzureClient
+from adelta.storage.azure_options import AzureOptions, parse_azure_options
+from adelta.storage.body_checks import md5_of
+from adelta.storage.http_store import HttpObjectStore
+from adelta.storage.object_answers import Answer, Kind, Page
+from adelta.storage.object_client import LARGE, ObjectRequest, http_time_ms
+from adelta.storage.object_path import check_path
+from adelta.storage.object_store import ObjectMeta
+from adelta.storage.pieces import in_pieces
+from adelta.storage.s3_xml import LONGEST_DOCUMENT
+from adelta.storage.sigv4 import encode_query
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+
+__all__ = ["AzureStore"]
+
+FIRST_BLOCK = 8 << 20
+_BLOCKS_UNDER_WAY = 4
+_BLOCKS_OF_ONE_SIZE = 5000  # of 50,000 that there may be
+_PAGE = 5000
+_SORTED = 1000  # objects of a page, where they had to be sorted
+_BLOB = {"x-ms-blob-type": "BlockBlob"}
+
+
+class AzureStore(HttpObjectStore):
+    """An `ObjectStore` over the blobs of `container` below `root`."""
+
+    _client: AzureClient
+    _has_suffixes = False
+    lists_from_anywhere = False
+
+    def __init__(self, container: str, root: str, options: AzureOptions, uri: str) -> None:
+        super().__init__(AzureClient(container, uri, options), uri, root)
+        self._in_order = True  # as far as is known: not in hierarchical namespaces
+
+    @classmethod
+    def from_options(
+        cls, authority: str, root: str, storage_options: Mapping[str, str]
+    ) -> AzureStore:
+        """A store by delta-rs's option keys, of a container or of ``container@host``.
+
+        Raises: InvalidOptionError.
+        """
+        container, at, host = authority.partition("@")
+        options = parse_azure_options(host or None, storage_options)
+        return cls(container, root, options, f"{'abfss' if at else 'az'}://{authority}")
+
+    def _tag(self, headers: Mapping[str, str]) -> str | None:
+        return headers.get("etag")
+
+    def _only_if(self, tag: str) -> Mapping[str, str]:
+        return {"if-match": tag}
+
+    # ------------------------------------------------------------------------------------ write
+
+    async def _put_request(self, path: str, data: bytes, *, if_absent: bool) -> ObjectRequest:
+        key = self._root + check_path(path)
+        headers = {**_BLOB, **await _sums(data)}
+        if if_absent:
+            headers["if-none-match"] = "*"
+        return ObjectRequest("PUT", key, headers=headers, body=data)
+
+    async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
+        """Create or replace an object of any size, by blocks if it is large.
+
+        Blocks that were sent and are in no object are forgotten by Azure after a week.
+        """
+        key = self._root + check_path(path)
+        blocks = in_pieces(chunks, lambda made: FIRST_BLOCK * (1 + made // _BLOCKS_OF_ONE_SIZE))
+        first = await anext(blocks, b"")
+        second = await anext(blocks, None) if len(first) >= FIRST_BLOCK else None
+        if second is None:
+            return await self.put(path, first)
+        ours, size = secrets.token_hex(8), 0  # others may write the same object
+
+        async def send(block: tuple[int, bytes]) -> str:
+            nonlocal size
+            number, data = block
+            name = base64.b64encode(f"{ours}-{number:08}".encode()).decode()
+            query = encode_query({"comp": "block", "blockid": name})
+            await self._client.send(ObjectRequest("PUT", key, query, await _sums(data), data))
+            size += len(data)
+            return name
+
+        names = await map_stream(send, _all(first, second, blocks), limit=_BLOCKS_UNDER_WAY)
+        listed = "".join(f"<Latest>{name}</Latest>" for name in names)
+        body = f'<?xml version="1.0" encoding="utf-8"?><BlockList>{listed}</BlockList>'.encode()
+        request = ObjectRequest("PUT", key, "comp=blocklist", await _sums(body), body)
+        return self._made(path, size, await self._client.send(request))
+
+    async def _delete(self, keys: Sequence[str]) -> None:
+        await map_concurrent(self._delete_one, keys, limit=self.concurrency)
+
+    async def _delete_one(self, key: str) -> None:
+        request = ObjectRequest("DELETE", key)
+        outcome = await self._client.try_send(request)
+        if not isinstance(outcome, Answer) and outcome.kind is not Kind.NOT_FOUND:
+            raise self._client.error(request, outcome)
+
+    # ------------------------------------------------------------------------------------- list
+
+    async def list(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
+        """Pages of the objects whose path starts with `prefix`, in order."""
+        pages = super().list(prefix, start_after=start_after, recursive=recursive)
+        held: list[ObjectMeta] = []
+        async for page in pages:
+            if self._in_order:
+                yield page
+            else:
+                held += page
+        held.sort(key=lambda meta: meta.path.encode())
+        for at in range(0, len(held), _SORTED):
+            yield held[at : at + _SORTED]
+
+    async def _page(
+        self, prefix: str, start_after: str | None, token: str | None, recursive: bool
+    ) -> Page:
+        whole = self._root + prefix
+        wanted = {
+            "restype": "container",
+            "comp": "list",
+            "maxresults": str(_PAGE),
+            "prefix": whole,
+        }
+        if not recursive:
+            wanted["delimiter"] = "/"
+        if token is not None:
+            wanted["marker"] = token
+        request = ObjectRequest("GET", "", encode_query(wanted), most=4 * LONGEST_DOCUMENT)
+        outcome = await self._client.try_send(request)
+        if not isinstance(outcome, Answer):
+            if outcome.code in ("PathNotFound", "BlobNotFound"):
+                return Page([], None)  # of a hierarchical namespace without that directory
+            raise self._client.error(request, outcome)
+        what = f"the listing of {self._uri}/{prefix}"
+        page, hierarchical = await in_thread(
+            _read_page, outcome.body, what, len(self._root), whole, start_after or ""
+        )
+        if hierarchical:
+            self._in_order = False
+        return page
+
+    def _goes_back(self, last: str, after: str) -> bool:
+        return self._in_order and super()._goes_back(last, after)
+
+
+async def _all(
+    first: bytes, second: bytes, rest: AsyncIterator[bytes]
+) -> AsyncIterator[tuple[int, bytes]]:
+    yield 0, first
+    yield 1, second
+    number = 2
+    async for block in rest:
+        yield number, block
+        number += 1
+
+
+async def _sums(data: bytes) -> dict[str, str]:
+    """The header with the checksum of a body."""
+    digest = md5_of(data) if len(data) < LARGE else await in_thread(md5_of, data)
+    return {"content-md5": base64.b64encode(digest).decode()}
+
+
+def _read_page(body: bytes, what: str, start: int, whole: str, after: str) -> tuple[Page, bool]:
+    """A page of the blobs whose names begin with `whole`, of paths after `after`.
+
+    With it comes whether the namespace is hierarchical. Names that end in ``/`` are left out: they
+    stand for folders in some tools.
+    """
+    objects: list[ObjectMeta] = []
+    hierarchical = False
+    try:
+        if b"<!DOCTYPE" in body:
+            raise ValueError("it declares a document type")
+        document = ET.fromstring(body.removeprefix(b"\xef\xbb\xbf").strip())
+        for blob in document.iterfind("Blobs/Blob"):
+            named = blob.find("Name")
+            said = {each.tag: each.text or "" for each in blob.iterfind("Properties/*")}
+            name = "" if named is None else named.text or ""
+            if named is not None and named.get("Encoded") == "true":
+                name = unquote(name)
+            if not name.startswith(whole):
+                raise StorageError(f"{what} has the name {name!r}, which was not asked for")
+            kind = said.get("ResourceType")
+            hierarchical = hierarchical or kind is not None
+            path = name[start:]
+            if kind == "directory" or not path or path[-1] == "/":
+                continue
+            if path.encode() <= after.encode():
+                continue
+            tag = said.get("Etag", "").strip('"')
+            objects.append(
+                ObjectMeta(
+                    path,
+                    int(said["Content-Length"]),
+                    http_time_ms(said["Last-Modified"]),
+                    f'"{tag}"' if tag else None,
+                )
+            )
+        token = document.findtext("NextMarker") or None
+    except (ET.ParseError, ValueError, LookupError) as error:
+        raise StorageError(f"the answer to {what} is no listing of blobs: {error!r}") from error
+    objects.sort(key=lambda meta: meta.path.encode())
+    return Page(objects, token), hierarchical

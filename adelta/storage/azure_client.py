@@ -1,0 +1,185 @@
+"""Requests to one container of Azure: how they are authorized, and what answers of errors mean."""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import dataclass
+from email.utils import formatdate
+from typing import TYPE_CHECKING
+
+from adelta._concurrency import in_thread
+from adelta.errors import InvalidOptionError
+from adelta.storage.azure_auth import azure_tokens, shared_key
+from adelta.storage.body_checks import Fault, is_whole, md5_of
+from adelta.storage.object_answers import Answer, Failure, Kind, kind_of
+from adelta.storage.object_client import ObjectClient, ObjectRequest, Signed, Target
+from adelta.storage.s3_errors import error_fields
+from adelta.storage.sigv4 import encode_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adelta.storage.azure_options import AzureOptions
+    from adelta.storage.bearer import Token
+
+__all__ = ["AzureClient"]
+
+_VERSION = "2023-11-03"
+_CONTAINER = re.compile(r"[a-z0-9](?:-?[a-z0-9]){2,62}|\$root|\$web")
+_HASHED_INLINE = 128 << 10  # bytes that take less than a hop to a thread
+_DIRECTORY = "directory"
+_WRONG_SUM = re.compile(r"(?i)md5.*match")
+_KINDS: Mapping[str, Kind] = {
+    "BlobAlreadyExists": Kind.EXISTS,
+    "PathAlreadyExists": Kind.EXISTS,
+    "ConditionNotMet": Kind.EXISTS,
+    "TargetConditionNotMet": Kind.EXISTS,
+    "UnauthorizedBlobOverwrite": Kind.EXISTS,
+    "BlobNotFound": Kind.NOT_FOUND,
+    "PathNotFound": Kind.NOT_FOUND,
+    "ResourceNotFound": Kind.NOT_FOUND,
+    "ContainerNotFound": Kind.NOT_FOUND,
+    "FilesystemNotFound": Kind.NOT_FOUND,
+    "ContainerBeingDeleted": Kind.BUSY,
+    "OperationTimedOut": Kind.BROKEN,
+    "InternalError": Kind.BROKEN,
+    "ServerBusy": Kind.THROTTLED,
+    "Md5Mismatch": Kind.DAMAGED,
+    "Crc64Mismatch": Kind.DAMAGED,
+    "InvalidRange": Kind.OUT_OF_RANGE,
+}
+_ADVICE = {
+    "AuthenticationFailed": "check the account's key or the signature, and this machine's clock",
+    "ContainerNotFound": "check the container's name and the account",
+    "KeyBasedAuthenticationNotPermitted": (
+        "leave azure_storage_account_key out, so that tokens of Microsoft Entra are used"
+    ),
+    "AuthorizationPermissionMismatch": (
+        "give the identity a role for the data, such as Storage Blob Data Contributor"
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Target(Target):
+    token: Token | None
+
+
+class AzureClient(ObjectClient[_Target]):
+    """Sends requests to one container."""
+
+    service = "Azure"
+
+    def __init__(self, container: str, name: str, options: AzureOptions) -> None:
+        """A client of `container`, which texts call `name`.
+
+        Raises:
+            InvalidOptionError: no container can have that name.
+        """
+        if not _CONTAINER.fullmatch(container):
+            raise InvalidOptionError(
+                f"{container!r:.300} is no name of a container: it is made of 3 to 63 lower-case "
+                "letters, digits and single '-'"
+            )
+        super().__init__(name, options.http, options.retry, options.concurrency)
+        self._options = options
+        self._tokens = azure_tokens(options)
+        scheme, _, rest = options.endpoint.partition("://")
+        host, slash, base = rest.partition("/")
+        self._origin = f"{scheme}://{host}"
+        self._base = f"{slash}{base}/{container}"
+        self._target: _Target | None = None
+
+    async def aim(self) -> _Target:
+        """Where a request goes now. Raises: PermissionDeniedError."""
+        token = None
+        if self._tokens is not None:
+            token = self._tokens.peek() or await self._tokens.current()
+        target = self._target
+        if target is None or target.token is not token:
+            proxy = self.proxy_before(self._origin)
+            target = self._target = _Target(origin=self._origin, proxy=proxy, token=token)
+        return target
+
+    async def renew(self, used: _Target) -> bool:
+        """Whether there is another token than that of `used`, which the store refuses."""
+        if self._tokens is None or used.token is None:
+            return False
+        return await self._tokens.after_expiry(used.token) is not None
+
+    def signed(self, target: _Target, request: ObjectRequest, payload: str) -> Signed:
+        """The request as it is sent to `target`."""
+        path = self._base
+        if request.key:
+            path += f"/{encode_path(request.key)}"
+        query = request.query
+        headers = {**request.headers, "x-ms-version": _VERSION}
+        options = self._options
+        if target.token is not None:
+            headers["authorization"] = f"Bearer {target.token.text}"
+        elif options.key is not None:
+            headers["x-ms-date"] = formatdate(usegmt=True)
+            headers["authorization"] = shared_key(
+                options.account,
+                options.key,
+                request.method,
+                path,
+                query,
+                headers,
+                len(request.body),
+            )
+        elif options.sas is not None:
+            query = f"{query}&{options.sas}" if query else options.sas
+        return Signed(path, query, headers)
+
+    def credentials_source(self) -> str:
+        """In words, where the credentials come from that were used last."""
+        if self._tokens is not None:
+            return self._tokens.source
+        if self._options.skip_signature:
+            return "none, requests are not signed"
+        return "the account's key" if self._options.key is not None else "a shared access signature"
+
+    def succeeded(self, request: ObjectRequest, answer: Answer) -> bool:
+        """Whether the answer is one of success: a directory is no object."""
+        if not 200 <= answer.status < 300:
+            return False
+        reads = request.method in ("GET", "HEAD")
+        return not (reads and _is_directory(answer.headers))
+
+    def failure_of(self, status: int, headers: Mapping[str, str], body: bytes) -> Failure:
+        """What an answer that is no success means."""
+        if 200 <= status < 300:
+            return Failure(Kind.NOT_FOUND, "", "it is a directory", headers)
+        said = error_fields(body)
+        code = headers.get("x-ms-error-code") or said.get("Code", "")
+        kind = _KINDS.get(code)
+        if kind is None:
+            kind = Kind.EXPIRED if status == 401 else kind_of(status)
+        message = said.get("Message", "").partition("\n")[0]
+        if kind is Kind.REFUSED and _WRONG_SUM.search(message):
+            kind = Kind.DAMAGED
+        reason = " ".join(filter(None, (f"HTTP {status}", code, message)))
+        if request_id := headers.get("x-ms-request-id"):
+            reason += f" [request {request_id}]"
+        return Failure(kind, code, reason, headers, advice=_ADVICE.get(code))
+
+    async def body_fault(self, request: ObjectRequest, answer: Answer) -> Fault | None:
+        """What is wrong with the body of an object: it must have the MD5 that is told, if any."""
+        said = answer.headers.get("content-md5")
+        if said is None or answer.placed is not None or not is_whole(answer):
+            return None
+        body = answer.body
+        digest = md5_of(body) if len(body) < _HASHED_INLINE else await in_thread(md5_of, body)
+        if base64.b64encode(digest).decode() == said:
+            return None
+        return Fault(f"the body's MD5 is not {said}", certain=True)
+
+
+def _is_directory(headers: Mapping[str, str]) -> bool:
+    """Whether the headers are of a directory of a hierarchical namespace."""
+    return (
+        headers.get("x-ms-resource-type") == _DIRECTORY
+        or headers.get("x-ms-meta-hdi_isfolder", "").lower() == "true"
+    )

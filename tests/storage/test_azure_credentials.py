@@ -1,0 +1,139 @@
+"""Whose tokens requests to Azure bear, and how they are kept fresh."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from adelta.errors import PermissionDeniedError
+from adelta.storage.azure import AzureStore
+from adelta.storage.azure_auth import shared_key
+from tests.storage.scripted_server import Server, told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+identity = pytest.importorskip("azure.identity", reason="adelta[azure] is not installed")
+
+
+def store_at(server: Server, **options: str) -> AzureStore:
+    given = {
+        "azure_storage_account_name": "acct",
+        "azure_storage_endpoint": f"{server.endpoint}/acct",
+        "allow_http": "true",
+        "max_retries": "0",
+    }
+    return AzureStore.from_options("lake", "t", {**given, **options})
+
+
+class Tokens:
+    """In the place of credentials of azure-identity, which only servers of Microsoft answer."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *kinds: str) -> None:
+        self.made: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.given: list[str] = []
+        self.lifetime = 3600.0
+        for kind in kinds:
+            monkeypatch.setattr(identity, kind, self._maker(kind))
+
+    def _maker(self, kind: str) -> Any:
+        def make(*arguments: Any, **named: Any) -> Tokens:
+            self.made.append((kind, arguments, named))
+            return self
+
+        return make
+
+    def get_token(self, scope: str) -> Any:
+        assert scope == "https://storage.azure.com/.default"
+        self.given.append(f"token-{len(self.given) + 1}")
+        return type(
+            "Made", (), {"token": self.given[-1], "expires_on": time.time() + self.lifetime}
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "arguments", "named"),
+    [
+        (
+            {"azure_client_id": "c", "azure_client_secret": "s", "azure_tenant_id": "t"},
+            "ClientSecretCredential",
+            ("t", "c", "s"),
+            {},
+        ),
+        (
+            {"federated_token_file": "/f", "client_id": "c", "tenant_id": "t"},
+            "WorkloadIdentityCredential",
+            (),
+            {"tenant_id": "t", "client_id": "c", "token_file_path": "/f"},
+        ),
+        ({"azure_use_azure_cli": "true"}, "AzureCliCredential", (), {}),
+        ({"azure_client_id": "c"}, "ManagedIdentityCredential", (), {"client_id": "c"}),
+        (
+            {"azure_object_id": "o"},
+            "ManagedIdentityCredential",
+            (),
+            {"identity_config": {"object_id": "o"}},
+        ),
+        ({}, "DefaultAzureCredential", (), {}),
+    ],
+)
+async def test_the_options_choose_whose_token_is_sent(
+    options: dict[str, str],
+    kind: str,
+    arguments: tuple[str, ...],
+    named: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tokens = Tokens(monkeypatch, kind)
+    seen: list[str] = []
+
+    def answer(_: int, head: str) -> Iterator[bytes]:
+        seen.append(head)
+        yield from told("data")
+
+    async with Server(answer) as server:
+        store = store_at(server, **options)
+        assert await store.get("x") == await store.get("y") == b"data"
+        await store.aclose()
+    assert tokens.made == [(kind, arguments, named)]
+    assert tokens.given == ["token-1"]
+    assert all("authorization: Bearer token-1" in head for head in seen)
+
+
+async def test_a_token_that_is_refused_is_renewed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = Tokens(monkeypatch, "DefaultAzureCredential")
+
+    def answer(_: int, head: str) -> Iterator[bytes]:
+        fresh = "Bearer token-2" in head
+        yield from told("data", "200 OK" if fresh else "401 Unauthorized")
+
+    async with Server(answer) as server:
+        store = store_at(server)
+        assert await store.get("x") == b"data"
+        assert await store.get("x") == b"data"
+        assert (server.requests, len(tokens.given)) == (3, 2)
+        await store.aclose()
+
+
+async def test_what_is_wrong_with_an_identity_is_said_with_what_to_do() -> None:
+    async with Server(lambda *_: told("")) as server:
+        store = store_at(server, azure_client_id="c", azure_client_secret="SECRET")
+        with pytest.raises(PermissionDeniedError, match="goes with azure_client_id") as refused:
+            await store.get("x")
+        assert "SECRET" not in str(refused.value) + repr(vars(store))
+        assert server.requests == 0
+        await store.aclose()
+
+
+def test_the_key_signs_as_it_is_documented() -> None:
+    """Lines of the text that is signed, by a key that is known."""
+    headers = {"x-ms-version": "2023-11-03", "x-ms-date": "Tue, 24 Nov 2026 02:00:00 GMT"}
+    one = shared_key("acct", b"k", "GET", "/lake/a%20b", "restype=container&comp=list", headers, 0)
+    other = shared_key(
+        "acct", b"k", "GET", "/lake/a%20b", "comp=list&restype=container", headers, 0
+    )
+    assert one == other  # parameters are signed in the order of their names
+    assert one.startswith("SharedKey acct:")
+    assert one != shared_key("acct", b"k", "GET", "/lake/a%20b", "comp=list", headers, 0)
