@@ -36,7 +36,7 @@ LONGEST = (
     "property/test_skipping.py",
     "faults/test_killed_process.py",
     "property/test_log_cleanup.py",
-    "test_readme.py",
+    "docs/test_pages.py",
     "spark/test_streams.py",
     "spark/test_connect.py",
     "spark/test_native_scan.py",
