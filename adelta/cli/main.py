@@ -52,6 +52,7 @@ COMMANDS = {
     "owner": "look after a commit owner: its tables, its backfill and its tokens",
     "fsck": "check a table's log and files",
     "ui": "show tables in a browser",
+    "completion": "what lets bash, zsh or fish complete arguments",
     "demo": "a Spark pipeline, an async service and a consumer over one lake of TPC-H data",
 }
 """What each module of `adelta.cli.commands` is for; one alone is loaded, when it is asked for."""
