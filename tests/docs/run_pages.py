@@ -23,7 +23,7 @@ import traceback
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from adelta.cli.main import _parser, main
+from adelta.cli.main import command_parser, main
 from tests.docs.blocks import ROOT, Block, blocks_of
 
 _PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -75,7 +75,7 @@ def run_line(words: list[str]) -> None:
     """Run a line for the shell, or hold it to what it names where it cannot be run here."""
     match words:
         case ["adelta", command, *_] if command in _FOR_EVER:
-            _parser(command).parse_args(words[1:])
+            command_parser(command).parse_args(words[1:])
         case ["adelta", *arguments]:
             assert main(arguments) == 0, f"{shlex.join(words)} failed"
         case ["export", *settings]:
