@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from adelta._concurrency import in_thread, map_concurrent
+from adelta._frames import to_pandas, to_polars
 from adelta._streams import stream
 from adelta.errors import InvalidTableError
 from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts, skip_files
@@ -19,6 +20,9 @@ from adelta.read.opener import open_data_file
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
+
+    import pandas as pd
+    import polars as pl
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.expressions.nodes import Node
@@ -121,6 +125,26 @@ class Scan:
         if len(tables) == 1:
             return tables[0]
         return pa.concat_tables(tables) if tables else self.schema.empty_table()
+
+    async def to_pandas(self) -> pd.DataFrame:
+        """All rows as a data frame of pandas, which has to be installed.
+
+        Raises:
+            InvalidUseError: pandas is not installed.
+            MissingDataFileError: the log names a file that is not there.
+            InvalidTableError: a file is damaged.
+        """
+        return await to_pandas(await self.to_arrow())
+
+    async def to_polars(self) -> pl.DataFrame:
+        """All rows as a data frame of polars, which has to be installed.
+
+        Raises:
+            InvalidUseError: polars is not installed.
+            MissingDataFileError: the log names a file that is not there.
+            InvalidTableError: a file is damaged.
+        """
+        return await to_polars(await self.to_arrow())
 
     @stream
     async def batches(self) -> AsyncGenerator[pa.RecordBatch, None]:

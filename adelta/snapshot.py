@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from adelta._arguments import check_choice, check_count, check_flag, check_names
 from adelta._clock import moment
 from adelta._concurrency import arrow_is_ready, in_thread
+from adelta._frames import to_pandas, to_polars
 from adelta._streams import stream
 from adelta.commit.choose import may_be_stale
 from adelta.errors import InvalidOptionError, SchemaMismatchError
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
     from datetime import datetime
 
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
     from adelta.kernel.actions.file_actions import AddFile
@@ -172,6 +175,26 @@ class Snapshot:
             InvalidTableError: the checksum file, or a checkpoint, is damaged.
         """
         return await verify_checksum(self._state)
+
+    async def to_pandas(self) -> pd.DataFrame:
+        """All rows of the version as a data frame of pandas, which has to be installed.
+
+        Raises:
+            InvalidUseError: pandas is not installed.
+            MissingDataFileError: the log names a file that is not there.
+            InvalidTableError: a file is damaged.
+        """
+        return await to_pandas(await self.scan().to_arrow())
+
+    async def to_polars(self) -> pl.DataFrame:
+        """All rows of the version as a data frame of polars, which has to be installed.
+
+        Raises:
+            InvalidUseError: polars is not installed.
+            MissingDataFileError: the log names a file that is not there.
+            InvalidTableError: a file is damaged.
+        """
+        return await to_polars(await self.scan().to_arrow())
 
     def scan(
         self,

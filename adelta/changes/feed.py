@@ -15,7 +15,7 @@ from adelta._arguments import checked
 from adelta._concurrency import arrow_ready
 from adelta._read_ahead import ReadAhead
 from adelta._streams import stream
-from adelta.changes.change_rows import change_plan, change_rows
+from adelta.changes.change_rows import change_columns, change_plan, change_rows
 from adelta.changes.commit_pieces import changed_pieces
 from adelta.changes.missing import find_late_commit
 from adelta.changes.same_table import check_position
@@ -27,6 +27,7 @@ from adelta.errors import (
 )
 from adelta.kernel.history import parse_timestamp
 from adelta.kernel.position import Position
+from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.log.commit_reader import decode_listed
 from adelta.log.listing import find_commit, list_commits, list_log
@@ -91,6 +92,33 @@ async def changes(
         async with aclosing(feed.batches()) as batches:
             async for batch in batches:
                 yield batch
+
+
+async def change_schema(
+    table: TableOrAddress,
+    since: int | datetime | str | Position = 0,
+    until: int | datetime | str | Position | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    storage_options: Mapping[str, str] | None = None,
+) -> pa.Schema:
+    """The columns of what `changes` gives for the same arguments.
+
+    Raises:
+        TableNotFoundError: there is no table.
+        VersionNotFoundError: the range goes beyond the table's history.
+        SchemaMismatchError: there is no such column.
+    """
+    async with opened(table, storage_options) as handle:
+        latest = (await handle.snapshot()).version
+        bounds = await _bounds(handle, since, until, latest)
+        last = latest if bounds is None else bounds[1]
+        configuration = (await load_state(handle.store, version=last)).configuration
+        configuration.check_readable(handle.uri)
+        return to_arrow_schema(change_columns(change_plan(configuration, columns)))
+
+
+changes.arrow_schema = change_schema  # type: ignore[attr-defined]  # for who hands rows on
 
 
 async def open_feed(

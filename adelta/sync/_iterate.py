@@ -7,13 +7,24 @@ group across its yields, and these belong to the task that entered them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Sequence
-from typing import Final, Generic, ParamSpec, TypeVar, cast
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Coroutine,
+    Iterator,
+    Sequence,
+)
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast
 
 from adelta.errors import InvalidUseError
-from adelta.sync._portal import END, Caller, Done, Failed, Portal, current, is_current, run
+from adelta.sync._portal import END, Caller, Done, Failed, Portal, call, current, is_current, run
 
-__all__ = ["BlockingIterator", "items", "iterate"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ArrowIterator", "BlockingIterator", "items", "iterate"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -177,6 +188,43 @@ class BlockingIterator(Iterator[T_co]):
         self._owners = ()
 
 
+class ArrowIterator(BlockingIterator["pa.RecordBatch"]):
+    """Batches of rows, which other libraries of Arrow's take as a stream, lazily.
+
+    A stream takes what is left of the iterator, and can be asked for once.
+    """
+
+    def __init__(
+        self,
+        portal: Portal,
+        source: AsyncIterator[pa.RecordBatch],
+        owners: Sequence[object],
+        schema_of: Callable[[], Coroutine[Any, Any, pa.Schema]],
+    ) -> None:
+        super().__init__(portal, source, owners)
+        self._schema_of = schema_of
+        self._schema: pa.Schema | None = None
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the rows."""
+        if self._schema is None:
+            self._schema = call(self._schema_of)
+        return self._schema
+
+    def __arrow_c_schema__(self) -> object:
+        """The columns, to other libraries of Arrow's."""
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows, to other libraries of Arrow's."""
+        from adelta.sync._arrow import reader_of
+
+        reader: Any = reader_of(self.schema, self)
+        stream: object = reader.__arrow_c_stream__(requested_schema)
+        return stream
+
+
 def iterate(
     owners: Sequence[object],
     function: Callable[P, AsyncIterator[T]],
@@ -192,7 +240,14 @@ def iterate(
         InvalidUseError: this is the loop's own thread, or the interpreter is exiting.
     """
     source = run(function, *args, **kwargs)
-    return BlockingIterator(current(), source, owners)
+    schema_of = getattr(function, "arrow_schema", None)
+    if schema_of is None:
+        return BlockingIterator(current(), source, owners)
+    described = partial(schema_of, *args, **kwargs)
+    rows = ArrowIterator(
+        current(), cast("AsyncIterator[pa.RecordBatch]", source), owners, described
+    )
+    return cast("BlockingIterator[T]", rows)
 
 
 async def items(source: AsyncIterable[T]) -> AsyncIterator[T]:

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 from adelta.scan import Scan as _AsyncScan
 from adelta.sync import _portal
+from adelta.sync._arrow import ArrowStream
 from adelta.sync._handle import Handle
 from adelta.sync._iterate import iterate
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
     from adelta.kernel.scan_plan import ScanPlan
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Scan"]
 
 
-class Scan(Handle[_AsyncScan]):
+class Scan(ArrowStream, Handle[_AsyncScan]):
     """The rows of a snapshot that a predicate keeps, with the columns asked for."""
 
     __slots__ = ()
@@ -54,6 +57,26 @@ class Scan(Handle[_AsyncScan]):
             InvalidTableError: a file is damaged.
         """
         return _portal.call(self._async().to_arrow)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows as a data frame of pandas, which has to be installed.
+
+        Raises:
+            InvalidUseError: pandas is not installed.
+            MissingDataFileError: the log names a file that is not there.
+            InvalidTableError: a file is damaged.
+        """
+        return _portal.call(self._async().to_pandas)
+
+    def to_polars(self) -> pl.DataFrame:
+        """All rows as a data frame of polars, which has to be installed.
+
+        Raises:
+            InvalidUseError: polars is not installed.
+            MissingDataFileError: the log names a file that is not there.
+            InvalidTableError: a file is damaged.
+        """
+        return _portal.call(self._async().to_polars)
 
     def batches(self) -> BlockingIterator[pa.RecordBatch]:
         """The rows in batches of at most 65,536, in bounded memory.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from adelta.snapshot import Snapshot as _AsyncSnapshot
 from adelta.sync import _portal
+from adelta.sync._arrow import ArrowTable
 from adelta.sync._handle import Handle, Recipe
 from adelta.sync._iterate import iterate
 from adelta.sync.scan import Scan
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Literal
 
+    import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
     from adelta.kernel.actions.file_actions import AddFile
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Snapshot"]
 
 
-class Snapshot(Handle[_AsyncSnapshot]):
+class Snapshot(ArrowTable, Handle[_AsyncSnapshot]):
     """One version of a table. Files and rows are read when asked for, the rest is at hand."""
 
     __slots__ = ()
@@ -141,6 +144,26 @@ class Snapshot(Handle[_AsyncSnapshot]):
             InvalidTableError: the checksum file, or a checkpoint, is damaged.
         """
         return _portal.call(self._async().verify)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows of the version as a data frame of pandas, which has to be installed.
+
+        Raises:
+            InvalidUseError: pandas is not installed.
+            MissingDataFileError: the log names a file that is not there.
+            InvalidTableError: a file is damaged.
+        """
+        return _portal.call(self._async().to_pandas)
+
+    def to_polars(self) -> pl.DataFrame:
+        """All rows of the version as a data frame of polars, which has to be installed.
+
+        Raises:
+            InvalidUseError: polars is not installed.
+            MissingDataFileError: the log names a file that is not there.
+            InvalidTableError: a file is damaged.
+        """
+        return _portal.call(self._async().to_polars)
 
     def scan(
         self,

@@ -218,7 +218,11 @@ class _Writer:
     def _class(self, facade: Facade, imports: _Imports) -> Iterator[str]:
         original = self._original(facade.module, facade.name, imports)
         imports.add(Import("adelta.sync._handle", "Handle", "Handle"), runtime=True)
-        yield f"class {facade.name}(Handle[{original}]):"
+        bases = f"Handle[{original}]"
+        if facade.mixin is not None:
+            imports.add(Import("adelta.sync._arrow", facade.mixin, facade.mixin), runtime=True)
+            bases = f"{facade.mixin}, {bases}"
+        yield f"class {facade.name}({bases}):"
         yield from _docstring(facade.doc or f"The blocking twin of {facade.name}.")
         yield "    __slots__ = ()"
         if facade.copies:

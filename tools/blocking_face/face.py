@@ -89,6 +89,7 @@ class Facade:
     `exit_annotation`: what ``__aexit__`` returns, where ``async with`` works on it. `entered`: the
     facades that it gives then, where that is not the facade itself.
     `item`: what ``async for`` gives, where it works.
+    `mixin`: what its twin is besides, of those that are written by hand.
     `copies`: the class says by ``__reduce__`` how it is copied. `closes`: it has ``aclose``.
     """
 
@@ -104,6 +105,7 @@ class Facade:
     closes: bool
     uses: frozenset[Use]
     place: Place
+    mixin: str | None = None
 
     @property
     def versioned(self) -> bool:

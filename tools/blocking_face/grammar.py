@@ -49,7 +49,7 @@ from tools.blocking_face.face import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tools.blocking_face.source import Module, Package, Place, Resolved
 
@@ -75,17 +75,19 @@ def read(
     faced: Iterable[str],
     left_out: Iterable[str] = (),
     by_hand: Iterable[str] = (),
+    mixins: Mapping[str, str] | None = None,
 ) -> Face:
     """The face that `package` exports; its facades and functions stand in the `faced` modules.
 
     `left_out` names members (``Class.member``) that get no twin, and `by_hand` functions whose
-    twins stand in a module of their own (``_name``).
+    twins stand in a module of their own (``_name``). `mixins` are classes of the blocking face, by
+    the names of the facades whose twins are such, too.
 
     Raises:
         InvalidUseError: something breaks the grammar; the message has file and line. Or there is
             nothing of a name that is to be left out.
     """
-    return _Reader(package, faced, left_out, by_hand).read()
+    return _Reader(package, faced, left_out, by_hand, mixins or {}).read()
 
 
 def _refuse(place: Place, why: str) -> NoReturn:
@@ -117,8 +119,10 @@ class _Reader:
         faced: Iterable[str],
         left_out: Iterable[str],
         by_hand: Iterable[str],
+        mixins: Mapping[str, str],
     ) -> None:
         self._package = package
+        self._mixins = mixins
         self._by_hand = tuple(by_hand)
         self._left_out = set(left_out)
         self._never_met = set(left_out)
@@ -272,6 +276,7 @@ class _Reader:
             closes="aclose" in methods,
             uses=frozenset(used),
             place=module.place(node),
+            mixin=self._mixins.get(node.name),
         )
 
     def _members(

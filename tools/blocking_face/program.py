@@ -6,11 +6,15 @@ import argparse
 import difflib
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidUseError
 from tools.blocking_face.emit import HEADER, emit
 from tools.blocking_face.grammar import read
 from tools.blocking_face.source import Package
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = ["BY_HAND", "PARTS", "check_files", "generate", "main", "write_files"]
 
@@ -32,6 +36,8 @@ PARTS = {
 
 LEFT_OUT = ("Table.store",)
 """What gets no twin: the store is a seam between adelta's layers, with no use in blocking code."""
+MIXINS = {"Scan": "ArrowStream", "Snapshot": "ArrowTable"}
+"""What twins are besides: Arrow streams, which other libraries read in threads of their own."""
 BY_HAND = ("retry",)
 """What has a twin that is written by hand: a callback of the user's blocks or waits as they do."""
 
@@ -41,6 +47,7 @@ def generate(
     root: Path = _ROOT,
     left_out: tuple[str, ...] = LEFT_OUT,
     by_hand: tuple[str, ...] = BY_HAND,
+    mixins: Mapping[str, str] = MIXINS,
 ) -> dict[Path, str]:
     """The blocking face of package `name` below `root`: text by path.
 
@@ -50,7 +57,11 @@ def generate(
     package = Package(name, root)
     parts = {part: tuple(f"{name}.{module}" for module in below) for part, below in PARTS.items()}
     face = read(
-        package, [module for below in parts.values() for module in below], left_out, by_hand
+        package,
+        [module for below in parts.values() for module in below],
+        left_out,
+        by_hand,
+        mixins,
     )
     folder = root.joinpath(*name.split("."), "sync")
     return {folder / file: text for file, text in emit(face, package, parts).items()}
