@@ -75,7 +75,7 @@ def run_line(words: list[str]) -> None:
     """Run a line for the shell, or hold it to what it names where it cannot be run here."""
     match words:
         case ["adelta", command, *_] if command in _FOR_EVER:
-            command_parser(command).parse_args(words[1:])
+            command_parser({command}).parse_args(words[1:])
         case ["adelta", *arguments]:
             assert main(arguments) == 0, f"{shlex.join(words)} failed"
         case ["export", *settings]:
