@@ -123,7 +123,24 @@ class TableAlreadyExistsError(AdeltaError, FileExistsError):
 
 
 class VersionNotFoundError(AdeltaError, LookupError):
-    """Raised when the version asked for does not exist, or is no longer kept."""
+    """Raised when the version asked for does not exist, or is no longer kept.
+
+    Attributes:
+        earliest_version: the earliest version that can be read, or that changes can be read from,
+            where that is known.
+        latest_version: the latest one, where that is known.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        earliest_version: int | None = None,
+        latest_version: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.earliest_version = earliest_version
+        self.latest_version = latest_version
 
 
 class TimestampOutOfRangeError(VersionNotFoundError):

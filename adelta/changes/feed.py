@@ -158,7 +158,8 @@ async def _first_state(store: ObjectStore, version: int) -> LogState:
             raise
         raise ChangesNotAvailableError(
             f"{store.uri}: the changes of version {version} have been cleaned up; start again from "
-            f"version {readable[0].version}, or from a snapshot"
+            f"version {readable[0].version}, or from a snapshot",
+            earliest_version=readable[0].version,
         ) from error
 
 
@@ -194,7 +195,8 @@ async def _bounds(
         to = "on" if until is None else f"to {last}"
         raise VersionNotFoundError(
             f"{table.uri}: there are no changes from version {first} {to}; the latest version is "
-            f"{latest}"
+            f"{latest}",
+            latest_version=latest,
         )
     if first <= last:
         return first, last

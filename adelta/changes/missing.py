@@ -71,5 +71,6 @@ def _gone(store: ObjectStore, version: int, files: Sequence[LogPath]) -> Excepti
     start = max(begins) + 1 if after is None else after
     return ChangesNotAvailableError(
         f"{store.uri}: the commits {version} to {start - 1} have been cleaned up before they were "
-        f"read; start again from version {start}, or from a snapshot"
+        f"read; start again from version {start}, or from a snapshot",
+        earliest_version=start,
     )

@@ -209,7 +209,8 @@ async def _is_known(table: Table, version: int) -> bool:
     latest = (await table.snapshot()).version
     if version > latest + 1 and await find_commit(table.store, version - 1) is None:
         raise VersionNotFoundError(
-            f"{table.uri}: the next version is {latest + 1}; {version} lies beyond it"
+            f"{table.uri}: the next version is {latest + 1}; {version} lies beyond it",
+            latest_version=latest,
         )
     return version <= latest
 

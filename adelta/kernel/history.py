@@ -62,7 +62,9 @@ def version_at(when_ms: int, versions: Sequence[int], timestamps_ms: Sequence[in
         raise TimestampOutOfRangeError(
             f"{from_ms(when_ms).isoformat()} is outside the table's history: version "
             f"{versions[0]} is of {first.isoformat()} and version {versions[-1]} of "
-            f"{last.isoformat()}"
+            f"{last.isoformat()}",
+            earliest_version=versions[0],
+            latest_version=versions[-1],
         )
     found = versions[0]
     for version, timestamp in zip(versions, timestamps_ms, strict=True):

@@ -148,7 +148,8 @@ def plan_log_segment(
         raise InvalidTableError("the log has neither a commit nor a complete checkpoint")
     if target > newest:
         raise VersionNotFoundError(
-            f"version {target} does not exist; the latest version is {newest}"
+            f"version {target} does not exist; the latest version is {newest}",
+            latest_version=newest,
         )
     base = checkpoint.version if checkpoint else -1
     chosen = tuple(commits[v] for v in sorted(commits) if base < v <= target)
@@ -175,7 +176,10 @@ def _refuse_cleaned_up(
     """Say that `version` was cleaned up, where a later one can still be read."""
     oldest = min((c.version for c in checkpoints), default=None)
     if oldest is not None and oldest > version:
+        newest = max([*commits, *(c.version for c in checkpoints)])
         raise VersionNotFoundError(
             f"version {version} is no longer kept: the log was cleaned up; versions {oldest} to "
-            f"{max([*commits, *(c.version for c in checkpoints)])} can be read"
+            f"{newest} can be read",
+            earliest_version=oldest,
+            latest_version=newest,
         )

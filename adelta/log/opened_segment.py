@@ -71,7 +71,9 @@ async def plan_version(
     try:
         return plan() if len(files) < _PLANNED_INLINE else await in_thread(plan)
     except (MissingCommitError, VersionNotFoundError) as error:
-        raise type(error)(f"{store.uri}: {error}") from error
+        told = type(error)(f"{store.uri}: {error}")
+        vars(told).update(vars(error))
+        raise told from error
 
 
 async def open_version(

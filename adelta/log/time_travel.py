@@ -143,7 +143,8 @@ async def first_version_after(store: ObjectStore, when_ms: int) -> int:
     if when_ms > state.timestamp_ms:
         raise TimestampOutOfRangeError(
             f"{store.uri}: no version was committed at or after {from_ms(when_ms).isoformat()}; "
-            f"version {state.version} is of {from_ms(state.timestamp_ms).isoformat()}"
+            f"version {state.version} is of {from_ms(state.timestamp_ms).isoformat()}",
+            latest_version=state.version,
         )
     try:
         before = await version_at_timestamp(state, when_ms - 1)

@@ -105,8 +105,9 @@ async def fsck(
     the checkpoints is held to its checksum and decoded, and every commit is decoded. That takes as
     long as a scan of the whole table, in memory for a few columns of a few files.
 
-    Taking them out is a commit of its own, ``FSCK`` in the history: earlier versions still name the
-    files. Restore the files instead, where there is a copy of them.
+    It only looks, by default; the default of deltalake's `repair` is to take them out. Taking them
+    out is a commit of its own, ``FSCK`` in the history: earlier versions still name the files.
+    Restore the files instead, where there is a copy of them.
 
     Raises:
         TableNotFoundError: there is no table.

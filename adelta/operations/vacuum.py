@@ -139,6 +139,9 @@ async def vacuum(
     is longer keeps younger files for longer, but of those that have left the table only what the
     log still tells: checkpoints forget them after the table's own time.
 
+    Two defaults are not those of deltalake's `vacuum`: files are deleted, and `dry_run` asks for
+    the list alone; and the mode is ``full``, which is Spark's.
+
     The mode ``full`` lists the table's folder. ``lite`` reads the log alone, and so finds what has
     left the table and not what broken-off writes have left. An `inventory` of files and folders
     takes the place of the listing: rows with ``path`` (the whole address, not percent-encoded),

@@ -145,7 +145,7 @@ def _match(
         known = ", ".join(f.name for f in target)
         raise SchemaMismatchError(
             f"the data has columns that the table does not have: {shown}; the table's are {known}; "
-            "leave them out, or add them to the table first"
+            'leave them out, take them in by schema_mode="merge", or add them (add_columns)'
         )
     return places
 
@@ -198,8 +198,19 @@ def _assign_plain(values: _Array, target: pa.DataType, path: str) -> _Array:
     except pa.ArrowException as error:
         raise SchemaMismatchError(
             f"column {path!r}: values of type {values.type} cannot be stored as {target}: {error}"
+            f"{_remedy(values.type, target)}"
         ) from error
     return rebuilt
+
+
+def _remedy(given: pa.DataType, target: pa.DataType) -> str:
+    """What can be done about values that the table's type cannot hold."""
+    if pa.types.is_timestamp(given) and pa.types.is_timestamp(target):
+        return (
+            "; Delta keeps microseconds: round the column first, such as by "
+            'pyarrow.compute.floor_temporal(column, unit="microsecond")'
+        )
+    return ""
 
 
 def _holds_shapes(field: _Field) -> bool:

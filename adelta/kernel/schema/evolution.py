@@ -112,9 +112,11 @@ class _Merge:
             change = {"fromType": type_to_json(current), "toType": type_to_json(data)}
             self.changes.append({**change, "fieldPath": ".".join(inside)} if inside else change)
             return data
+        wider = not self._widening and _keeps_kind(current, data) and can_widen(current, data)
+        or_widen = ", or set delta.enableTypeWidening, by which it becomes as wide" if wider else ""
         raise SchemaMismatchError(
             f"column {path!r} is of type {current} in the table and {data} in the data; cast the "
-            "column to the table's type"
+            f"column to the table's type{or_widen}"
         )
 
 

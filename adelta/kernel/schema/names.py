@@ -224,5 +224,5 @@ def check_column_names(schema: StructType, *, mapped: bool = False) -> None:
         if not mapped and (found := _FORBIDDEN.search(field.name)):
             raise SchemaMismatchError(
                 f"the column name {shown!r} holds {found[0]!r}, which needs column mapping; "
-                "rename the column, or map the table's columns by name"
+                "rename the column, or set the property delta.columnMapping.mode to 'name'"
             )

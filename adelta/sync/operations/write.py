@@ -53,6 +53,9 @@ def write_table(
     frame, a DuckDB relation), or an iterable of `pyarrow.RecordBatch`. It is
     written in bounded memory.
 
+    Where there is a table, rows are appended by default; that of
+    `deltalake.write_deltalake` is to raise, as the mode ``error`` does here.
+
     `partition_by`, `cluster_by`, which is as in `create_table`, and `properties` are for a new
     table. Naming other columns than an existing table is partitioned or clustered by is an error,
     but for `partition_by` where the schema is overwritten. `txn` is an application's id and its
