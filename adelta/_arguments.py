@@ -156,6 +156,12 @@ def check_names(name: str, value: object) -> tuple[str, ...]:
     return tuple(check_text(f"{name}[{at}]", each) for at, each in enumerate(value))
 
 
+def _check_versions(name: str, value: object) -> tuple[int, ...]:
+    if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
+        raise InvalidOptionError(f"{name} is {_shown(value)}; pass a list of versions")
+    return tuple(check_long(f"{name}[{at}]", each) for at, each in enumerate(value))
+
+
 def check_mapping(name: str, value: object) -> dict[str, str]:
     """The argument `name`, which has to be a mapping of texts to texts, or None for an empty one.
 
@@ -231,6 +237,7 @@ _BY_ANNOTATION: Mapping[str, Callable[[str, Any], object]] = {
     "bool": check_flag,
     "int": _check_int,
     "float": check_seconds,
+    "Iterable[int]": _check_versions,
     "Iterable[str]": check_names,
     "Sequence[str]": check_names,
     "Mapping[str, str]": _required_mapping,
@@ -252,6 +259,7 @@ _BY_THE_FUNCTION = frozenset(
         "Data",
         "DataFileOptions",
         "DataType | pa.DataType | str",
+        "FolderNames",
         "Literal['error', 'ignore']",
         "Literal['merge']",
         "Mapping[str, SetValue]",

@@ -2,7 +2,7 @@
 
 No data is read or written. The files are listed, their footers are read by ranged requests, many at
 once, and the first commit of the table names them all. Names that begin with ``_`` or ``.`` are
-hidden, as Spark has it, unless they name a partition (``_part=1``).
+hidden, as Spark has it, unless they name a partition (``_part=1``) or are the folder of nulls.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import orjson
 
-from adelta._arguments import checked
+from adelta._arguments import check_choice, checked
 from adelta._chance import new_uuid
 from adelta._concurrency import in_thread
 from adelta.errors import (
@@ -22,6 +22,7 @@ from adelta.errors import (
     TableNotFoundError,
 )
 from adelta.kernel.log_path import LOG_DIR
+from adelta.kernel.partition import HIVE_DEFAULT_PARTITION
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import (
@@ -35,7 +36,12 @@ from adelta.kernel.table_features import (
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.kernel.transaction.creation import NewTable
 from adelta.operations.convert_files import ConvertTask, StatisticsWanted
-from adelta.operations.convert_schema import FoundSchema, partition_fields, table_schema
+from adelta.operations.convert_schema import (
+    FolderNames,
+    FoundSchema,
+    partition_fields,
+    table_schema,
+)
 from adelta.operations.create import exists, new_table
 from adelta.progress import Meter
 from adelta.storage.parallel_list import list_in_parallel
@@ -101,6 +107,7 @@ async def convert(
     uri: str | os.PathLike[str],
     *,
     partition_schema: ArrowSchema | StructType | str | None = None,
+    folder_names: FolderNames = "hive",
     collect_statistics: bool = True,
     name: str | None = None,
     description: str | None = None,
@@ -118,10 +125,11 @@ async def convert(
 
     `partition_schema` says which columns Hive-style folders (``year=2024/month=1``) name, in
     their order: a `pyarrow.Schema`, or a text such as ``"year INT, month INT"``. Every file has to
-    lie in such folders. The other columns are those of all files together. Statistics come from
-    the footers; where these say nothing sure of a column, nothing is said of it (`analyze` computes
-    it). With `collect_statistics` off files bear none. With `dry_run` nothing is written.
-    `on_progress` is told how far it is. `commits` says more of how the commit is made.
+    lie in such folders. With the `folder_names` ``directory`` these are values alone (``2024/1``).
+    The other columns are those of all files together. Statistics come from the footers; where these
+    say nothing sure of a column, nothing is said of it (`analyze` computes it). With
+    `collect_statistics` off files bear none. With `dry_run` nothing is written. `on_progress` is
+    told how far it is. `commits` says more of how the commit is made.
 
     Raises:
         TableNotFoundError: there are no Parquet files.
@@ -139,6 +147,7 @@ async def convert(
         return await convert_folder(
             table if commits is None else table.committing(commits),
             partition_schema=partition_schema,
+            folder_names=folder_names,
             collect_statistics=collect_statistics,
             name=name,
             description=description,
@@ -152,6 +161,7 @@ async def convert_folder(
     table: Table,
     *,
     partition_schema: ArrowSchema | StructType | str | None = None,
+    folder_names: FolderNames = "hive",
     collect_statistics: bool = True,
     name: str | None = None,
     description: str | None = None,
@@ -160,6 +170,7 @@ async def convert_folder(
     on_progress: OnProgress | None = None,
 ) -> ConvertMetrics:
     """What `convert` does, where a handle is; its executor reads the footers."""
+    check_choice("folder_names", folder_names, ("hive", "directory"))
     partitions = partition_fields(partition_schema)
     asked = validate_properties(properties or {})
     refuse_constraints(asked)
@@ -173,7 +184,7 @@ async def convert_folder(
             f"{table.uri} holds no Parquet files to convert; look at the address"
         )
     meter = Meter(on_progress, "reading footers", total=len(files))
-    done = await _read(executor, roots, _tasks(files, partitions, wanted), meter)
+    done = await _read(executor, roots, _tasks(files, partitions, wanted, folder_names), meter)
     found = await in_thread(_Found, done)
     del files
     schema = await in_thread(table_schema, found.schemas, partitions)
@@ -267,11 +278,12 @@ def _tasks(
     files: Sequence[ObjectMeta],
     partitions: tuple[StructField, ...],
     wanted: StatisticsWanted | None,
+    folder_names: FolderNames,
 ) -> list[ConvertTask]:
     starts = [0, *range(1, len(files), _FILES_A_TASK)]
     ends = [*starts[1:], len(files)]
     groups = (tuple(files[start:end]) for start, end in zip(starts, ends, strict=True))
-    return [ConvertTask(group, partitions, wanted) for group in groups]
+    return [ConvertTask(group, partitions, wanted, folder_names=folder_names) for group in groups]
 
 
 def _data_files(root: str, page: Iterable[ObjectMeta]) -> list[ObjectMeta]:
@@ -290,7 +302,10 @@ def _data_files(root: str, page: Iterable[ObjectMeta]) -> list[ObjectMeta]:
                 f"{root} holds the Delta table {root}/{meta.path.rpartition(LOG_DIR)[0]}, some of "
                 "whose files may be of earlier versions; convert the folders beside it one by one"
             )
-        hidden = any(step.startswith(("_", ".")) and "=" not in step for step in steps)
+        hidden = any(
+            step.startswith(("_", ".")) and "=" not in step and step != HIVE_DEFAULT_PARTITION
+            for step in steps
+        )
         is_mark = meta.path.endswith("/") or steps[-1].endswith(_FOLDER_MARK)
         if not hidden and not (is_mark and not meta.size):
             found.append(meta)

@@ -14,6 +14,7 @@ from adelta.kernel.schema.names import leaf_fields
 from adelta.kernel.statistics import has_bounds, stats_json, stats_leaves
 from adelta.kernel.table_properties import TableProperties
 from adelta.operations.convert_schema import (
+    FolderNames,
     FoundSchema,
     file_schema,
     partition_values,
@@ -78,6 +79,7 @@ class ConvertTask:
     partitions: tuple[StructField, ...]
     wanted: StatisticsWanted | None
     tail: int = _FIRST_TAIL
+    folder_names: FolderNames = "hive"
 
     async def run(self, roots: StoreRoots) -> ConvertResult:
         """What the log is to say of each file. Nothing is written.
@@ -222,7 +224,9 @@ class _Looking:
     def _partition(self, path: str) -> dict[str, str | None]:
         directory = path.rpartition("/")[0]
         if directory not in self._folders:
-            self._folders[directory] = partition_values(directory, self._task.partitions, path)
+            self._folders[directory] = partition_values(
+                directory, self._task.partitions, path, self._task.folder_names
+            )
         return self._folders[directory]
 
     def _kind(self, meta: ObjectMeta, metadata: pq.FileMetaData, fetched: FetchedFooter) -> _Kind:

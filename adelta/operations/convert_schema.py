@@ -8,7 +8,7 @@ Parquet stores alike: those become the widest of them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -30,12 +30,16 @@ if TYPE_CHECKING:
     from adelta.parquet.footer.layout import FileLayout
 
 __all__ = [
+    "FolderNames",
     "FoundSchema",
     "file_schema",
     "partition_fields",
     "partition_values",
     "table_schema",
 ]
+
+FolderNames = Literal["hive", "directory"]
+"""Whether folders say of which column they are (``year=2024``), or are values alone (``2024``)."""
 
 _WHOLE = (t.BYTE, t.SHORT, t.INTEGER)
 
@@ -243,9 +247,9 @@ def partition_fields(schema: object) -> tuple[t.StructField, ...]:
 
 
 def partition_values(
-    directory: str, columns: Sequence[t.StructField], path: str
+    directory: str, columns: Sequence[t.StructField], path: str, folder_names: FolderNames = "hive"
 ) -> dict[str, str | None]:
-    """The log's partition values of the files in a Hive-style folder; `path` is one of them.
+    """The log's partition values of the files in a folder; `path` is one of them.
 
     Example: ``year=2024/month=01`` with ``month int`` has ``{"year": "2024", "month": "1"}``.
 
@@ -253,7 +257,10 @@ def partition_values(
         InvalidOptionError: the folder does not name these columns, in this order.
         SchemaMismatchError: a text is no value of its column's type.
     """
-    found = partition_texts(directory)
+    if folder_names == "directory":
+        found = _texts_alone(directory, columns, path)
+    else:
+        found = list(partition_texts(directory))
     if [name.lower() for name, _ in found] != [field.name.lower() for field in columns]:
         raise InvalidOptionError(_other_columns(path, [name for name, _ in found], columns))
     values: dict[str, str | None] = {}
@@ -267,6 +274,26 @@ def partition_values(
             ) from error
         values[field.name] = serialise_partition_values(typed, field.type)[0].as_py()
     return values
+
+
+def _texts_alone(
+    directory: str, columns: Sequence[t.StructField], path: str
+) -> list[tuple[str, str | None]]:
+    """The partition texts of folders that do not say of which columns they are.
+
+    Raises:
+        InvalidOptionError: there are more folders than columns, or fewer.
+    """
+    texts = directory.split("/") if directory else []
+    if len(texts) != len(columns):
+        raise InvalidOptionError(
+            f"{path}: it lies in {len(texts)} folders, where partition_schema has {len(columns)} "
+            f"columns ({', '.join(field.name for field in columns)}); every file has to lie in a "
+            "folder of each, in this order"
+        )
+    named = "/".join(f"x={text}" for text in texts)
+    read = partition_texts(named)
+    return [(field.name, text) for field, (_, text) in zip(columns, read, strict=True)]
 
 
 def _other_columns(path: str, names: Sequence[str], columns: Sequence[t.StructField]) -> str:

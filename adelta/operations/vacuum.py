@@ -40,7 +40,7 @@ from adelta._arguments import check_choice, checked
 from adelta.commit.choose import check_maintenance, publish
 from adelta.errors import AdeltaError, InvalidOptionError
 from adelta.kernel.timestamps import from_ms
-from adelta.kernel.vacuum import FOUND, VacuumRules
+from adelta.kernel.vacuum import FOUND, KeptFiles, VacuumRules
 from adelta.log.expiry_time import expiry_time_ms
 from adelta.log.last_vacuum_info import write_last_vacuum
 from adelta.operations.vacuum_listing import found_objects, inventory_objects
@@ -53,11 +53,11 @@ from adelta.operations.vacuum_plan import (
 )
 from adelta.operations.vacuum_tasks import plan_deletes
 from adelta.progress import Meter, OnProgress
-from adelta.table import begin, clock_of, latest_state, opened, roots_of
+from adelta.table import begin, clock_of, latest_state, opened, roots_of, state_at
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
@@ -92,6 +92,7 @@ BEGAN_TAG = "adelta.vacuum.start"
 _log = logging.getLogger("adelta.operations")
 
 _LONGEST = timedelta(days=1000 * 366)
+_NEVER_MS = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,7 @@ async def vacuum(
     inventory: Data | None = None,
     dry_run: bool = False,
     enforce_retention: bool = True,
+    keep_versions: Iterable[int] = (),
     on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> VacuumMetrics:
@@ -147,6 +149,8 @@ async def vacuum(
     takes the place of the listing: rows with ``path`` (the whole address, not percent-encoded),
     ``length``, ``isDir`` and ``modificationTime``, as milliseconds or timestamps.
 
+    What the versions `keep_versions` are made of stays, however old it is.
+
     Names that begin with ``_`` or ``.`` stay, but for change data and folders of partitions, and
     so does what links lead to. Time travel to versions before the retention ends here. On a local
     disk folders go that are empty.
@@ -158,6 +162,7 @@ async def vacuum(
         InvalidUseError: the table's catalog does not permit it; or the mode is ``lite``, and the
             log no longer has commits that no VACUUM has looked at.
         TableNotFoundError: there is no table.
+        VersionNotFoundError: a version to keep does not exist, or is no longer kept.
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
         CommitOutcomeUnknownError: a commit of the history may or may not have happened.
         InvalidTableError: the log is damaged.
@@ -172,7 +177,12 @@ async def vacuum(
         raise InvalidOptionError("the mode 'lite' looks at the log alone; leave the inventory out")
     async with opened(table, storage_options) as handle:
         run = await _Vacuum.begin(
-            handle, retention, mode, enforced=enforce_retention, on_progress=on_progress
+            handle,
+            retention,
+            mode,
+            enforced=enforce_retention,
+            keep=tuple(keep_versions),
+            on_progress=on_progress,
         )
         unneeded = await run.find(inventory)
         if dry_run:
@@ -180,7 +190,7 @@ async def vacuum(
         # What goes must not be live in the newest version that the filesystem alone shows.
         await publish(handle.store, run.state.configuration)
         done = await run.delete(unneeded, mode if inventory is None else "inventory")
-        if inventory is None:
+        if inventory is None and not run.keep:  # whose files are for a later one to look at
             await run.note_version()
         return done
 
@@ -195,6 +205,7 @@ class _Vacuum:
     mode: VacuumMode
     cutoff_ms: int
     parameters: Mapping[str, object]
+    keep: tuple[int, ...]
     on_progress: OnProgress | None
 
     @classmethod
@@ -205,6 +216,7 @@ class _Vacuum:
         mode: VacuumMode,
         *,
         enforced: bool,
+        keep: tuple[int, ...],
         on_progress: OnProgress | None,
     ) -> _Vacuum:
         state = await latest_state(table)
@@ -229,11 +241,12 @@ class _Vacuum:
             parameters["specifiedRetentionMillis"] = given_ms
         kept_ms = default_ms if given_ms is None else given_ms
         rules = VacuumRules.of(configuration)
-        return cls(table, state, rules, mode, now_ms - kept_ms, parameters, on_progress)
+        cutoff_ms = now_ms - kept_ms
+        return cls(table, state, rules, mode, cutoff_ms, parameters, keep, on_progress)
 
     async def find(self, inventory: Data | None) -> Unneeded:
         """What there is to delete, as far as the table is known."""
-        kept = await kept_files(self.state, roots_of(self.table), self.cutoff_ms)
+        kept = await self._kept(self.state)
         meter = Meter(self.on_progress, "listing")
         store = self.table.store
         if self.mode == "lite":
@@ -287,11 +300,20 @@ class _Vacuum:
         if version is not None:
             await write_last_vacuum(self.table.store, version)
 
+    async def _kept(self, state: LogState) -> KeptFiles:
+        """The files that stay, those of versions that are to be kept among them."""
+        roots = roots_of(self.table)
+        kept = [await kept_files(state, roots, self.cutoff_ms)]
+        for version in self.keep:
+            older = await state_at(self.table, version)
+            kept.append(await kept_files(older, roots, _NEVER_MS))
+        return KeptFiles.of([each.paths for each in kept])
+
     async def _look_again(self, unneeded: Unneeded) -> Unneeded:
         """What is left of it by what others have committed before the start."""
         state = await latest_state(self.table)
         state.configuration.check_writable(self.table.uri)
-        kept = await kept_files(state, roots_of(self.table), self.cutoff_ms)
+        kept = await self._kept(state)
         return unneeded.without(kept, VacuumRules.of(state.configuration))
 
     async def _run(self, executor: TaskExecutor, unneeded: Unneeded) -> int:

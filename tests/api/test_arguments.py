@@ -29,6 +29,7 @@ WRONG: dict[str, list[object]] = {
     "int": [None, "1", 1.5, True, 2**63],
     "int | None": ["1", 1.5, True, -1, 2**70],
     "float": ["soon", -1],
+    "Iterable[int]": ["x", 7, None, ["a"], {1: 2}],
     "Iterable[str]": ["x", 7, None, [1], {"a": 1}, b"x"],
     "Iterable[str] | None": ["x", 7, [1], {"a": 1}],
     "Mapping[str, str]": [None, "x", 7, ["x"], {1: "x"}, {"a": 1}],
@@ -42,6 +43,7 @@ WRONG: dict[str, list[object]] = {
     "CommitOptions | None": [7, {"user_metadata": "um"}],
     "WriterOptions | None": [7, {"compression": "zstd"}],
     "CatalogClient | None": [7, "catalog", object()],
+    "FolderNames": [7, "year", None],
     "VacuumMode": [7, "half", None],
     "NamedTables | None": [7, "t", ["t"], {1: "t"}, {"t": 1}],
 }

@@ -304,3 +304,26 @@ async def test_on_s3_a_file_takes_one_request_and_few_more_bytes_than_its_footer
     assert sorted(asked)[-2] == 4096  # of the second file on
     async with adelta.open_table(uri, options) as table:
         assert await (await table.snapshot()).scan(where="id >= 5000").count() == 780
+
+
+async def test_folders_that_are_values_alone_name_the_columns_in_their_order(
+    tmp_path: Path,
+) -> None:
+    for year, month in (("2024", "1"), ("2024", "__HIVE_DEFAULT_PARTITION__")):
+        folder = tmp_path / year / month
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"n": [1]}), folder / "a.parquet")
+    columns = "year INT, month INT"
+    with pytest.raises(InvalidOptionError, match="folders"):
+        await adelta.convert(
+            tmp_path, partition_schema="year INT", folder_names="directory", dry_run=True
+        )
+    with pytest.raises(InvalidOptionError):
+        await adelta.convert(tmp_path, partition_schema=columns)
+    await adelta.convert(tmp_path, partition_schema=columns, folder_names="directory")
+    async with adelta.open_table(tmp_path) as table:
+        rows = (await (await table.snapshot()).scan().to_arrow()).to_pylist()
+    assert sorted(rows, key=str) == [
+        {"n": 1, "year": 2024, "month": 1},
+        {"n": 1, "year": 2024, "month": None},
+    ]

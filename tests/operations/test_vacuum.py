@@ -10,7 +10,13 @@ import pyarrow as pa
 import pytest
 
 import adelta
-from adelta.errors import InvalidOptionError, StorageError, UnsupportedFeatureError
+from adelta.errors import (
+    InvalidOptionError,
+    MissingDataFileError,
+    StorageError,
+    UnsupportedFeatureError,
+    VersionNotFoundError,
+)
 from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from adelta.kernel.actions.protocol import Protocol
 from adelta.progress import Progress
@@ -369,3 +375,29 @@ async def test_one_that_fails_says_so_and_the_next_goes_on() -> None:
     assert (end.operation, end.operation_parameters) == ("VACUUM END", {"status": "FAILED"})
     assert len(await world.outside_log()) == 1_500
     assert (await world.vacuum()).num_deleted_files == 1_500
+
+
+async def test_what_versions_are_made_of_that_are_to_be_kept_stays(tmp_path: Path) -> None:
+    root = str(tmp_path / "t")
+    now: dict[str, Any] = {"retention": timedelta(0), "enforce_retention": False}
+    for n in range(4):
+        await adelta.write_table(root, pa.table({"n": [n]}), mode="overwrite")
+
+    async def rows(version: int) -> list[Any]:
+        async with adelta.open_table(root) as table:
+            return (await (await table.snapshot(version=version)).scan().to_arrow())[
+                "n"
+            ].to_pylist()
+
+    would = await adelta.vacuum(root, **now, keep_versions=[1], dry_run=True)
+    assert would.num_files_to_delete == 2
+    for mode in ("lite", "full"):
+        await adelta.vacuum(root, mode=mode, **now, keep_versions=[1])  # type: ignore[arg-type]
+        assert (await rows(1), await rows(3)) == ([1], [3])
+    with pytest.raises(MissingDataFileError):
+        await rows(2)
+    with pytest.raises(VersionNotFoundError):
+        await adelta.vacuum(root, **now, keep_versions=[99])
+    await adelta.vacuum(root, mode="lite", **now)  # for which those kept are left to be found
+    with pytest.raises(MissingDataFileError):
+        await rows(1)

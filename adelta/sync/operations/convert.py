@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.schema.types import StructType
     from adelta.operations.convert import ConvertMetrics
+    from adelta.operations.convert_schema import FolderNames
     from adelta.operations.create import ArrowSchema
     from adelta.progress import OnProgress
     from adelta.write.commit_options import CommitOptions
@@ -25,6 +26,7 @@ def convert(
     uri: str | os.PathLike[str],
     *,
     partition_schema: ArrowSchema | StructType | str | None = None,
+    folder_names: FolderNames = "hive",
     collect_statistics: bool = True,
     name: str | None = None,
     description: str | None = None,
@@ -42,10 +44,11 @@ def convert(
 
     `partition_schema` says which columns Hive-style folders (``year=2024/month=1``) name, in
     their order: a `pyarrow.Schema`, or a text such as ``"year INT, month INT"``. Every file has to
-    lie in such folders. The other columns are those of all files together. Statistics come from
-    the footers; where these say nothing sure of a column, nothing is said of it (`analyze` computes
-    it). With `collect_statistics` off files bear none. With `dry_run` nothing is written.
-    `on_progress` is told how far it is. `commits` says more of how the commit is made.
+    lie in such folders. With the `folder_names` ``directory`` these are values alone (``2024/1``).
+    The other columns are those of all files together. Statistics come from the footers; where these
+    say nothing sure of a column, nothing is said of it (`analyze` computes it). With
+    `collect_statistics` off files bear none. With `dry_run` nothing is written. `on_progress` is
+    told how far it is. `commits` says more of how the commit is made.
 
     Raises:
         TableNotFoundError: there are no Parquet files.
@@ -62,6 +65,7 @@ def convert(
         _convert,
         uri,
         partition_schema=partition_schema,
+        folder_names=folder_names,
         collect_statistics=collect_statistics,
         name=name,
         description=description,

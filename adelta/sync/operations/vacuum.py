@@ -32,6 +32,7 @@ def vacuum(
     inventory: ArrowStream | Iterable[pa.RecordBatch] | None = None,
     dry_run: bool = False,
     enforce_retention: bool = True,
+    keep_versions: Iterable[int] = (),
     on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> VacuumMetrics:
@@ -51,6 +52,8 @@ def vacuum(
     takes the place of the listing: rows with ``path`` (the whole address, not percent-encoded),
     ``length``, ``isDir`` and ``modificationTime``, as milliseconds or timestamps.
 
+    What the versions `keep_versions` are made of stays, however old it is.
+
     Names that begin with ``_`` or ``.`` stay, but for change data and folders of partitions, and
     so does what links lead to. Time travel to versions before the retention ends here. On a local
     disk folders go that are empty.
@@ -62,6 +65,7 @@ def vacuum(
         InvalidUseError: the table's catalog does not permit it; or the mode is ``lite``, and the
             log no longer has commits that no VACUUM has looked at.
         TableNotFoundError: there is no table.
+        VersionNotFoundError: a version to keep does not exist, or is no longer kept.
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
         CommitOutcomeUnknownError: a commit of the history may or may not have happened.
         InvalidTableError: the log is damaged.
@@ -75,6 +79,7 @@ def vacuum(
         inventory=fed(inventory),
         dry_run=dry_run,
         enforce_retention=enforce_retention,
+        keep_versions=keep_versions,
         on_progress=on_progress,
         storage_options=storage_options,
     )
