@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from adelta._arguments import check_choice, check_count, check_flag, check_names
+import pyarrow as pa
+
+from adelta._arguments import check_choice, check_count, check_flag, check_names, check_text
 from adelta._clock import moment
-from adelta._concurrency import arrow_is_ready, in_thread
+from adelta._concurrency import arrow_is_ready, in_thread, map_concurrent
 from adelta._frames import to_pandas, to_polars
 from adelta._streams import stream
 from adelta.commit.choose import may_be_stale
@@ -21,6 +23,7 @@ from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.timestamps import from_ms
 from adelta.kernel.transaction.precommit import check_files
 from adelta.log.checksum_io import verify_checksum
+from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.scan import Scan, prune, prune_batches, shown
 
 if TYPE_CHECKING:
@@ -29,7 +32,6 @@ if TYPE_CHECKING:
 
     import pandas as pd
     import polars as pl
-    import pyarrow as pa
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from adelta.storage.roots import StoreRoots
 
 __all__ = ["Snapshot"]
+
+_VECTORS_AT_ONCE = 16
 
 
 class Snapshot:
@@ -164,6 +168,37 @@ class Snapshot:
         """
         known = await self._state.domain_metadata()
         return {name: domain.configuration for name, domain in known.items()}
+
+    async def application_version(self, app_id: str) -> int | None:
+        """How far the application has got by its `txn` actions; None where it has recorded nothing.
+
+        Raises:
+            InvalidOptionError: `app_id` is no text.
+            InvalidTableError: a checkpoint is damaged.
+        """
+        found = (await self._state.set_transactions()).get(check_text("app_id", app_id))
+        return None if found is None else found.version
+
+    async def deleted_rows(self) -> Mapping[str, pa.Array[Any]]:
+        """The rows that deletion vectors take out of files: their places in the file, from 0 on.
+
+        By the file's path, percent-encoded as the log has it, as ascending int64; files without a
+        deletion vector are left out.
+
+        Raises:
+            MissingDataFileError: a file of deletion vectors is not there.
+            InvalidTableError: one of them, or a checkpoint, is damaged.
+            OutOfMemoryError: one is larger than `memory_limit`.
+        """
+        files = [file for file in await self.add_files() if file.deletion_vector is not None]
+
+        async def rows_of(file: AddFile) -> pa.Array[Any]:
+            assert file.deletion_vector is not None
+            rows = await read_deletion_vector(self._roots, file.deletion_vector, file.path)
+            return pa.array(list(rows), pa.int64())
+
+        found = await map_concurrent(rows_of, files, limit=_VECTORS_AT_ONCE)
+        return {file.path: rows for file, rows in zip(files, found, strict=True)}
 
     async def verify(self) -> bool:
         """Hold the version to its checksum file: True where they agree, False where it has none.

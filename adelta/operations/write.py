@@ -59,6 +59,8 @@ async def write_table(
     replace_where: Where | None = None,
     partition_overwrite: PartitionOverwrite = "static",
     properties: Mapping[str, str] | None = None,
+    name: str | None = None,
+    description: str | None = None,
     target_file_size: int | None = None,
     writer_options: WriterOptions | None = None,
     optimize_write: bool | None = None,
@@ -78,12 +80,12 @@ async def write_table(
     Where there is a table, rows are appended by default; that of
     `deltalake.write_deltalake` is to raise, as the mode ``error`` does here.
 
-    `partition_by`, `cluster_by`, which is as in `create_table`, and `properties` are for a new
-    table. Naming other columns than an existing table is partitioned or clustered by is an error,
-    but for `partition_by` where the schema is overwritten. `txn` is an application's id and its
-    version: where the table shows that the application has got there before, nothing is written.
-    `storage_options`, `unsafe_single_writer` and `catalog`, which are as in `open_table`,
-    are for a table given by its address.
+    `partition_by`, `cluster_by`, which is as in `create_table`, `properties`, `name` and
+    `description` are for a new table. Naming other columns than an existing table is partitioned or
+    clustered by is an error, but for `partition_by` where the schema is overwritten. `txn` is an
+    application's id and its version: where the table shows that the application has got there
+    before, nothing is written. `storage_options`, `unsafe_single_writer` and `catalog`, which are
+    as in `open_table`, are for a table given by its address.
 
     With the `schema_mode` ``merge`` the table takes in columns, and fields of structs, that only
     the data has, behind its own; and where `delta.enableTypeWidening` is set, a column becomes as
@@ -132,6 +134,8 @@ async def write_table(
             optimize_write=optimize_write,
         ),
         group_commit,
+        name=name,
+        description=description,
     )
     if isinstance(table, Table):
         if unsafe_single_writer or catalog is not None:

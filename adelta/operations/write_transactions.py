@@ -66,6 +66,7 @@ class WriteRequest:
     data_change: bool = True
     replaces: Replacing | None = None
     description: str | None = None
+    name: str | None = None
     made_of: int | None = None
 
     @property
@@ -116,6 +117,8 @@ async def create_with_rows(table: Table, data: Data, request: WriteRequest) -> T
             partition_by=request.partition_by or (),
             cluster_by=request.cluster_by or (),
             properties=request.properties,
+            name=request.name,
+            description=request.description,
         )
         joins = request.kind.mode == "append"
         asked = request.transaction(request.layout_parameters)

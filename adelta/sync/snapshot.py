@@ -15,7 +15,7 @@ from adelta.sync.scan import Scan
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
-    from typing import Literal
+    from typing import Any, Literal
 
     import pandas as pd
     import polars as pl
@@ -133,6 +133,28 @@ class Snapshot(ArrowTable, Handle[_AsyncSnapshot]):
             InvalidTableError: a checkpoint is damaged.
         """
         return _portal.call(self._async().domain_metadata)
+
+    def application_version(self, app_id: str) -> int | None:
+        """How far the application has got by its `txn` actions; None where it has recorded nothing.
+
+        Raises:
+            InvalidOptionError: `app_id` is no text.
+            InvalidTableError: a checkpoint is damaged.
+        """
+        return _portal.call(self._async().application_version, app_id)
+
+    def deleted_rows(self) -> Mapping[str, pa.Array[Any]]:
+        """The rows that deletion vectors take out of files: their places in the file, from 0 on.
+
+        By the file's path, percent-encoded as the log has it, as ascending int64; files without a
+        deletion vector are left out.
+
+        Raises:
+            MissingDataFileError: a file of deletion vectors is not there.
+            InvalidTableError: one of them, or a checkpoint, is damaged.
+            OutOfMemoryError: one is larger than `memory_limit`.
+        """
+        return _portal.call(self._async().deleted_rows)
 
     def verify(self) -> bool:
         """Hold the version to its checksum file: True where they agree, False where it has none.

@@ -256,3 +256,31 @@ async def test_a_feature_that_comes_later_is_refused_when_it_comes() -> None:
     with pytest.raises(UnsupportedFeatureError, match="teleportation"):
         await table.snapshot()
     assert (await table.snapshot(version=0)).version == 0
+
+
+async def test_it_tells_how_far_applications_have_got_and_which_rows_are_deleted(
+    tmp_path: Path,
+) -> None:
+    uri = str(tmp_path / "t")
+    vectors = {"delta.enableDeletionVectors": "true"}
+    await adelta.write_table(uri, ROWS, properties=vectors, txn=("load", 7))
+    await adelta.write_table(uri, ROWS, name="not for a table that is there")
+    await adelta.delete(uri, "id IN (1, 3)")
+    async with adelta.open_table(uri) as table:
+        snapshot = await table.snapshot()
+        before = await table.snapshot(version=1)
+        assert await snapshot.application_version("load") == 7
+        assert await snapshot.application_version("other") is None
+        with pytest.raises(InvalidOptionError):
+            await snapshot.application_version(7)  # type: ignore[arg-type]
+        deleted = await snapshot.deleted_rows()
+        assert set(deleted) == set((await snapshot.files())["path"].to_pylist())
+        assert [rows.to_pylist() for rows in deleted.values()] == [[0, 2], [0, 2]]
+        assert await before.deleted_rows() == {}
+
+
+async def test_a_write_names_the_table_that_it_makes(tmp_path: Path) -> None:
+    await adelta.write_table(tmp_path, ROWS, name="sales", description="of a shop")
+    async with adelta.open_table(tmp_path) as table:
+        found = (await table.snapshot()).metadata
+    assert (found.name, found.description) == ("sales", "of a shop")

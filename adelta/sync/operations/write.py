@@ -37,6 +37,8 @@ def write_table(
     replace_where: Where | None = None,
     partition_overwrite: PartitionOverwrite = "static",
     properties: Mapping[str, str] | None = None,
+    name: str | None = None,
+    description: str | None = None,
     target_file_size: int | None = None,
     writer_options: WriterOptions | None = None,
     optimize_write: bool | None = None,
@@ -56,12 +58,12 @@ def write_table(
     Where there is a table, rows are appended by default; that of
     `deltalake.write_deltalake` is to raise, as the mode ``error`` does here.
 
-    `partition_by`, `cluster_by`, which is as in `create_table`, and `properties` are for a new
-    table. Naming other columns than an existing table is partitioned or clustered by is an error,
-    but for `partition_by` where the schema is overwritten. `txn` is an application's id and its
-    version: where the table shows that the application has got there before, nothing is written.
-    `storage_options`, `unsafe_single_writer` and `catalog`, which are as in `open_table`,
-    are for a table given by its address.
+    `partition_by`, `cluster_by`, which is as in `create_table`, `properties`, `name` and
+    `description` are for a new table. Naming other columns than an existing table is partitioned or
+    clustered by is an error, but for `partition_by` where the schema is overwritten. `txn` is an
+    application's id and its version: where the table shows that the application has got there
+    before, nothing is written. `storage_options`, `unsafe_single_writer` and `catalog`, which are
+    as in `open_table`, are for a table given by its address.
 
     With the `schema_mode` ``merge`` the table takes in columns, and fields of structs, that only
     the data has, behind its own; and where `delta.enableTypeWidening` is set, a column becomes as
@@ -106,6 +108,8 @@ def write_table(
         replace_where=replace_where,
         partition_overwrite=partition_overwrite,
         properties=properties,
+        name=name,
+        description=description,
         target_file_size=target_file_size,
         writer_options=writer_options,
         optimize_write=optimize_write,
