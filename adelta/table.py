@@ -366,13 +366,27 @@ def begin(
 
     return TransactionCore(
         table._source if state is None else StateOfMoment(table._source, state),
-        request if table._commits is AS_USUAL else replace(request, commits=table._commits),
+        _with_commits(request, table._commits),
         creates=creates,
         joins=joins,
         queue=table._queue,
         clock=table._clock,
         executor=table._executor,
     )
+
+
+def _with_commits(request: TransactionRequest, commits: CommitOptions) -> TransactionRequest:
+    if commits is AS_USUAL:
+        return request
+    told = request.data_files != AS_THE_TABLE_SAYS
+    return replace(
+        request, commits=commits, data_files=request.data_files if told else commits.data_files
+    )
+
+
+def data_files_of(table: Table) -> DataFileOptions:
+    """How operations on the table write data files where they are not told."""
+    return table._commits.data_files
 
 
 def opened(

@@ -44,7 +44,7 @@ async def remove_rows(
         return 0
     anew = any(not each.is_whole for each in matched)
     tells = configuration.change_data_feed_enabled and anew
-    task = RewriteTask(configuration, tuple(matched), tells=tells)
+    task = RewriteTask(configuration, tuple(matched), tells=tells, options=tx.data_files)
     done = await rewrite(tx.executor, roots, task)
     await tx.stage_rewrite(adds=done.adds, cdc=done.cdc, removed=[each.file for each in matched])
     return done.num_copied_rows

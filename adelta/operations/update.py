@@ -177,6 +177,7 @@ async def _rewrite(
         update=assignments,
         copies=not vectors,
         tells=configuration.change_data_feed_enabled,
+        options=tx.data_files,
     )
     done = await rewrite(tx.executor, roots, task)
     removed = [] if vectors else [each.file for each in matched]

@@ -11,6 +11,7 @@ from adelta._arguments import check_count, check_flag, check_optional_text
 from adelta.errors import InvalidOptionError
 from adelta.kernel.actions.commit_info import NAMED_ENTRIES
 from adelta.kernel.actions.set_transaction import SetTransaction
+from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,7 +23,7 @@ __all__ = ["AS_USUAL", "CommitOptions", "as_options_say"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOptions:
-    """What commits say beside what they always say, and what is done with them.
+    """What commits say beside what they always say, how they are made, and what follows them.
 
     Attributes:
         commit_info: further entries of the log's `commitInfo`, which the history shows: any JSON,
@@ -35,6 +36,8 @@ class CommitOptions:
         max_retries: how many races may be lost before a commit is given up; None is as many as the
             time allows.
         checkpoint: whether a commit writes the checkpoint that is due after it.
+        data_files: how data files are written, by operations that are not told so themselves, be it
+            that they take in rows or write rows of the table anew.
         clean_up: whether a checkpoint is followed by a clean-up of what has expired in the log;
             None is the table's property ``delta.enableExpiredLogCleanup``.
 
@@ -50,6 +53,7 @@ class CommitOptions:
     max_retries: int | None = None
     checkpoint: bool = True
     clean_up: bool | None = None
+    data_files: DataFileOptions = AS_THE_TABLE_SAYS
 
     def __post_init__(self) -> None:
         check_optional_text("user_metadata", self.user_metadata)
@@ -57,6 +61,10 @@ class CommitOptions:
         check_flag("checkpoint", self.checkpoint)
         if self.clean_up is not None:
             check_flag("clean_up", self.clean_up)
+        if not isinstance(self.data_files, DataFileOptions):
+            raise InvalidOptionError(
+                f"data_files is {self.data_files!r:.100}; pass adelta.DataFileOptions(...)"
+            )
         _check_json("commit_info", self.commit_info)
         _check_json("parameters", self.parameters)
         for name in self.commit_info:

@@ -34,13 +34,18 @@ if TYPE_CHECKING:
     from adelta.write.batches import Data
     from adelta.write.change_data import ChangeDataWriter
     from adelta.write.deletion_vectors import VectorsWritten
-    from adelta.write.spec import FileContent
+    from adelta.write.spec import DataFileOptions, FileContent
 
 __all__ = ["TransactionCore"]
 
 
 class TransactionCore(TransactionLife):
     """Changes that become one version of a table, all or nothing: how they are gathered."""
+
+    @property
+    def data_files(self) -> DataFileOptions:
+        """How its data files are to be."""
+        return self._request.data_files
 
     def describe(self, **parameters: object) -> None:
         """Add to what the history will say of how the operation was done."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import adelta
@@ -131,3 +132,29 @@ async def test_the_handle_lives_by_the_one_that_it_comes_from(tmp_path: Path) ->
 def test_what_is_no_option_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidOptionError):
         replace(CommitOptions(), **wrong)
+
+
+def codecs(uri: str) -> set[str]:
+    files = adelta.sync.open_table(uri).snapshot().files().column("path").to_pylist()
+    return {pq.read_metadata(f"{uri}/{path}").row_group(0).column(0).compression for path in files}
+
+
+async def test_data_files_are_written_as_they_say_by_whatever_writes_them(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    gzip = CommitOptions(data_files=adelta.DataFileOptions(compression="gzip"))
+    await adelta.write_table(uri, ROWS)
+    assert codecs(uri) == {"ZSTD"}
+    async with adelta.open_table(uri) as table:
+        told = table.committing(gzip)
+        await adelta.update(told, {"n": "n + 1"}, "n = 1")
+        assert codecs(uri) == {"GZIP"}
+        await adelta.write_table(table, ROWS, mode="overwrite")
+        await adelta.delete(told, "n = 1")
+        assert codecs(uri) == {"GZIP"}
+        for _ in range(2):
+            await adelta.write_table(table, ROWS)
+        await adelta.optimize(told)
+        assert codecs(uri) == {"GZIP"}
+        own = adelta.WriterOptions(compression="snappy")
+        await adelta.write_table(told, ROWS, mode="overwrite", writer_options=own)
+        assert codecs(uri) == {"SNAPPY"}  # who is told by itself goes by that

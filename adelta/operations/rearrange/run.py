@@ -14,7 +14,7 @@ from adelta.operations.rearrange.metrics import (
     OptimizeMetrics,
 )
 from adelta.progress import Meter
-from adelta.table import begin, clock_of, executor_of, roots_of
+from adelta.table import begin, clock_of, data_files_of, executor_of, roots_of
 from adelta.write.task_executor import InProcess
 from adelta.write.transaction_request import TransactionRequest
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.operations.rearrange.bins import Bin
     from adelta.operations.rearrange.metrics import ClusteringStats, ZOrderStats
-    from adelta.operations.rearrange.tasks import Rewritten
+    from adelta.operations.rearrange.tasks import ClusterTask, CompactTask
     from adelta.progress import OnProgress
     from adelta.table import Table
-    from adelta.write.task_executor import Task, TaskExecutor
+    from adelta.write.task_executor import TaskExecutor
 
 __all__ = ["Plan", "PlannedBin", "Rearrangement", "look"]
 
@@ -39,7 +39,7 @@ class PlannedBin:
     """A bin with the task that writes it anew, and the tags of the files that come of it."""
 
     bin: Bin
-    task: Task[Rewritten]
+    task: CompactTask | ClusterTask
     tags: Mapping[str, str] = field(default_factory=dict)
     clustering_provider: str | None = None
 
@@ -116,7 +116,7 @@ class Rearrangement:
             InvalidTableError: a file is damaged.
             StorageError: the store refused or failed.
         """
-        executor = self._executor()
+        executor, data_files = self._executor(), data_files_of(self._table)
         meter = Meter(
             self._on_progress,
             phase,
@@ -131,7 +131,7 @@ class Rearrangement:
             try:
                 written = await executor.run(
                     roots_of(self._table),
-                    [one.task for one in wave],
+                    [replace(one.task, options=data_files) for one in wave],
                     on_done=lambda result: meter.advance(result.num_bytes),
                 )
             except BaseException:

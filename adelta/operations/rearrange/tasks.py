@@ -14,7 +14,7 @@ from adelta.operations.rearrange.copying import copied_batches
 from adelta.operations.rearrange.joining import joined_file
 from adelta.operations.rearrange.sorting import RowSample, RunSorter
 from adelta.write.data_file_writer import DataFileWriter, discard_data_files
-from adelta.write.spec import WriteSpec
+from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions, WriteSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,9 +46,11 @@ class Rewritten:
         return (decode_path(add.path) for add in self.adds)
 
 
-def copy_spec(configuration: TableConfiguration) -> WriteSpec:
+def copy_spec(
+    configuration: TableConfiguration, options: DataFileOptions = AS_THE_TABLE_SAYS
+) -> WriteSpec:
     """How rows of the table are written anew: one file for as many as the caller sees fit."""
-    return replace(WriteSpec.of_copies(configuration), target_file_size=_UNLIMITED)
+    return replace(WriteSpec.of_copies(configuration, options), target_file_size=_UNLIMITED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class CompactTask:
 
     configuration: TableConfiguration
     files: tuple[AddFile, ...]
+    options: DataFileOptions = AS_THE_TABLE_SAYS
 
     async def run(self, roots: StoreRoots) -> Rewritten:
         """Carry it out, in bounded memory.
@@ -66,11 +69,12 @@ class CompactTask:
             InvalidTableError: a file is damaged.
             StorageError: the store refused or failed.
         """
-        spec = copy_spec(self.configuration)
+        spec = copy_spec(self.configuration, self.options)
         size = sum(file.size for file in self.files)
-        joined = await joined_file(roots, spec, self.configuration, self.files)
-        if joined is not None:
-            return Rewritten((joined,), size)
+        if self.options == AS_THE_TABLE_SAYS:
+            joined = await joined_file(roots, spec, self.configuration, self.files)
+            if joined is not None:
+                return Rewritten((joined,), size)
         rows = copied_batches(roots, self.configuration, self.files)
         async with DataFileWriter(roots.store, spec) as writer, aclosing(rows) as batches:
             async for batch in batches:
@@ -92,6 +96,7 @@ class ClusterTask:
     columns: tuple[tuple[str, ...], ...]
     curve: Curve
     target: int
+    options: DataFileOptions = AS_THE_TABLE_SAYS
 
     async def run(self, roots: StoreRoots) -> Rewritten:
         """Carry it out, in bounded memory: a sample of the columns first, then all rows.
@@ -134,7 +139,9 @@ class ClusterTask:
         self, roots: StoreRoots, sorter: RunSorter, parts: list[list[Waiting]]
     ) -> list[AddFile]:
         """One file, or several where there is more than was foreseen; parts are sorted ahead."""
-        spec = replace(copy_spec(self.configuration), target_file_size=2 * self.target)
+        spec = replace(
+            copy_spec(self.configuration, self.options), target_file_size=2 * self.target
+        )
 
         async def in_order(part: list[Waiting]) -> list[pa.RecordBatch]:
             return await in_thread(sorter.sorted_rows, part)
