@@ -1,0 +1,294 @@
+"""TableAlterer: ALTER TABLE under deltalake's names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from adelta import sync
+from adelta.deltalake._actions import commit_options
+from adelta.deltalake._features import FEATURE_NAMES, OF_READERS, TableFeatures
+from adelta.deltalake._sql import spark_sql
+from adelta.deltalake._types import Field as DeltaField
+from adelta.deltalake._util import deprecate_positional_commit_args
+from adelta.deltalake.exceptions import DeltaError, SchemaMismatchError, raises_as_deltalake
+from adelta.deltalake.writer.modes import check_known_keys
+from adelta.kernel.schema.json import schema_to_string
+from adelta.kernel.schema.types import ArrayType, StructField, StructType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from adelta import CommitOptions
+    from adelta.deltalake._actions import CommitProperties, PostCommitHookProperties
+    from adelta.deltalake.table import DeltaTable
+
+__all__ = ["TableAlterer"]
+
+_LATER_FIRST = ("post_commithook_properties", "commit_properties")
+
+
+class TableAlterer:
+    """What changes the definition of a table, `DeltaTable.alter`."""
+
+    def __init__(self, table: DeltaTable) -> None:
+        self.table = table
+
+    def _changed(
+        self, operation: str, options: CommitOptions | None, *args: Any, **kw: Any
+    ) -> None:
+        """Carry out an operation of `adelta.sync`, and go to the version that it makes."""
+        table = self.table._table
+        getattr(sync, operation)(table.committing(options), *args, **kw)
+        table.update_incremental()
+
+    @raises_as_deltalake
+    def add_feature(
+        self,
+        feature: TableFeatures | list[TableFeatures],
+        allow_protocol_versions_increase: bool = False,
+        *args: Any,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Let the table support features, a commit each.
+
+        Raises:
+            DeltaError: the protocol would have to rise for it, and that is not allowed.
+        """
+        commit, after = deprecate_positional_commit_args(
+            "add_feature", args, commit_properties, post_commithook_properties
+        )
+        features = [feature] if isinstance(feature, TableFeatures) else feature
+        protocol = self.table.protocol()
+        for each in features:
+            too_low = protocol.min_writer_version < 7 or (
+                each in OF_READERS and protocol.min_reader_version < 3
+            )
+            if too_low and not allow_protocol_versions_increase:
+                raise DeltaError(
+                    "Table feature enables writer feature, but min_writer is not v7. Set "
+                    "allow_protocol_versions_increase or increase version explicitly through "
+                    "set_tbl_properties"
+                )
+        for each in features:
+            self._changed("add_feature", commit_options(commit, after), FEATURE_NAMES[each])
+
+    @raises_as_deltalake
+    def add_columns(
+        self,
+        fields: DeltaField | list[DeltaField],
+        *args: Any,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Add columns, and fields to structs; what is there already, with its type, stays."""
+        commit, after = deprecate_positional_commit_args(
+            "add_columns", args, commit_properties, post_commithook_properties
+        )
+        named = [fields] if isinstance(fields, DeltaField) else fields
+        known = self.table._table.snapshot.delta_schema
+        columns = _news([each._field for each in named], known)
+        if columns:
+            self._changed("add_columns", commit_options(commit, after), StructType(tuple(columns)))
+
+    @raises_as_deltalake
+    def add_constraint(
+        self,
+        constraints: dict[str, str],
+        *args: Any,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Let every row satisfy a condition in SQL, by name; a commit each.
+
+        Raises:
+            DeltaError: none is given, there is one of the name, or a row does not satisfy it.
+        """
+        commit, after = deprecate_positional_commit_args(
+            "add_constraint", args, commit_properties, post_commithook_properties, _LATER_FIRST
+        )
+        if not constraints:
+            raise DeltaError("No check constraint (Name and Expression) provided")
+        for name, expression in constraints.items():
+            options = commit_options(commit, after)
+            self._changed("add_constraint", options, name, spark_sql(expression))
+
+    @raises_as_deltalake
+    def drop_constraint(
+        self,
+        name: str,
+        raise_if_not_exists: bool = True,
+        *args: Any,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Remove a constraint.
+
+        Raises:
+            DeltaError: there is none of the name, and `raise_if_not_exists`.
+        """
+        commit, after = deprecate_positional_commit_args(
+            "drop_constraint", args, commit_properties, post_commithook_properties, _LATER_FIRST
+        )
+        there = f"delta.constraints.{name}".lower() in {
+            key.lower() for key in self.table._table.snapshot.properties
+        }
+        if not there:
+            if raise_if_not_exists:
+                raise DeltaError(f"Constraint with name '{name}' does not exist.")
+            return
+        self._changed("drop_constraint", commit_options(commit, after), name)
+
+    @raises_as_deltalake
+    def drop_column_not_null(
+        self,
+        column_name: str,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Let a column hold nulls.
+
+        Raises:
+            DeltaError: there is no such column, or it may hold nulls already.
+        """
+        column = self._column(column_name, "No column with the name '{}' in the schema")
+        if column.nullable:
+            raise DeltaError(f"Column '{column_name}' is already nullable")
+        options = commit_options(commit_properties, post_commithook_properties)
+        self._changed("change_column", options, column_name, nullable=True)
+
+    @raises_as_deltalake
+    def set_table_properties(
+        self,
+        properties: dict[str, str],
+        raise_if_not_exists: bool = True,
+        *args: Any,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Set properties; with `raise_if_not_exists` those alone that Delta knows."""
+        commit, after = deprecate_positional_commit_args(
+            "set_table_properties", args, commit_properties, post_commithook_properties
+        )
+        if raise_if_not_exists:
+            check_known_keys(properties)
+        self._changed("set_properties", commit_options(commit, after), properties)
+
+    @raises_as_deltalake
+    def set_table_name(
+        self,
+        name: str,
+        *args: Any,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Name the table.
+
+        Raises:
+            DeltaError: the name is empty, or longer than 255 characters.
+        """
+        commit, after = deprecate_positional_commit_args(
+            "set_table_name", args, commit_properties, post_commithook_properties
+        )
+        if not 0 < len(name) <= 255:
+            raise DeltaError(
+                "Table metadata is invalid: name: Table name cannot be empty and cannot exceed 255 "
+                "characters"
+            )
+        self._redefine("SET TABLE NAME", commit_options(commit, after), name=name)
+
+    @raises_as_deltalake
+    def set_table_description(
+        self,
+        description: str,
+        *args: Any,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Describe the table.
+
+        Raises:
+            DeltaError: the description is longer than 4000 characters.
+        """
+        commit, after = deprecate_positional_commit_args(
+            "set_table_description", args, commit_properties, post_commithook_properties
+        )
+        if len(description) > 4000:
+            raise DeltaError(
+                "Table metadata is invalid: description: Table description cannot exceed 4000 "
+                "characters"
+            )
+        self._redefine(
+            "SET TABLE DESCRIPTION", commit_options(commit, after), description=description
+        )
+
+    @raises_as_deltalake
+    def set_column_metadata(
+        self,
+        column: str,
+        metadata: dict[str, str],
+        *args: Any,
+        commit_properties: CommitProperties | None = None,
+        post_commithook_properties: PostCommitHookProperties | None = None,
+    ) -> None:
+        """Add entries to what the schema says of a column, or change them.
+
+        Raises:
+            DeltaError: there is no such column.
+        """
+        commit, after = deprecate_positional_commit_args(
+            "set_column_metadata", args, commit_properties, post_commithook_properties
+        )
+        found = self._column(column, "No field with the provided name in the schema")
+        known = self.table._table.snapshot.delta_schema
+        fields = tuple(
+            replace(each, metadata={**each.metadata, **metadata}) if each is found else each
+            for each in known
+        )
+        self._redefine(
+            "UPDATE FIELD METADATA",
+            commit_options(commit, after),
+            schema_string=schema_to_string(StructType(fields)),
+        )
+
+    def _column(self, name: str, refusal: str) -> StructField:
+        known = self.table._table.snapshot.delta_schema
+        found = next((each for each in known if each.name == name), None)
+        if found is None:
+            raise DeltaError(refusal.format(name))
+        return found
+
+    def _redefine(self, operation: str, options: CommitOptions | None, **changes: str) -> None:
+        table = self.table._table
+        table.update_incremental()
+        with table.committing(options).transaction(operation, parameters=changes) as tx:
+            tx.update_metadata(replace(tx.metadata, **changes))  # type: ignore[arg-type]
+        table.update_incremental()
+
+
+def _news(wanted: Iterable[StructField], known: StructType) -> list[StructField]:
+    """The columns, and of structs the fields, that the table lacks.
+
+    Raises:
+        SchemaMismatchError: a column is there with another type.
+    """
+    found = []
+    for each in wanted:
+        there = known.field(each.name)
+        if there is None:
+            found.append(each)
+        elif isinstance(there.type, StructType) and isinstance(each.type, StructType):
+            inner = _news(each.type, there.type)
+            if inner:
+                found.append(replace(each, type=StructType(tuple(inner))))
+        elif _bare(there.type) != _bare(each.type):
+            raise SchemaMismatchError(
+                f"Cannot merge types {there.type} and {each.type}: column {each.name!r} is there "
+                "already"
+            )
+    return found
+
+
+def _bare(kind: Any) -> Any:
+    return replace(kind, contains_null=True) if isinstance(kind, ArrayType) else kind

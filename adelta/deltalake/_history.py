@@ -1,0 +1,105 @@
+"""The history as deltalake gives it: the log's `commitInfo`, newest first, and its version."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from adelta import HistoryEntry
+
+__all__ = ["history_entry"]
+
+_COUNTS = {
+    "WRITE": {
+        "num_added_files": "numFiles",
+        "num_removed_files": "numRemovedFiles",
+        "num_added_rows": "numOutputRows",
+    },
+    "DELETE": {
+        "num_added_files": "numAddedFiles",
+        "num_removed_files": "numRemovedFiles",
+        "num_deleted_rows": "numDeletedRows",
+        "num_copied_rows": "numCopiedRows",
+        "execution_time_ms": "executionTimeMs",
+        "scan_time_ms": "scanTimeMs",
+        "rewrite_time_ms": "rewriteTimeMs",
+    },
+    "UPDATE": {
+        "num_added_files": "numAddedFiles",
+        "num_removed_files": "numRemovedFiles",
+        "num_updated_rows": "numUpdatedRows",
+        "num_copied_rows": "numCopiedRows",
+        "execution_time_ms": "executionTimeMs",
+        "scan_time_ms": "scanTimeMs",
+    },
+    "MERGE": {
+        "num_source_rows": "numSourceRows",
+        "num_target_rows_inserted": "numTargetRowsInserted",
+        "num_target_rows_updated": "numTargetRowsUpdated",
+        "num_target_rows_deleted": "numTargetRowsDeleted",
+        "num_target_rows_copied": "numTargetRowsCopied",
+        "num_output_rows": "numOutputRows",
+        "num_target_files_added": "numTargetFilesAdded",
+        "num_target_files_removed": "numTargetFilesRemoved",
+        "execution_time_ms": "executionTimeMs",
+        "scan_time_ms": "scanTimeMs",
+        "rewrite_time_ms": "rewriteTimeMs",
+    },
+    "RESTORE": {"numRemovedFile": "numRemovedFiles", "numRestoredFile": "numRestoredFiles"},
+}
+"""deltalake's names of what adelta counts under Delta Spark's, by operation."""
+
+
+def history_entry(entry: HistoryEntry) -> dict[str, Any]:
+    """The entry as a mapping, with deltalake's names of the metrics beside Delta Spark's."""
+    found: dict[str, Any] = {
+        "timestamp": round(entry.timestamp.timestamp() * 1000),
+        "operation": entry.operation,
+        "operationParameters": _parameters(entry),
+        "readVersion": entry.read_version,
+        "isolationLevel": entry.isolation_level,
+        "isBlindAppend": entry.is_blind_append,
+        "engineInfo": entry.engine_info,
+        "operationMetrics": _metrics(entry),
+        "txnId": entry.txn_id,
+        "userMetadata": entry.user_metadata,
+        "userId": entry.user_id,
+        "userName": entry.user_name,
+        "clusterId": entry.cluster_id,
+        "job": entry.job,
+        "notebook": entry.notebook,
+        **entry.others,
+    }
+    known = {key: value for key, value in found.items() if value is not None}
+    if not entry.operation_metrics:
+        del known["operationMetrics"]
+    return {**known, "version": entry.version}
+
+
+def _is_adeltas(entry: HistoryEntry) -> bool:
+    return (entry.engine_info or "").startswith("adelta/")
+
+
+def _parameters(entry: HistoryEntry) -> dict[str, Any]:
+    """The parameters, with the predicate of a delete or an update as a text, not a list of it."""
+    said = dict(entry.operation_parameters)
+    predicate = said.get("predicate")
+    if not _is_adeltas(entry) or entry.operation not in ("DELETE", "UPDATE") or not predicate:
+        return said
+    try:
+        (said["predicate"],) = json.loads(predicate)
+    except (TypeError, ValueError):
+        return said
+    if entry.operation == "DELETE" and said["predicate"] == "true":
+        del said["predicate"]
+    return said
+
+
+def _metrics(entry: HistoryEntry) -> dict[str, Any]:
+    said = dict(entry.operation_metrics)
+    for name, own in _COUNTS.get(entry.operation or "", {}).items():
+        count = said.get(own, "0" if _is_adeltas(entry) else None)
+        if name not in said and isinstance(count, str) and count.isdigit():
+            said[name] = int(count)
+    return said

@@ -1,0 +1,239 @@
+"""What reads rows, and the operations that take little to say."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from adelta import errors as e
+from adelta import sync
+from adelta.deltalake._raw import moment_of, stream_of
+from adelta.deltalake._sql import spark_sql
+from adelta.deltalake.exceptions import DeltaError, DeltaProtocolError, raises_as_deltalake
+from adelta.deltalake.writer.options import with_data_files
+from adelta.kernel.expressions.compute import filter_mask
+from adelta.kernel.expressions.parse import parse_expression
+from adelta.kernel.expressions.resolve import bind_predicate
+from adelta.kernel.schema.arrow import from_arrow_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import NoReturn
+
+    from adelta import CommitOptions
+    from adelta.deltalake._raw import RawDeltaTable
+    from adelta.deltalake.writer.properties import WriterProperties
+
+__all__ = [
+    "compact_logs",
+    "deleted",
+    "expression_of",
+    "load_cdf",
+    "no_table_provider",
+    "on_latest",
+    "read",
+    "with_zone",
+]
+
+
+def with_zone(moment: datetime) -> datetime:
+    """The moment, in UTC where it names no zone."""
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def expression_of(filters: Any) -> Any:
+    """Filters as an expression of pyarrow's; None where there are none."""
+    from pyarrow.parquet import filters_to_expression
+
+    return None if filters is None else filters_to_expression(filters)
+
+
+@raises_as_deltalake
+def read(
+    table: RawDeltaTable, columns: Sequence[str] | None, filters: Any, partitions: Any
+) -> pa.Table:
+    """The rows for which the filters are true, and that are in files of the partitions."""
+    from adelta.deltalake._filters import where_of
+
+    snapshot = table.snapshot
+    where = where_of(partitions, snapshot.delta_schema)
+    tuples = isinstance(filters, list | tuple)
+    if filters is None or (tuples and where is None):
+        return snapshot.scan(columns, filters if where is None else where).to_arrow()
+    expression = expression_of(filters)
+    scan = snapshot.scan(None, where)
+    found = []
+    for batch in scan.batches():
+        kept = pa.Table.from_batches([batch]).filter(expression)
+        found.append(kept if columns is None else kept.select(list(columns)))
+    if not found:
+        empty = scan.schema.empty_table().filter(expression)
+        return empty if columns is None else empty.select(list(columns))
+    return pa.concat_tables(found)
+
+
+@raises_as_deltalake
+def load_cdf(
+    table: RawDeltaTable,
+    starting_version: int | None,
+    ending_version: int | None,
+    starting_timestamp: str | None,
+    ending_timestamp: str | None,
+    columns: list[str] | None,
+    predicate: str | None,
+    allow_out_of_range: bool,
+) -> pa.RecordBatchReader:
+    """The changed rows of a range.
+
+    Raises:
+        DeltaError: the range is not there, or the feed was not enabled for all of it.
+        ValueError: a timestamp is none.
+    """
+    latest = table.version()
+    since: Any = starting_version or 0
+    if not starting_version and starting_timestamp is not None:
+        since = moment_of(starting_timestamp)
+    until: Any = min(ending_version, latest) if ending_version is not None else None
+    if until is None and ending_timestamp is not None:
+        until = min(moment_of(ending_timestamp), table.snapshot.timestamp)
+    _check_order(since, ending_version)
+    until = latest if until is None else until
+    extra = ("_change_type", "_commit_version", "_commit_timestamp")
+    own = None if columns is None else [name for name in columns if name not in extra]
+    if predicate is not None:
+        own = None
+    empty = _changes_schema(table, own)
+    if isinstance(since, int) and since > latest:
+        if not allow_out_of_range:
+            raise DeltaError(f"Invalid table version: {since}; the latest one is {latest}")
+        return pa.RecordBatchReader.from_batches(_chosen(empty, columns), [])
+    if isinstance(since, datetime) and since > table.snapshot.timestamp:
+        if not allow_out_of_range:
+            raise DeltaError(
+                f"The timestamp {since} is greater than latest commit timestamp, "
+                f"{table.snapshot.timestamp}"
+            )
+        return pa.RecordBatchReader.from_batches(_chosen(empty, columns), [])
+    if isinstance(since, datetime):
+        since = _first_since(table, since)
+    try:
+        batches = sync.changes(table.handle, since, until, columns=own)
+        first = next(iter(batches), None)
+    except e.ChangesNotAvailableError as error:
+        raise DeltaError(
+            f"Reading a table version that does not have change data enabled: {error}"
+        ) from error
+    except e.VersionNotFoundError:
+        if not allow_out_of_range:
+            raise
+        return pa.RecordBatchReader.from_batches(_chosen(empty, columns), [])
+    schema = empty if first is None else first.schema
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        if first is not None:
+            yield first
+            yield from batches
+
+    kept = rows() if predicate is None else _matching(rows(), schema, predicate)
+    wanted = _chosen(schema, columns)
+    chosen = (batch.select(wanted.names) for batch in kept)
+    return pa.RecordBatchReader.from_batches(wanted, stream_of(chosen, table))
+
+
+def _check_order(since: Any, until: int | None) -> None:
+    if isinstance(since, int) and until is not None and since > until:
+        raise DeltaError(
+            f"Invalid version. Start version {since} is greater than end version {until}"
+        )
+
+
+def _first_since(table: RawDeltaTable, moment: datetime) -> int:
+    """The first version that is not older than a moment."""
+    newer = [entry.version for entry in sync.history(table.handle, since=moment)]
+    return min(newer) if newer else table.version()
+
+
+def _changes_schema(table: RawDeltaTable, columns: Sequence[str] | None) -> pa.Schema:
+    schema = table.snapshot.schema
+    own = list(schema) if columns is None else [schema.field(name) for name in columns]
+    return pa.schema(
+        [
+            *own,
+            pa.field("_change_type", pa.string()),
+            pa.field("_commit_version", pa.int64()),
+            pa.field("_commit_timestamp", pa.timestamp("us", "UTC")),
+        ]
+    )
+
+
+def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
+    return schema if columns is None else pa.schema([schema.field(name) for name in columns])
+
+
+def _matching(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, predicate: str
+) -> Iterator[pa.RecordBatch]:
+    node = bind_predicate(parse_expression(spark_sql(predicate)), from_arrow_schema(schema))
+    for batch in batches:
+        yield batch.filter(filter_mask(node, batch))
+
+
+def no_table_provider() -> NoReturn:
+    """Say what to hand to DataFusion instead.
+
+    Raises:
+        DeltaProtocolError: always.
+    """
+    raise DeltaProtocolError(
+        "adelta has no table provider of DataFusion's own; register the table's rows instead: "
+        "ctx.register_dataset(name, dt.to_pyarrow_dataset()), or ctx.from_arrow(dt.scan())"
+    )
+
+
+@raises_as_deltalake
+def deleted(
+    table: RawDeltaTable,
+    predicate: str | None,
+    properties: WriterProperties | None,
+    options: CommitOptions | None,
+) -> dict[str, Any]:
+    """What a delete did."""
+    began = time.monotonic()
+    handle = table.committing(with_data_files(options, properties, table))
+    done = sync.delete(handle, None if predicate is None else spark_sql(predicate))
+    table.update_incremental()
+    found: dict[str, Any] = {
+        "num_added_files": done.num_added_files,
+        "num_removed_files": done.num_removed_files,
+        "num_deleted_rows": done.num_deleted_rows,
+        "num_copied_rows": done.num_copied_rows,
+        "execution_time_ms": done.execution_time_ms or round((time.monotonic() - began) * 1000),
+        "scan_time_ms": done.scan_time_ms,
+        "rewrite_time_ms": done.rewrite_time_ms,
+    }
+    if done.num_deleted_rows is None:
+        del found["num_deleted_rows"]
+    return found
+
+
+@raises_as_deltalake
+def on_latest(table: RawDeltaTable, operation: str) -> None:
+    """Carry out an operation of `adelta.sync` that takes the table alone."""
+    getattr(sync, operation)(table.handle)
+
+
+@raises_as_deltalake
+def compact_logs(table: RawDeltaTable, start: int, end: int) -> None:
+    """Write a log compaction.
+
+    Raises:
+        DeltaError: the range is empty, or is not there.
+    """
+    if end <= start:
+        raise DeltaError(
+            f"Invalid version range: end_version {end} must be greater than start_version {start}"
+        )
+    sync.compact_log(table.handle, start_version=start, end_version=end)

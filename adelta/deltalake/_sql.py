@@ -1,0 +1,72 @@
+"""SQL as deltalake takes it, put into Spark's words, which adelta reads.
+
+What differs between the two is how names and texts are quoted, and how arrays are written. In
+deltalake, and here, double quotes are around names, and a backslash in a text is a backslash.
+"""
+
+from __future__ import annotations
+
+import re
+
+from adelta.kernel.expressions.sql import quote_name
+
+__all__ = ["plain_name", "spark_sql", "unaliased"]
+
+_PARTS = re.compile(
+    r"""
+    (?P<comment>--[^\r\n]*|/\*.*?\*/)
+  | (?P<text>'(?:[^']|'')*')
+  | (?P<name>"(?:[^"]|"")*")
+  | (?P<quoted>`(?:[^`]|``)*`)
+  | (?P<word>\w+)
+  | (?P<space>\s+)
+  | (?P<other>.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def spark_sql(text: str) -> str:
+    """The expression in Spark's words."""
+    found: list[str] = []
+    opened: list[str] = []
+    follows_value = False  # whether a bracket would ask for an element
+    for part in _PARTS.finditer(text):
+        kind, said = part.lastgroup, part[0]
+        if kind == "text":
+            found.append(_spark_text(said[1:-1].replace("''", "'")))
+        elif kind == "name":
+            found.append(quote_name(said[1:-1].replace('""', '"')))
+        elif said == "[":
+            opened.append("]" if follows_value else ")")
+            found.append("[" if follows_value else "array(")
+        elif said == "]" and opened:
+            found.append(opened.pop())
+        elif said == "make_array":
+            found.append("array")
+        else:
+            found.append(said)
+        if kind not in ("comment", "space"):
+            follows_value = kind in ("name", "quoted", "word") or said in ")]"
+    return "".join(found)
+
+
+def _spark_text(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def plain_name(name: str) -> str:
+    """The name of a column, whose quotes are taken off."""
+    if len(name) > 1 and name[0] == name[-1] and name[0] in '`"':
+        return name[1:-1].replace(name[0] * 2, name[0])
+    return name
+
+
+def unaliased(name: str, alias: str | None) -> str:
+    """The name of a column of a side of a merge, without that side's alias in front of it."""
+    if alias is not None:
+        for prefix in (f"{alias}.", f"`{alias}`.", f'"{alias}".'):
+            if name.startswith(prefix):
+                return name.removeprefix(prefix)
+    return name

@@ -1,0 +1,244 @@
+"""What changes rows and files of a table: UPDATE, RESTORE, VACUUM, repairs, files by hand."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+from adelta import sync
+from adelta.deltalake._actions import RemoveAction, added_file
+from adelta.deltalake._filters import where_of
+from adelta.deltalake._raw import moment_of
+from adelta.deltalake._sql import plain_name, spark_sql
+from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
+from adelta.deltalake.writer.modes import check_mode
+from adelta.deltalake.writer.options import with_data_files
+from adelta.errors import InvalidOptionError, VersionNotFoundError
+from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.expressions.sql import quote_name
+from adelta.kernel.schema.type_text import type_text
+
+if TYPE_CHECKING:
+    from adelta import AddFile, CommitOptions
+    from adelta.deltalake._actions import AddAction
+    from adelta.deltalake._raw import RawDeltaTable
+    from adelta.deltalake._types import Schema
+    from adelta.deltalake.writer.properties import WriterProperties
+
+__all__ = ["changed_rows", "repaired", "restored", "vacuumed", "write_transaction"]
+
+
+def _assignments(
+    updates: dict[str, str] | None, new_values: dict[str, Any] | None
+) -> dict[str, Any]:
+    if updates is not None and new_values is not None:
+        raise ValueError("Passing updates and new_values at same time is not allowed, pick one.")
+    if updates is not None:
+        for key, value in updates.items():
+            if not all(isinstance(each, str) for each in (key, value)):
+                raise TypeError(
+                    "The values of the updates parameter must all be SQL strings. "
+                    f"Got {updates}. Did you mean to use the new_values parameter?"
+                )
+        return {key: spark_sql(value) for key, value in updates.items()}
+    if new_values is None:
+        raise ValueError("Either updates or new_values need to be passed to update the table.")
+    found: dict[str, Any] = {}
+    for key, value in new_values.items():
+        if isinstance(value, str):
+            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+            found[key] = f"'{escaped}'"
+        elif isinstance(value, list):
+            found[key] = spark_sql(str(value))
+        elif isinstance(value, int | float | datetime):
+            found[key] = value
+        else:
+            raise TypeError(
+                "Invalid datatype provided in new_values, only int, float, bool, list, str or "
+                "datetime or accepted."
+            )
+    return found
+
+
+def changed_rows(
+    table: RawDeltaTable,
+    updates: dict[str, str] | None,
+    new_values: dict[str, Any] | None,
+    predicate: str | None,
+    properties: WriterProperties | None,
+    fails_on_casts: bool,
+    options: CommitOptions | None,
+) -> dict[str, Any]:
+    """What an update did.
+
+    Raises:
+        ValueError: neither or both of `updates` and `new_values` are given.
+        TypeError: a value is of a type that cannot be set.
+    """
+    assigned = _assignments(updates, new_values)
+    return _updated(table, assigned, predicate, properties, fails_on_casts, options)
+
+
+@raises_as_deltalake
+def _updated(
+    table: RawDeltaTable,
+    assigned: dict[str, Any],
+    predicate: str | None,
+    properties: WriterProperties | None,
+    fails_on_casts: bool,
+    options: CommitOptions | None,
+) -> dict[str, Any]:
+    began = time.monotonic()
+    kind = table.snapshot.delta_schema
+    found: dict[str, Any] = {}
+    for key, value in assigned.items():
+        column = kind.field(plain_name(key))
+        if column is not None and not fails_on_casts and isinstance(value, str):
+            value = f"try_cast({value} AS {type_text(column.type)})"
+        found[key if column is None else quote_name(column.name)] = value
+    handle = table.committing(with_data_files(options, properties, table))
+    done = sync.update(handle, found, None if predicate is None else spark_sql(predicate))
+    table.update_incremental()
+    return {
+        "num_added_files": done.num_added_files,
+        "num_removed_files": done.num_removed_files,
+        "num_updated_rows": done.num_updated_rows,
+        "num_copied_rows": done.num_copied_rows,
+        "execution_time_ms": done.execution_time_ms or round((time.monotonic() - began) * 1000),
+        "scan_time_ms": done.scan_time_ms,
+    }
+
+
+@raises_as_deltalake
+def restored(
+    table: RawDeltaTable,
+    target: int | datetime | str,
+    ignore_missing: bool,
+    downgrades: bool,
+    options: CommitOptions | None,
+) -> dict[str, Any]:
+    """What a restore did.
+
+    Raises:
+        DeltaError: it is the latest version already, or there is none such.
+    """
+    if isinstance(target, datetime):
+        target = target.isoformat()
+    version = table.version_at(moment_of(target)) if isinstance(target, str) else target
+    latest = table.get_latest_version()
+    if version == latest:
+        raise DeltaError(
+            f"Version to restore {version} should be less then last available version {latest}."
+        )
+    done = sync.restore(
+        table.committing(options),
+        version=version,
+        ignore_missing=ignore_missing,
+        protocol_downgrade_allowed=downgrades,
+    )
+    table.update_incremental()
+    return {
+        "numRemovedFile": done.num_removed_files,
+        "numRestoredFile": done.num_restored_files,
+    }
+
+
+@raises_as_deltalake
+def vacuumed(
+    table: RawDeltaTable,
+    retention_hours: int | None,
+    dry_run: bool,
+    enforced: bool,
+    options: CommitOptions | None,
+    *,
+    full: bool,
+    keep_versions: list[int] | None,
+) -> list[str]:
+    """The files that a vacuum deleted, or would delete.
+
+    Raises:
+        ValueError: the retention is negative.
+        DeltaError: it is shorter than the table's own, which is enforced.
+    """
+    if retention_hours is not None and retention_hours < 0:
+        raise ValueError("The retention periods should be positive.")
+    try:
+        done = sync.vacuum(
+            table.committing(options),
+            retention=None if retention_hours is None else timedelta(hours=retention_hours),
+            mode="full" if full else "lite",
+            dry_run=dry_run,
+            enforce_retention=enforced,
+            keep_versions=keep_versions or (),
+        )
+    except VersionNotFoundError:
+        raise
+    except InvalidOptionError as error:
+        raise DeltaError(
+            "Invalid retention period, minimum retention for vacuum is configured to be greater "
+            f"than the one asked for, got {retention_hours} hours: {error}"
+        ) from error
+    if not dry_run:
+        table.update_incremental()
+    return [str(path) for path in done.files.column("path").to_pylist()]
+
+
+@raises_as_deltalake
+def repaired(table: RawDeltaTable, dry_run: bool, options: CommitOptions | None) -> dict[str, Any]:
+    """Which files are gone, and were taken out."""
+    done = sync.fsck(table.committing(options), dry_run=dry_run)
+    if not dry_run:
+        table.update_incremental()
+    return {"dry_run": dry_run, "files_removed": [str(path) for path in done.missing_files]}
+
+
+@raises_as_deltalake
+def write_transaction(
+    table: RawDeltaTable,
+    actions: list[AddAction | RemoveAction],
+    mode: str,
+    schema: Schema,
+    partition_by: list[str],
+    filters: Any,
+    options: CommitOptions | None,
+) -> None:
+    """Commit files that are in place, and removals of others.
+
+    Raises:
+        DeltaError: there is no such mode, or a file to remove is not live, or comes as well.
+    """
+    check_mode(mode)
+    adds = [added_file(each) for each in actions if not isinstance(each, RemoveAction)]
+    removes = [each for each in actions if isinstance(each, RemoveAction)]
+    if removes and mode != "append":
+        raise DeltaError("a RemoveAction is allowed with mode='append' alone")
+    clash = {file.path for file in adds} & {each.path for each in removes}
+    if clash:
+        raise DeltaError(f"{sorted(clash)[0]} cannot be added and removed in the same transaction")
+    parameters: dict[str, object] = {
+        "mode": {"append": "Append", "overwrite": "Overwrite"}.get(mode, mode),
+        "partitionBy": list(partition_by),
+    }
+    handle = table.committing(options)
+    with handle.transaction("WRITE", parameters=parameters) as tx:
+        gone: list[AddFile] = []
+        if mode == "overwrite":
+            gone = tx.read(where_of(filters, table.snapshot.delta_schema))
+            again = {file.path for file in adds}
+            gone = [file for file in gone if file.path not in again]
+        elif removes:
+            gone = _live(tx.read(), removes)
+        if gone:
+            tx.remove_files(gone, data_change=all(each.data_change for each in removes))
+        if adds:
+            tx.add_files(adds)
+    table.update_incremental()
+
+
+def _live(live: list[AddFile], removes: list[RemoveAction]) -> list[AddFile]:
+    by_path = {file.path: file for file in live} | {decode_path(f.path): f for f in live}
+    for each in removes:
+        if each.path not in by_path:
+            raise DeltaError(f"{each.path} is no live file of the table, and cannot be removed")
+    return [by_path[each.path] for each in removes]

@@ -1,0 +1,101 @@
+"""deltalake's errors, and how adelta's become them.
+
+The error of adelta's own, which says more (which commit won, which versions are there), is the
+``__cause__`` of what is raised here.
+"""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from adelta import errors as e
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = [
+    "CommitFailedError",
+    "DeltaError",
+    "DeltaProtocolError",
+    "SchemaMismatchError",
+    "TableNotFoundError",
+]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class DeltaError(Exception):
+    """The base class for Delta-specific errors."""
+
+
+class TableNotFoundError(DeltaError):
+    """Raised when a Delta table cannot be loaded from a location."""
+
+
+class CommitFailedError(DeltaError):
+    """Raised when a commit to a Delta table fails."""
+
+
+class DeltaProtocolError(DeltaError):
+    """Raised when a violation with the Delta protocol specs occurred."""
+
+
+class SchemaMismatchError(DeltaError):
+    """Raised when a schema mismatch is detected."""
+
+
+_OTHERS: dict[type[e.AdeltaError], tuple[type[Exception], str]] = {
+    e.TableNotFoundError: (TableNotFoundError, ""),
+    e.TableAlreadyExistsError: (DeltaError, "Generic error: A table already exists at: "),
+    e.CommitConflictError: (CommitFailedError, "Failed to commit transaction: "),
+    e.CommitOutcomeUnknownError: (CommitFailedError, "Failed to commit transaction: "),
+    e.UnsupportedFeatureError: (DeltaProtocolError, ""),
+    e.SchemaMismatchError: (SchemaMismatchError, ""),
+    e.InvariantViolationError: (DeltaError, "Invalid data found: "),
+    e.MissingDataFileError: (FileNotFoundError, ""),
+    e.ObjectNotFoundError: (FileNotFoundError, ""),
+    e.PermissionDeniedError: (PermissionError, ""),
+    e.StorageError: (OSError, ""),
+}
+
+
+def as_deltalake_has_it(error: e.AdeltaError) -> Exception:
+    """The error that deltalake raises where adelta raises `error`."""
+    for kind in type(error).__mro__:
+        if kind in _OTHERS:
+            known, beginning = _OTHERS[kind]
+            return known(f"{beginning}{error}")
+    if isinstance(error, e.InvalidExpressionError):
+        return DeltaError(f"{_in_other_words(str(error))}{error}")
+    return DeltaError(str(error))
+
+
+def _in_other_words(message: str) -> str:
+    """What deltalake's message about an expression begins with, where programs look for it."""
+    if found := re.search(r"there is no column named '([^']*)'", message):
+        return f"Schema error: No field named {found[1]}. "
+    return "Generic error: sql parser error: " if " at character " in message else ""
+
+
+@contextmanager
+def as_deltalake_errors() -> Iterator[None]:
+    """A block whose errors of adelta's are raised as deltalake's."""
+    try:
+        yield
+    except e.AdeltaError as error:
+        raise as_deltalake_has_it(error) from error
+
+
+def raises_as_deltalake(method: Callable[P, R]) -> Callable[P, R]:
+    """The function, whose errors of adelta's are raised as deltalake's."""
+
+    @wraps(method)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        with as_deltalake_errors():
+            return method(*args, **kwargs)
+
+    return called

@@ -1,0 +1,78 @@
+"""Tables without rows: CREATE TABLE, and CREATE OR REPLACE TABLE."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta import sync
+from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
+from adelta.deltalake.writer.modes import check_known_keys, check_mode, properties_of
+from adelta.errors import TableAlreadyExistsError
+from adelta.kernel.schema.types import StructType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from adelta import CommitOptions
+    from adelta.deltalake._types import Schema
+
+__all__ = ["create"]
+
+
+@raises_as_deltalake
+def create(
+    uri: str,
+    schema: Schema,
+    mode: str,
+    partition_by: list[str],
+    name: str | None,
+    description: str | None,
+    configuration: Mapping[str, str | None] | None,
+    storage_options: dict[str, str] | None,
+    options: CommitOptions | None,
+    *,
+    knows_keys: bool = True,
+) -> None:
+    """Create an empty table, or replace the one that is there.
+
+    Raises:
+        DeltaError: there is a table, and the mode is ``error``; or there is no such mode.
+    """
+    check_mode(mode)
+    if mode == "append":
+        raise DeltaError("SaveMode `append` is not allowed for create operation.")
+    properties = properties_of(configuration)
+    if knows_keys:
+        check_known_keys(properties)
+    if not schema.fields:
+        raise DeltaError("At least one column must be defined to create a table.")
+    columns = StructType(schema._kind.fields)
+    for column in partition_by:
+        if columns.field(column) is None:
+            raise DeltaError(f"Partition column '{column}' not found in schema")
+    if mode == "overwrite":
+        with sync.open_table(uri, storage_options) as handle:
+            sync.replace_table(
+                handle if options is None else handle.committing(options),
+                columns,
+                partition_by=partition_by,
+                properties=properties,
+                name=name,
+                description=description,
+                or_create=True,
+            )
+        return
+    try:
+        sync.create_table(
+            uri,
+            columns,
+            partition_by=partition_by,
+            properties=properties,
+            name=name,
+            description=description,
+            mode="ignore" if mode == "ignore" else "error",
+            storage_options=storage_options,
+            commits=options,
+        )
+    except TableAlreadyExistsError as error:
+        raise DeltaError(f"A Delta Lake table already exists at that location. {error}") from error

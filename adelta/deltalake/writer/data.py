@@ -1,0 +1,186 @@
+"""Data as deltalake takes it: what exports Arrow data, in types that Delta has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from adelta.deltalake.exceptions import DeltaError, SchemaMismatchError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["CastStream", "delta_schema", "fitted", "reader_of"]
+
+_SIGNED = {
+    pa.uint8(): pa.int8(),
+    pa.uint16(): pa.int16(),
+    pa.uint32(): pa.int32(),
+    pa.uint64(): pa.int64(),
+    pa.date64(): pa.date32(),
+    pa.string_view(): pa.string(),
+    pa.binary_view(): pa.binary(),
+}
+
+
+def reader_of(data: Any) -> pa.RecordBatchReader:
+    """The data as a stream.
+
+    Raises:
+        ValueError: it exports no Arrow data, or an array that is no struct.
+        IndexError: it is an empty sequence, which has no schema.
+    """
+    if isinstance(data, Sequence) and not hasattr(data, "__arrow_c_stream__"):
+        batches = [pa.record_batch(batch) for batch in data]
+        return pa.RecordBatchReader.from_batches(batches[0].schema, batches)
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    if not hasattr(data, "__arrow_c_array__"):
+        raise ValueError("Expected object with __arrow_c_array__ or __arrow_c_stream__ method")
+    array = pa.array(data) if not isinstance(data, pa.RecordBatch) else data
+    if isinstance(array, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(array.schema, [array])
+    if not pa.types.is_struct(array.type):
+        raise ValueError(f"Unexpected data type {array.type}")
+    batch = pa.RecordBatch.from_struct_array(array)
+    return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+
+
+def delta_schema(schema: pa.Schema, existing: pa.Schema | None = None) -> pa.Schema:
+    """The schema in types that Delta has; columns of nulls take the type that `existing` has.
+
+    Unsigned numbers become signed ones of as many bits, times microseconds in UTC or in no zone.
+    """
+    fields = []
+    for field in schema:
+        kind = field.type
+        if pa.types.is_null(kind) and existing is not None and field.name in existing.names:
+            kind = existing.field(field.name).type
+        fields.append(field.with_type(_delta(kind)))
+    return pa.schema(fields)
+
+
+def _delta(kind: Any) -> Any:
+    if kind in _SIGNED:
+        return _SIGNED[kind]
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", tz=None if kind.tz is None else "UTC")
+    if pa.types.is_fixed_size_binary(kind):
+        return pa.binary()
+    if pa.types.is_dictionary(kind):
+        return _delta(kind.value_type)
+    if pa.types.is_map(kind):
+        return pa.map_(_field(kind.key_field), _field(kind.item_field))
+    if pa.types.is_struct(kind):
+        return pa.struct([_field(field) for field in kind])
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_field(kind.value_field))
+    if hasattr(kind, "value_field"):
+        return pa.list_(_field(kind.value_field))
+    return kind
+
+
+def _field(field: Any) -> Any:
+    return field.with_type(_delta(field.type))
+
+
+class CastStream:
+    """A stream of Arrow data whose columns are cast to those of `schema`.
+
+    `failure` is what was raised while it was read: whoever reads Arrow's streams hears of an error
+    of Arrow's alone.
+    """
+
+    def __init__(self, reader: pa.RecordBatchReader, schema: pa.Schema) -> None:
+        self._reader = reader
+        self.schema = schema
+        self.failure: Exception | None = None
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._reader:
+                yield _cast(batch, self.schema)
+        except Exception as error:
+            self.failure = error
+            raise
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        reader = self._reader
+        if not reader.schema.equals(self.schema):
+            reader = pa.RecordBatchReader.from_batches(self.schema, self._batches())
+        exported: Any = reader
+        return exported.__arrow_c_stream__(requested_schema)
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """A block in which the stream is read, and what failed in it is raised as it was."""
+        try:
+            yield
+        except Exception:
+            if self.failure is None:
+                raise
+            failure = self.failure
+        else:
+            return
+        raise failure
+
+
+def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = []
+    for field in schema:
+        column = batch.column(field.name)
+        if column.type != field.type:
+            column = _cast_column(column, field)
+        arrays.append(column)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _cast_column(column: Any, field: pa.Field[Any]) -> Any:
+    """The column in another type; fractions are cut, as deltalake cuts them.
+
+    Raises:
+        DeltaError: a value does not fit.
+    """
+    try:
+        if pa.types.is_floating(column.type) and pa.types.is_integer(field.type):
+            import pyarrow.compute as pc
+
+            return pc.trunc(column).cast(field.type)
+        if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type):
+            return column.cast(field.type, safe=column.type.unit != "ns")
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DeltaError(f"Cast error: column {field.name!r}: {error}") from error
+
+
+def fitted(
+    reader: pa.RecordBatchReader, existing: pa.Schema, schema_mode: str | None
+) -> CastStream:
+    """The stream with the table's columns in their types, and where schemas are merged others.
+
+    Raises:
+        SchemaMismatchError: the columns are others, and the schemas are not merged.
+    """
+    schema = delta_schema(reader.schema, existing)
+    if schema_mode is None:
+        if len(schema) != len(existing):
+            raise SchemaMismatchError(
+                "Cannot cast schema, number of fields does not match: "
+                f"{len(schema)} vs {len(existing)}; schema_mode='merge' takes in columns that the "
+                "table lacks, and leaves out those that the data lacks"
+            )
+        for name in schema.names:
+            if name not in existing.names:
+                raise SchemaMismatchError(f"Field {name} not found in schema")
+    fields = [
+        existing.field(field.name).with_nullable(field.nullable)
+        if field.name in existing.names and not pa.types.is_nested(field.type)
+        else field
+        for field in schema
+    ]
+    return CastStream(reader, pa.schema(fields))

@@ -1,0 +1,57 @@
+"""The modes of a write, and the errors that deltalake has for others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta.deltalake.exceptions import DeltaError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["check_known_keys", "check_mode", "check_schema_mode", "properties_of"]
+
+_MODES = ("append", "overwrite", "error", "ignore")
+
+
+def check_mode(mode: str) -> None:
+    """Refuse what is no mode.
+
+    Raises:
+        DeltaError: it is none.
+    """
+    if mode not in _MODES:
+        raise DeltaError(
+            f"Invalid save mode provided: {mode}, only these are supported: {list(_MODES)}"
+        )
+
+
+def check_schema_mode(schema_mode: str | None, mode: str) -> None:
+    """Refuse what is no schema mode, or none for the mode.
+
+    Raises:
+        DeltaError: it is none.
+    """
+    if schema_mode not in (None, "merge", "overwrite"):
+        raise DeltaError(
+            f"Invalid schema write mode provided: {schema_mode}, only these are supported: "
+            "['overwrite', 'merge']"
+        )
+    if schema_mode == "overwrite" and mode == "append":
+        raise DeltaError("Schema overwrite not supported for Append")
+
+
+def properties_of(configuration: Mapping[str, str | None] | None) -> dict[str, str]:
+    """The properties that have a value."""
+    return {key: value for key, value in (configuration or {}).items() if value is not None}
+
+
+def check_known_keys(properties: Mapping[str, str]) -> None:
+    """Refuse keys that are none of Delta's.
+
+    Raises:
+        DeltaError: one is not.
+    """
+    for key, value in properties.items():
+        if not key.startswith(("delta.", "adelta.")):
+            raise DeltaError(f"Error parsing property '{key}':'{value}'")
