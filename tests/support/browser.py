@@ -61,6 +61,13 @@ class Sheet:
             "() => !/Loading…|Counting…/.test(document.getElementById('main').textContent)"
         )
 
+    async def cells(self) -> list[list[str]]:
+        """What the rows of its tables say."""
+        rows = "() => [...document.querySelectorAll('main tbody tr')].map((row) => "
+        cells = "[...row.cells].map((cell) => cell.innerText.trim()))"
+        found: list[list[str]] = await self.page.evaluate(rows + cells)
+        return found
+
     async def text(self) -> str:
         """What the page says."""
         return await self.page.locator("main").inner_text()

@@ -137,6 +137,38 @@ async def test_who_tries_tokens_is_slowed_down(trips: str) -> None:
         assert await status(client, "/api/tables") == 401
 
 
+async def test_what_is_asked_wrongly_is_said(trips: str) -> None:
+    async with served(trips) as client:
+        for path, code in (
+            ("0/overview?version=-1", 400),
+            ("0/overview?version=99999999999999999999", 400),
+            ("0/overview?version=7", 404),
+            ("0/rows?columns=nope", 400),
+            ("0/rows?limit=501", 400),
+            ("0/rows?where=km+%3D", 400),
+            ("0/layout?column=nope", 400),
+            ("0/changes?columns=nope", 400),
+            ("0/nothing", 404),
+            ("1/overview", 404),
+            ("x/overview", 404),
+            ("%2e%2e/overview", 404),
+        ):
+            assert await status(client, f"/api/tables/{path}") == code, path
+
+
+async def test_rows_are_cut_where_there_are_many_or_where_they_are_long(tmp_path: Path) -> None:
+    uri = str(tmp_path / "long")
+    await adelta.write_table(uri, pa.table({"id": range(600), "text": ["x" * 100_000] * 600}))
+    async with served(uri) as client:
+        async with client.get("/api/tables/0/rows?limit=500&columns=id") as response:
+            told = await response.json()
+        assert [len(told["rows"]), told["stopped"]] == [500, "These are the first 500 rows."]
+        async with client.get("/api/tables/0/rows?limit=500") as response:
+            told = await response.json()
+        assert told["rows"][0][1] == "x" * 1000 + "… (100,000 characters)"
+        assert "first" in told["stopped"]
+
+
 @pytest.mark.parametrize(
     "settings",
     [
@@ -162,6 +194,8 @@ async def test_who_follows_too_many_is_refused_and_all_are_let_go_at_the_end(tri
             assert [each.status for each in streams] == [200, 200]
             assert (await streams[0].content.readline()) == b"event: ready\n"
             assert await status(client, "/api/tables/0/tail") == 503
+        for each in streams:
+            each.close()
 
 
 async def test_a_stream_goes_on_after_the_last_commit_that_was_had(trips: str) -> None:
@@ -196,9 +230,10 @@ async def test_answers_are_short_however_much_there_is(tmp_path: Path) -> None:
     for version in range(1, 400):
         await put_commit(store, version, {"commitInfo": info if version > 395 else {}})
     async with served(str(uri)) as client:
-        for path in ("overview", "history", "log", "sizes", "count"):
+        paths = ("overview", "history", "log", "sizes", "count", "partitions", "layout", "schema")
+        for path in (*paths, "layout?column=p", "skipped?where=p%3D'7'"):
             async with client.get(f"/api/tables/0/{path}") as response:
-                assert response.status == 200
+                assert response.status == 200, await response.text()
                 assert len(await response.read()) < 200_000
 
 

@@ -142,6 +142,8 @@ async def partition_totals(
     files = await snapshot.files(columns=["partition_values", "size", "deletion_vector"])
 
     def group() -> tuple[int, list[PartitionTotals]]:
+        if not files.num_rows:
+            return 0, []
         maps = files.column("partition_values")
         columns = {f"p{i}": pc.map_lookup(maps, pa.scalar(n), "first") for i, n in enumerate(names)}
         vectors = files.column("deletion_vector").is_valid().cast(pa.int64())

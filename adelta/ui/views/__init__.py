@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from adelta.ui.views.history import history
+from adelta.ui.views.layout import layout, partitions
 from adelta.ui.views.log import log
-from adelta.ui.views.overview import columns, count, overview, sizes
+from adelta.ui.views.overview import count, overview, sizes
+from adelta.ui.views.rows import changes, rows, skipped
+from adelta.ui.views.schema import schema
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -20,11 +23,16 @@ __all__ = ["VIEWS", "View"]
 View: TypeAlias = "Callable[[Table, Asked, Kept], Awaitable[Mapping[str, Any]]]"
 
 VIEWS: dict[str, View] = {
-    "columns": columns,
+    "changes": changes,
     "count": count,
     "history": history,
+    "layout": layout,
     "log": log,
     "overview": overview,
+    "partitions": partitions,
+    "rows": rows,
+    "schema": schema,
     "sizes": sizes,
+    "skipped": skipped,
 }
 """By the last part of their addresses."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from adelta.ui.answers import Asked
     from adelta.ui.kept import Kept
 
-__all__ = ["asked_snapshot", "column_rows", "columns", "count", "overview", "sizes"]
+__all__ = ["asked_snapshot", "count", "overview", "sizes"]
 
 _MOST_COLUMNS = 1_000
 
@@ -60,12 +60,12 @@ async def overview(table: Table, asked: Asked, kept: Kept) -> Mapping[str, Any]:
         "writer_features": sorted(map(shortened, protocol.writer_features or ())),
         "properties": pairs(snapshot.properties),
         "domains": pairs(domains),
-        "columns": column_rows(snapshot.delta_schema, snapshot.partition_columns),
+        "columns": _column_rows(snapshot.delta_schema, snapshot.partition_columns),
         "num_columns": len(snapshot.delta_schema.fields),
     }
 
 
-def column_rows(schema: StructType, partition_columns: tuple[str, ...]) -> list[dict[str, Any]]:
+def _column_rows(schema: StructType, partition_columns: tuple[str, ...]) -> list[dict[str, Any]]:
     """The columns of a table; at most a thousand."""
     return [
         {
@@ -77,15 +77,6 @@ def column_rows(schema: StructType, partition_columns: tuple[str, ...]) -> list[
         }
         for field in schema.fields[:_MOST_COLUMNS]
     ]
-
-
-async def columns(table: Table, asked: Asked, _: Kept) -> Mapping[str, Any]:
-    """The columns alone."""
-    snapshot = await asked_snapshot(table, asked)
-    return {
-        "version": snapshot.version,
-        "columns": column_rows(snapshot.delta_schema, snapshot.partition_columns),
-    }
 
 
 async def sizes(table: Table, asked: Asked, kept: Kept) -> Mapping[str, Any]:
