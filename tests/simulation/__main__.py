@@ -2,20 +2,32 @@
 
     python -m tests.simulation seed=7 writers=2 commits=5 ...   # prints its trace
     python -m tests.simulation runs=100 commits=40              # that many seeds, from 0 on
+    python -m tests.simulation total=1000000 jobs=8             # as many as make so many commits
     python -m tests.simulation exhaustive ...                   # every interleaving: exhaustive.py
+    python -m tests.simulation hunt seconds=600                 # both, for so long: hunt.py
 
 Ends with status 1 where something was wrong; of many runs it shrinks the one that failed first, and
-prints the command that makes that one again.
+prints the command that makes that one again. `first` is the first seed of many, `commits` how many
+each writer makes, and `jobs` how many processes make runs at once.
 """
 
 from __future__ import annotations
 
+import itertools
+import multiprocessing
 import sys
 import time
+from functools import partial
+from typing import TYPE_CHECKING
 
-from tests.simulation import exhaustive
+from tests.simulation import exhaustive, hunt
 from tests.simulation.plan import Plan
 from tests.simulation.run import run, shrunk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["main"]
 
 
 def one(words: list[str]) -> int:
@@ -27,28 +39,61 @@ def one(words: list[str]) -> int:
     return bool(ran.wrong)
 
 
-def many(runs: int, commits: int, first: int, *, overwriting: bool) -> int:
-    """Make the runs of that many seeds."""
-    made, began = 0, time.process_time()
-    for seed in range(first, first + runs):
-        plan = Plan.drawn(seed, commits, overwriting=overwriting)
-        ran = run(plan)
-        made += ran.commits
-        if ran.wrong:
-            print(plan.command(), *ran.wrong, "shrinking it", sep="\n", flush=True)
-            least = shrunk(plan)
-            print(*run(least).wrong, least.command(), sep="\n")
-            return 1
-    seconds = time.process_time() - began
-    print(f"{runs} runs, {made} commits, {made / seconds:.1f} commits a second of CPU")
+def _tried(seed: int, commits: int, *, overwriting: bool) -> tuple[Plan, int, list[str]]:
+    plan = Plan.drawn(seed, commits, overwriting=overwriting)
+    ran = run(plan)
+    return plan, ran.commits, ran.wrong
+
+
+def many(given: dict[str, str]) -> int:
+    """Make the runs of many seeds."""
+    first, jobs = int(given.get("first", "0")), int(given.get("jobs", "1"))
+    total = int(given["total"]) if "total" in given else None
+    seeds: Iterable[int] = itertools.count(first)
+    if total is None:
+        seeds = range(first, first + int(given["runs"]))
+    commits = int(given.get("commits", "40"))
+    attempt = partial(_tried, commits=commits, overwriting="overwriting" in given)
+    made, runs, began = 0, 0, time.monotonic()
+    with multiprocessing.get_context("spawn").Pool(jobs) if jobs > 1 else _Here() as pool:
+        for plan, some, wrong in pool.imap(attempt, seeds):
+            made, runs = made + some, runs + 1
+            if wrong:
+                print(plan.command(), *wrong, "shrinking it", sep="\n", flush=True)
+                least = shrunk(plan)
+                print(*run(least).wrong, least.command(), sep="\n")
+                return 1
+            if runs % 100 == 0:
+                print(f"{runs} runs, {made} commits", flush=True)
+            if total is not None and made >= total:
+                break
+    print(f"{runs} runs, {made} commits, {made / (time.monotonic() - began):.1f} a second")
     return 0
 
 
+class _Here:
+    """A pool of this process alone."""
+
+    imap = staticmethod(map)
+
+    def __enter__(self) -> _Here:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """There is nothing to end."""
+
+
+def main(words: list[str]) -> int:
+    """Do what the words of the command line say; the exit status."""
+    if words[:1] == ["exhaustive"]:
+        return exhaustive.main(words[1:])
+    if words[:1] == ["hunt"]:
+        return hunt.main(words[1:])
+    given = dict(word.split("=", 1) for word in words)
+    if "runs" in given or "total" in given:
+        return many(given)
+    return one(words)
+
+
 if __name__ == "__main__":
-    if "exhaustive" in sys.argv:
-        sys.exit(exhaustive.main(sys.argv[2:]))
-    given = dict(word.split("=", 1) for word in sys.argv[1:])
-    if "runs" in given:
-        numbers = [int(given.get(name, d)) for name, d in (("commits", "40"), ("first", "0"))]
-        sys.exit(many(int(given["runs"]), *numbers, overwriting="overwriting" in given))
-    sys.exit(one(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

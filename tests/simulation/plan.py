@@ -7,10 +7,14 @@ import shlex
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
+from tests.support.workload import ALL_KINDS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Plan"]
+__all__ = ["EXCLUDES", "Plan"]
+
+EXCLUDES = ("store", "store", "dynamodb", "catalog")
 
 
 @dataclass(frozen=True)
@@ -18,8 +22,10 @@ class Plan:
     """One run. Two runs of equal plans are the same, step by step.
 
     `faults` is how likely each fault of a request is, in thousandths; `crashes` how many processes
-    die; `keepers` what looks after the table meanwhile; `overwriting` takes the conditional puts
-    away, so that the checker has something to find.
+    die; `keepers` what looks after the table meanwhile; `tailers` how many follow its log;
+    `excludes` is what keeps writers from overwriting each other: the store, entries in DynamoDB on
+    a store without conditional puts, or a catalog that manages the table. `overwriting` takes the
+    conditional puts away, so that the checker has something to find.
     """
 
     seed: int
@@ -30,8 +36,11 @@ class Plan:
     skew_s: float = 60.0
     vectors: bool = False
     checkpoint_every: int = 10
-    keepers: tuple[str, ...] = ("checkpoint", "optimize", "vacuum", "cleanup")
+    keepers: tuple[str, ...] = ("checkpoint", "optimize", "vacuum", "cleanup", "compact")
     overwriting: bool = False
+    kinds: tuple[str, ...] = ALL_KINDS
+    tailers: int = 0
+    excludes: str = "store"
 
     @classmethod
     def drawn(cls, seed: int, commits: int = 10, *, overwriting: bool = False) -> Plan:
@@ -48,6 +57,8 @@ class Plan:
             draw.choice([3, 10]),
             tuple(name for name in cls.keepers if draw.random() < 0.6),
             overwriting,
+            tailers=draw.choice([0, 0, 1, 2]),
+            excludes="store" if overwriting else draw.choice(EXCLUDES),
         )
 
     def smaller(self) -> Iterator[Plan]:
@@ -64,11 +75,17 @@ class Plan:
             yield replace(self, vectors=False)
         if self.writers > 1:
             yield replace(self, writers=self.writers - 1)
+        if self.tailers:
+            yield replace(self, tailers=0)
+        if self.excludes != "store":
+            yield replace(self, excludes="store")
         if self.commits > 1:
             yield replace(self, commits=self.commits // 2)
             yield replace(self, commits=self.commits - 1)
         for name in self.keepers:
             yield replace(self, keepers=tuple(each for each in self.keepers if each != name))
+        for kind in dict.fromkeys(self.kinds if len({*self.kinds}) > 1 else ()):
+            yield replace(self, kinds=tuple(each for each in self.kinds if each != kind))
 
     def command(self) -> str:
         """What runs it again from the root of the repository."""

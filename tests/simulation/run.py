@@ -1,8 +1,10 @@
 """A simulated run: writers, readers and keepers of one table, and what is wrong with its history.
 
-The table is first used for a while and left alone for 40 days; then it is used while VACUUM and the
-clean-up of the log delete what is old. All versions are checked against the model, on an archive of
-everything that was ever in the store; the newest one is also read from what is left.
+Writers change it in all the ways of the workload, by what excludes writers in this run; tailers
+follow its log, and keepers look after it. The table is first used for a while and left alone for 40
+days; then it is used while VACUUM and the clean-up of the log delete what is old. All versions are
+checked against the model, on an archive of everything that was ever in the store; the newest one is
+also read from what is left.
 """
 
 from __future__ import annotations
@@ -11,26 +13,39 @@ import asyncio
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
 
+from adelta.changes import tail
+from adelta.commit.check_then_put import check_then_put
+from adelta.commit.coordinated_store import CoordinatedStore
+from adelta.commit.dynamodb import DynamoDbCoordinator
 from adelta.errors import (
     AdeltaError,
+    ChangesNotAvailableError,
     CommitConflictError,
     CommitOutcomeUnknownError,
     StorageError,
 )
-from adelta.operations import checkpoint, cleanup_log, optimize, vacuum, write_table
+from adelta.log.commit_reader import read_commit
+from adelta.operations import checkpoint, cleanup_log, compact_log, optimize, vacuum
 from adelta.table import Table
+from tests.simulation.catalog import Catalog, CatalogClient
+from tests.simulation.dynamo import SimulatedDynamoTable
 from tests.simulation.store import Bucket, Direct, SimulatedStore
 from tests.simulation.weather import Weather, WeatherStation
 from tests.simulation.world import World
+from tests.support.catalogs import MANAGED
+from tests.support.created import create_in
 from tests.support.linearizability import History, violations
 from tests.support.workload import NOTE, SCHEMA, Operation, Worker, digest, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from adelta.storage.dynamodb import DynamoTable, Item
     from tests.simulation.plan import Plan
+    from tests.simulation.store import Network
     from tests.simulation.world import Process
 
 __all__ = ["Ran", "run", "shrunk"]
@@ -38,6 +53,8 @@ __all__ = ["Ran", "run", "shrunk"]
 _FAULTS = ("refused", "lost_before", "lost_after", "late", "repeated")
 _DAY = 86_400.0
 _IDLE = 40 * _DAY
+_LONGEST = 30.0  # seconds for a commit of each writer, whatever happens
+_YOUNG = 2  # versions before the last one, which are as young where there are two commits
 _ARRIVED = 100.0  # by when all requests have, also those that nobody waits for
 
 
@@ -57,13 +74,17 @@ class _Run:
         self.plan = plan
         self.world = World(plan.seed)
         self.world.keeps_trace = traced
-        self.bucket = Bucket(self.world, conditional=not plan.overwriting)
+        conditional = plan.excludes != "dynamodb" and not plan.overwriting
+        self.bucket = Bucket(self.world, conditional=conditional)
         self.archive = Bucket(self.world)
         self.bucket.on_change = self._keep
         self.weather = Weather(**dict.fromkeys(_FAULTS, plan.faults / 1000))
         self.said: list[dict[str, Any]] = []
         self.unexpected: list[str] = []
         self.generation = 0
+        self.items: dict[str, Item] = {}
+        self.catalog = Catalog(self.world) if plan.excludes == "catalog" else None
+        self.followed: list[list[tuple[int, str | None]]] = []
 
     def _keep(self, path: str, data: bytes | None) -> None:
         if data is not None:
@@ -71,16 +92,25 @@ class _Run:
         elif path.endswith(".json") and path == max(filter(_is_commit, self.archive.objects)):
             self.archive.delete(path)  # a commit that was taken back
 
-    def store(self) -> SimulatedStore:
-        return SimulatedStore(self.bucket, WeatherStation(self.world, self.weather))
+    def table(self, bucket: Bucket, network: Network) -> Table:
+        """A handle over a network on the table that a bucket has."""
+        store = SimulatedStore(bucket, network)
+        if self.catalog is not None:
+            return Table(store.uri, store=store, catalog=CatalogClient(self.catalog, network))
+        if self.plan.excludes != "dynamodb" or bucket is not self.bucket:
+            return Table(store.uri, store=store)
+        items = cast("DynamoTable", SimulatedDynamoTable(bucket, network, self.items))
+        create = partial(check_then_put, store)
+        by_entries = DynamoDbCoordinator(store, items, create=create, table_path=store.uri)
+        coordinated = CoordinatedStore(store, by_entries, conditional_put=False)
+        return Table(store.uri, store=coordinated)
 
     def process(self, kind: str) -> tuple[Process, Table]:
         """A new process with a handle of its own."""
         self.generation += 1
         skew = self.world.random.uniform(-self.plan.skew_s, self.plan.skew_s)
         process = self.world.process(f"{kind}{self.generation}", skew_s=skew)
-        store = self.store()
-        return process, Table(store.uri, store=store)
+        return process, self.table(self.bucket, WeatherStation(self.world, self.weather))
 
     # ------------------------------------------------------------------------------ what they do
 
@@ -91,30 +121,34 @@ class _Run:
             "delta.enableDeletionVectors": str(plan.vectors).lower(),
             "delta.checkpointInterval": str(plan.checkpoint_every),
         }
-        direct = SimulatedStore(self.bucket, Direct())
-        await write_table(
-            Table(direct.uri, store=direct),
-            SCHEMA.empty_table(),
-            partition_by=["p"],
-            properties=properties,
-        )
+        properties |= MANAGED if self.catalog is not None else {}
+        await create_in(self.table(self.bucket, Direct()), SCHEMA, properties, ("p",))
         half = max(1, plan.commits // 2)
         await self._used(half)
         await asyncio.sleep(_IDLE)
         await self._used(plan.commits - half)
         await asyncio.sleep(_ARRIVED)
         self.world.note("the checker begins")
-        return self.unexpected + await self._wrong(direct)
+        return self.unexpected + await self._wrong()
 
     async def _used(self, commits: int) -> None:
         """The table is used by everybody until the commits are made."""
         writers = [asyncio.ensure_future(self._writer(commits)) for _ in range(self.plan.writers)]
         killer = asyncio.ensure_future(self._kill())
         keepers = [asyncio.ensure_future(self._keeper(name)) for name in self.plan.keepers]
-        await asyncio.gather(*writers)
+        keepers += [asyncio.ensure_future(self._tailer()) for _ in range(self.plan.tailers)]
+        if self.catalog is not None and self.plan.crashes:
+            keepers.append(asyncio.ensure_future(self._fail_over(self.catalog)))
+        done, late = await asyncio.wait(writers, timeout=_LONGEST + _LONGEST * commits)
+        for task in done:
+            task.result()
+        if late:
+            self.unexpected.append(f"{len(late)} writers do not get on any more")
+        for task in writers:
+            task.cancel()
         for task in (killer, *keepers):
             task.cancel()
-        await asyncio.gather(killer, *keepers, return_exceptions=True)
+        await asyncio.gather(killer, *keepers, *writers, return_exceptions=True)
         for process in self.world.processes:
             process.crash()
 
@@ -123,7 +157,7 @@ class _Run:
         left = commits
         while left > 0:
             process, table = self.process("writer")
-            worker = Worker(table, process.name, self.generation, left, self._said)
+            worker = Worker(table, process.name, self.generation, left, self._said, self.plan.kinds)
             await self._until_over(process, worker.work(tell=_silent))
             left = worker.left
 
@@ -142,8 +176,39 @@ class _Run:
             alive = [each for each in self.world.processes if each.alive]
             self.world.random.choice(alive).crash()
 
+    async def _fail_over(self, catalog: Catalog) -> None:
+        while True:
+            await asyncio.sleep(self.world.random.uniform(1.0, 10.0))
+            catalog.fail_over(self.world.random.uniform(0.0, 2.0))
+
+    async def _tailer(self) -> None:
+        """One who follows the log, and goes on after each crash behind the last commit it got."""
+        got: list[tuple[int, str | None]] = []
+        self.followed.append(got)
+        since = 0
+
+        async def follow(table: Table) -> None:
+            nonlocal got, since
+            while True:
+                try:
+                    async for commit in tail(table, since, poll=0.5):
+                        got.append((commit.version, commit.info.user_metadata))
+                        since = commit.version + 1
+                except ChangesNotAvailableError:  # it was away for too long
+                    since = (await table.snapshot()).version
+                    got = []
+                    self.followed.append(got)
+                except StorageError:
+                    await asyncio.sleep(0.1)
+
+        while True:
+            process, table = self.process("tailer")
+            await self._until_over(process, follow(table))
+            await asyncio.sleep(0.5)
+
     async def _keeper(self, name: str) -> None:
         works: dict[str, Callable[[Table], Awaitable[object]]] = {
+            "compact": compact_log,
             "checkpoint": checkpoint,
             "cleanup": cleanup_log,
             "vacuum": vacuum,
@@ -156,7 +221,7 @@ class _Run:
             while True:
                 with suppress(CommitConflictError, CommitOutcomeUnknownError, StorageError):
                     await works[name](table)
-                await asyncio.sleep(0.3)
+                await asyncio.sleep(self.world.random.uniform(0.2, 2.0))
 
         while True:
             process, table = self.process(name)
@@ -165,13 +230,15 @@ class _Run:
 
     # ------------------------------------------------------------------------------ what is wrong
 
-    async def _wrong(self, direct: SimulatedStore) -> list[str]:
-        archive = SimulatedStore(self.archive, Direct())
-        found = await violations(Table(archive.uri, store=archive), History(self.said))
+    async def _wrong(self) -> list[str]:
+        archive, direct = (self.table(each, Direct()) for each in (self.archive, self.bucket))
+        found = await violations(archive, History(self.said))
+        found += await self._followed_wrongly(archive)
+        found += await _gone_too_soon(archive, direct)
         latest: list[tuple[int, str]] = []
-        for store in (archive, direct):
+        for table in (archive, direct):
             try:
-                snapshot = await Table(store.uri, store=store).snapshot()
+                snapshot = await table.snapshot()
                 rows = rows_of(await snapshot.scan().to_arrow())
             except AdeltaError as error:
                 return [*found, f"the table cannot be read any more: {error!r}"]
@@ -179,6 +246,38 @@ class _Run:
         if latest[0] != latest[1]:
             found.append(f"what is left is version {latest[1][0]}, or not what it was")
         return found
+
+    async def _followed_wrongly(self, archive: Table) -> list[str]:
+        """What tailers got that is not each commit, once and in order."""
+        found = []
+        for got in self.followed:
+            first = got[0][0] if got else 0
+            if [version for version, _ in got] != list(range(first, first + len(got))):
+                found.append(f"a tailer got the versions {[version for version, _ in got]}")
+                continue
+            for version, said in got:
+                commit = await read_commit(archive.store, version)
+                if commit.info.user_metadata != said:
+                    found.append(f"a tailer got version {version} as it never was")
+        return found
+
+
+async def _gone_too_soon(archive: Table, direct: Table) -> list[str]:
+    """The last versions that cannot be read from what is left, though nothing of them is old."""
+    last = (await archive.snapshot()).version
+    found = []
+    for version in range(max(0, last - _YOUNG), last + 1):
+        try:
+            was, is_now = [
+                rows_of(await (await table.snapshot(version=version)).scan().to_arrow())
+                for table in (archive, direct)
+            ]
+        except AdeltaError as error:
+            found.append(f"version {version} cannot be read any more: {error!r:.200}")
+        else:
+            if sorted(was) != sorted(is_now):
+                found.append(f"version {version} is not any more what it was")
+    return found
 
 
 def _is_commit(path: str) -> bool:

@@ -181,6 +181,7 @@ class World:
 
     @contextmanager
     def _in_force(self) -> Iterator[None]:
+        pa.scalar(0)  # what Arrow imports first is no job of the world's
         cpus, files = pa.cpu_count(), pa.io_thread_count()
         pa.set_cpu_count(1)
         pa.set_io_thread_count(1)

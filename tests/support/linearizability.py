@@ -100,6 +100,8 @@ async def _compare(table: Table, history: History, found: list[str]) -> None:
         expected[version] = digest(model.contents(), model.note)
         state = state.advance([commit])
         note = state.metadata.configuration.get(NOTE)
+        if {field.name for field in state.configuration.schema.fields} != {*model.columns}:
+            found.append(f"version {version} has other columns than {operation} leaves")
         if digest(await rows.of(state), note) != expected[version]:
             found.append(f"version {version} is not what {operation} makes of the one before")
         elif version % _SCANNED == 0 or version == last:

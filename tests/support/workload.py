@@ -11,30 +11,40 @@ the store's conditional puts overwrite: writers no longer exclude each other.
 from __future__ import annotations
 
 import asyncio
+import copy
 import hashlib
 import json
 import random
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from adelta._clock import monotonic
 from adelta.errors import AdeltaError, CommitConflictError, CommitOutcomeUnknownError
-from adelta.operations import delete, set_properties, update, write_table
+from adelta.operations import (
+    add_columns,
+    delete,
+    merge,
+    restore,
+    set_properties,
+    update,
+    write_table,
+)
 from adelta.storage.resolve import open_store
 from adelta.table import Table
 from tests.support.catalogs import open_managed
 from tests.support.stores import WrappedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from adelta.storage.object_store import ObjectMeta
     from adelta.transaction import Transaction
 
 __all__ = [
+    "ALL_KINDS",
     "NOTE",
     "SCHEMA",
     "Model",
@@ -50,6 +60,14 @@ SCHEMA = pa.schema([("p", pa.string()), ("id", pa.int64()), ("value", pa.int64()
 NOTE = "owner.note"
 PARTITIONS = ("a", "b", "c")
 _KINDS = ("append", "append", "append", "delete", "add_one", "overwrite", "count", "note")
+ALL_KINDS = (*_KINDS, "merge", "restore", "column", "feature", "import")
+_FEATURES = (
+    {"delta.enableChangeDataFeed": "true"},
+    {"delta.enableDeletionVectors": "true"},
+    {"delta.enableInCommitTimestamps": "true"},
+    {"delta.enableDeletionVectors": "false", "delta.enableChangeDataFeed": "false"},
+)
+_REMEMBERED = 40  # versions that a restore may go back to
 
 Row = tuple[str, int, int]
 
@@ -61,8 +79,12 @@ class Operation:
     ``append`` adds rows with `ids` to `p`; ``delete`` takes those out of `p` whose id leaves `rest`
     when divided by 4; ``add_one`` adds one to the values of these; ``overwrite`` puts rows with
     `ids` in the place of all of `p`; ``count`` adds a row to the partition ``n`` whose value is the
-    number of rows in `p`; ``note`` sets a property of the table to `name`. `by_hand` it is staged
-    in a transaction, file by file; else it is done by adelta's own operation, where there is one.
+    number of rows in `p`; ``note`` sets a property of the table to `name`. ``merge`` adds one to
+    the values of rows with `ids` and inserts those that are not there; ``restore`` goes back to the
+    version that is the one of `ids`; ``column`` adds a column, which stays empty, and ``feature``
+    sets properties that ask for features; ``import`` appends all of `ids` but the first, which is
+    the number of its `txn`: no number is imported twice. `by_hand` it is staged in a transaction,
+    file by file; else it is done by adelta's own operation, where there is one.
     """
 
     name: str
@@ -73,10 +95,14 @@ class Operation:
     by_hand: bool = True
 
     @classmethod
-    def drawn(cls, random_: random.Random, name: str, number: int) -> Operation:
+    def drawn(
+        cls, random_: random.Random, name: str, number: int, kinds: Sequence[str] = _KINDS
+    ) -> Operation:
         """A random one; its ids follow `number`."""
-        kind = random_.choice(_KINDS)
+        kind = random_.choice(kinds)
         ids = [number + n for n in range(random_.randint(1, 4))]
+        if kind == "merge":
+            ids += [each - 10 * random_.randint(1, 3) for each in ids]
         p = "n" if kind == "overwrite" and random_.random() < 0.2 else random_.choice(PARTITIONS)
         return cls(name, kind, p, random_.randrange(4), ids, random_.random() < 0.5)
 
@@ -91,13 +117,30 @@ class Model:
     def __init__(self) -> None:
         self.rows: dict[str, dict[int, int]] = {}
         self.note: str | None = None
+        self.imported = -1
+        self.columns: tuple[str, ...] = tuple(SCHEMA.names)
+        self._version = 0
+        self._past: dict[int, tuple[dict[str, dict[int, int]], str | None, tuple[str, ...]]] = {}
+        self._remember()
+
+    def _remember(self) -> None:
+        self._past[self._version] = copy.deepcopy(self.rows), self.note, self.columns
+        self._past.pop(self._version - _REMEMBERED, None)
 
     def apply(self, operation: Operation) -> None:
-        """Do what the operation means."""
+        """Do what the operation means; it becomes the next version."""
+        self._apply(operation)
+        self._version += 1
+        self._remember()
+
+    def _apply(self, operation: Operation) -> None:
         rows = self.rows.setdefault(operation.p, {})
         match operation.kind:
             case "append":
                 rows.update(dict.fromkeys(operation.ids, 0))
+            case "import" if operation.ids[0] > self.imported:
+                self.imported = operation.ids[0]
+                rows.update(dict.fromkeys(operation.ids[1:], 0))
             case "overwrite":
                 self.rows[operation.p] = dict.fromkeys(operation.ids, 0)
             case "delete":
@@ -109,10 +152,22 @@ class Model:
                 self.rows.setdefault("n", {})[operation.ids[0]] = len(rows)
             case "note":
                 self.note = operation.name
+            case "merge":
+                for i in operation.ids:
+                    rows[i] = rows[i] + 1 if i in rows else 0
+            case "restore":
+                rows_then, self.note, self.columns = self._past[operation.ids[0]]
+                self.rows = copy.deepcopy(rows_then)
+            case "column":
+                self.columns = (*self.columns, _column(operation))
 
     def contents(self) -> list[Row]:
         """Every row, in order."""
         return sorted((p, i, v) for p, rows in self.rows.items() for i, v in rows.items())
+
+
+def _column(operation: Operation) -> str:
+    return "c_" + operation.name.replace("-", "_")
 
 
 def digest(rows: Iterable[Row], note: str | None) -> str:
@@ -138,6 +193,8 @@ async def perform(table: Table, operation: Operation) -> int | None:
             table, {NOTE: operation.name}, user_metadata=operation.text()
         )
         return metrics.version
+    if operation.kind in ("merge", "restore", "column", "feature", "import"):
+        return await _perform_more(table, operation)
     if not operation.by_hand and operation.kind != "count":
         return await _perform(table, operation)
     async with table.transaction(operation.kind, user_metadata=operation.text()) as tx:
@@ -162,6 +219,37 @@ async def _perform(table: Table, operation: Operation) -> int | None:
         case _:
             values = {"value": "value + 1"}
             return (await update(table, values, some, user_metadata=text)).version
+
+
+async def _perform_more(table: Table, operation: Operation) -> int | None:
+    text = operation.text()
+    match operation.kind:
+        case "merge":
+            rows = _table([(operation.p, i, 0) for i in operation.ids])
+            on = f"target.p = '{operation.p}' AND target.id = source.id"
+            merged = (
+                merge(table, rows, on=on, user_metadata=text)
+                .when_matched_update({"value": "target.value + 1"})
+                .when_not_matched_insert({name: f"source.{name}" for name in SCHEMA.names})
+            )
+            return (await merged.execute()).version
+        case "restore":
+            latest = (await table.snapshot()).version
+            back = replace(operation, ids=[max(0, latest - 1 - operation.rest)])
+            restored = await restore(table, version=back.ids[0], user_metadata=back.text())
+            return restored.version
+        case "import":
+            number = (await table.snapshot()).version
+            numbered = replace(operation, ids=[number, *operation.ids])
+            rows = _table([(operation.p, i, 0) for i in operation.ids])
+            txn, text = ("job", number), numbered.text()
+            return (await write_table(table, rows, txn=txn, user_metadata=text)).version
+        case "column":
+            column = pa.schema([(_column(operation), pa.int64())])
+            return (await add_columns(table, column, user_metadata=text)).version
+        case _:
+            asked = _FEATURES[operation.rest]
+            return (await set_properties(table, asked, user_metadata=text)).version
 
 
 async def _stage(table: Table, tx: Transaction, operation: Operation) -> None:
@@ -206,12 +294,14 @@ class Worker:
         seed: int,
         commits: int,
         say: Callable[[dict[str, Any]], None],
+        kinds: Sequence[str] = _KINDS,
     ) -> None:
         self.table = table
         self.name = name
         self.random = random.Random(seed)
         self.number = seed * 1_000_000
         self.left = commits
+        self.kinds = kinds
         self._say = say
 
     async def work(self, tell: Callable[[AdeltaError], None] | None = None) -> None:
@@ -222,7 +312,8 @@ class Worker:
         tell = tell or _print_error
         while self.left > 0:
             self.number += 10
-            operation = Operation.drawn(self.random, f"{self.name}-{self.number}", self.number)
+            name = f"{self.name}-{self.number}"
+            operation = Operation.drawn(self.random, name, self.number, self.kinds)
             begun, version = monotonic(), None
             try:
                 version = await perform(self.table, operation)

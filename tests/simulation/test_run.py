@@ -1,0 +1,50 @@
+"""Runs that a seed decides: whatever happens in them, the table stays what was made of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation.__main__ import main
+from tests.simulation.plan import EXCLUDES, Plan
+from tests.simulation.run import run
+from tests.support.depth import cases
+
+RUNS = cases(700, 5)  # of 15 commits each: more than 10,000, or 75
+
+
+@pytest.mark.parametrize("seed", range(RUNS))
+def test_whatever_happens_the_table_stays_what_was_made_of_it(seed: int) -> None:
+    plan = Plan.drawn(seed, 5)
+    ran = run(plan)
+    assert ran.wrong == [], plan.command()
+    assert ran.commits == 5 * plan.writers
+
+
+@pytest.mark.parametrize("excludes", sorted({*EXCLUDES}))
+def test_and_whatever_keeps_writers_from_overwriting_each_other(excludes: str) -> None:
+    plan = Plan(3, writers=2, commits=4, faults=20, crashes=3, tailers=1, excludes=excludes)
+    ran = run(plan)
+    assert ran.wrong == [], plan.command()
+    assert ran.commits == 8
+
+
+def test_commits_that_overwrite_are_found_shrunk_and_made_again_by_the_printed_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["runs=20", "commits=4", "overwriting=1"]) == 1
+    printed = capsys.readouterr().out
+    command = [line for line in printed.splitlines() if line.startswith("python -m")][-1]
+    least = Plan.of(command.split()[3:])
+    assert (least.keepers, least.faults, least.crashes) == ((), 0, 0)
+    assert main(command.split()[3:]) == 1
+    again = capsys.readouterr().out
+    assert re.search(r"version \d+ is not what|at its version|no later|began when", again)
+    assert run(replace(least, overwriting=False)).wrong == []
+
+
+def test_a_plan_is_made_again_by_its_command() -> None:
+    plan = Plan.drawn(17, 3)
+    assert Plan.of(plan.command().split()[3:]) == plan
