@@ -1,7 +1,8 @@
-"""A catalog that manages a table: what it has ratified survives the instances that answer for it.
+"""A catalog that manages tables, and commits to several of them together.
 
-A request is carried by the network like one to the store, so that it is lost before or after it
-takes effect, answered late, or repeated. An instance that fails over answers nobody for a while.
+What it has ratified survives the instances that answer for it. A request is carried by the network
+like one to the store, so that it is lost before or after it takes effect, answered late, or
+repeated. An instance that fails over answers nobody for a while.
 """
 
 from __future__ import annotations
@@ -9,11 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from adelta.commit.owner import CommitResponse, RatifiedCommit, RatifiedCommits
+from adelta.commit.owner import (
+    CommitOwnerClient,
+    CommitResponse,
+    RatifiedCommit,
+    RatifiedCommits,
+)
 from adelta.errors import StorageError
 from tests.simulation.store import Request
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from adelta.commit.owner import ProposedCommit
     from tests.simulation.store import Network
     from tests.simulation.world import World
@@ -26,12 +34,16 @@ _PATH = ".catalog"
 
 @dataclass
 class Catalog:
-    """What all instances of the catalog share: the latest version, and commits that are kept."""
+    """What all instances of the catalog share: the latest version, and commits that are kept.
+
+    One that is `torn` ratifies each of the commits by itself that it was to ratify together.
+    """
 
     world: World
     latest: int = 0
     commits: dict[int, RatifiedCommit] = field(default_factory=dict)
     back_at: float = 0.0
+    torn: bool = False
 
     def fail_over(self, seconds: float) -> None:
         """Answer nobody for so long."""
@@ -68,36 +80,81 @@ class Catalog:
         return CommitResponse(True)
 
 
-class CatalogClient:
-    """One process's way to the catalog."""
+class CatalogClient(CommitOwnerClient):
+    """One process's way to what the catalog has of one table."""
 
     permits_maintenance = True
+    takes_inline_commits = False
 
-    def __init__(self, catalog: Catalog, network: Network, *, inline: bool = False) -> None:
-        self._catalog = catalog
-        self._network = network
-        self.takes_inline_commits = inline
+    def __init__(self, catalog: Catalog, network: Network) -> None:
+        self.catalog = catalog
+        self.network = network
 
-    async def get_ratified_commits(
+    @property
+    def owner(self) -> _Together:
+        """Who commits over several tables: the catalog has all of them."""
+        return _Together()
+
+    async def get_commits(
         self, start_version: int | None = None, end_version: int | None = None
     ) -> RatifiedCommits:
         """What the catalog keeps."""
         assert end_version is None
 
         def read() -> RatifiedCommits:
-            self._catalog.check_is_up()
-            return self._catalog.told(start_version or 0)
+            self.catalog.check_is_up()
+            return self.catalog.told(start_version or 0)
 
-        return await self._network.carry(Request("get", _PATH), read)
+        return await self.network.carry(Request("get", _PATH), read)
 
     async def commit(self, proposed: ProposedCommit) -> CommitResponse:
         """Ratify a commit."""
 
         def ratify() -> CommitResponse:
-            self._catalog.check_is_up()
-            return self._catalog.ratify(proposed)
+            self.catalog.check_is_up()
+            return self.catalog.ratify(proposed)
 
-        return await self._network.carry(Request("create", _PATH), ratify)
+        return await self.network.carry(Request("create", _PATH), ratify)
 
     async def aclose(self) -> None:
         """There are no connections."""
+
+
+@dataclass(frozen=True)
+class _Together:
+    """Commits to several tables at once: all of them or none."""
+
+    async def commit_together(
+        self, proposals: Sequence[tuple[CommitOwnerClient, ProposedCommit]]
+    ) -> tuple[CommitResponse, ...]:
+        """Ratify all, or none of them."""
+        asked = [(_own(client), proposed) for client, proposed in proposals]
+
+        def ratify() -> tuple[CommitResponse, ...]:
+            for client, _ in asked:
+                client.catalog.check_is_up()
+            if all(
+                proposed.version == c.catalog.latest + 1 or c.catalog.torn for c, proposed in asked
+            ):
+                return tuple(client.catalog.ratify(proposed) for client, proposed in asked)
+            return tuple(CommitResponse(False, client.catalog.told(0)) for client, _ in asked)
+
+        return await asked[0][0].network.carry(Request("create", _PATH), ratify)
+
+    async def get_commits_together(
+        self, tables: Sequence[tuple[CommitOwnerClient, int | None]]
+    ) -> tuple[RatifiedCommits, ...]:
+        """What the catalog has of each at one moment."""
+        asked = [(_own(client).catalog, start or 0) for client, start in tables]
+
+        def read() -> tuple[RatifiedCommits, ...]:
+            for catalog, _ in asked:
+                catalog.check_is_up()
+            return tuple(catalog.told(start) for catalog, start in asked)
+
+        return await _own(tables[0][0]).network.carry(Request("get", _PATH), read)
+
+
+def _own(client: CommitOwnerClient) -> CatalogClient:
+    assert isinstance(client, CatalogClient)
+    return client
