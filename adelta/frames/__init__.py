@@ -1,0 +1,1 @@
+"""What the faces to libraries of data frames share."""
