@@ -50,6 +50,7 @@ COMMANDS = {
     "drop": "delete a table with all of its files",
     "serve": "run a commit owner, which decides on the commits of managed tables",
     "owner": "look after a commit owner: its tables, its backfill and its tokens",
+    "cache": "look after the disk cache: what is in it, filling it, emptying it",
     "fsck": "check a table's log and files",
     "ui": "show tables in a browser",
     "completion": "what lets bash, zsh or fish complete arguments",

@@ -50,6 +50,7 @@ class AzureStore(HttpObjectStore):
 
     def __init__(self, container: str, root: str, options: AzureOptions, uri: str) -> None:
         super().__init__(AzureClient(container, uri, options), uri, root)
+        self._identity = f"az|{options.endpoint}|{container}/{self._root}"
         self._in_order = True  # as far as is known: not in hierarchical namespaces
 
     @classmethod
@@ -63,6 +64,11 @@ class AzureStore(HttpObjectStore):
         container, at, host = authority.partition("@")
         options = parse_azure_options(host or None, storage_options)
         return cls(container, root, options, f"{'abfss' if at else 'az'}://{authority}")
+
+    @property
+    def identity(self) -> str:
+        """Its address, with the account's endpoint."""
+        return self._identity
 
     def _tag(self, headers: Mapping[str, str]) -> str | None:
         return headers.get("etag")

@@ -61,6 +61,11 @@ class GcsStore(HttpObjectStore):
         """A store by delta-rs's option keys. Raises: InvalidOptionError."""
         return cls(bucket, root, parse_gcs_options(storage_options))
 
+    @property
+    def identity(self) -> str:
+        """Its address, with the endpoint."""
+        return f"gs|{self._options.endpoint}|{self._client.bucket}/{self._root}"
+
     def _tag(self, headers: Mapping[str, str]) -> str | None:
         return headers.get("x-goog-generation")
 

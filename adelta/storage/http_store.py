@@ -97,6 +97,15 @@ class HttpObjectStore(ObjectStore):
         """Call `observer` with method, key and query of every HTTP request from now on."""
         self._client.on_request = observer
 
+    @property
+    @abstractmethod
+    def identity(self) -> str:
+        """What tells this root from those of the same address on other servers; no secret."""
+
+    def pin_address(self, path: str) -> str:
+        """What pins call the object."""
+        return self._address(self._root + path)
+
     # ------------------------------------------------------------------------------------ hooks
 
     @abstractmethod

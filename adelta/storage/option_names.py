@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AWS",
     "AZURE",
+    "CACHE_FOLDER",
+    "CACHE_SIZE",
     "GOOGLE",
     "MEMORY_LIMIT",
     "OWNER_ENDPOINT",
@@ -43,6 +45,10 @@ AZURE = ("azure_storage_", "azure_")
 
 MEMORY_LIMIT = ("memory_limit", "adelta_memory_limit")
 """The names of the option that bounds what is decoded."""
+
+CACHE_FOLDER = "adelta_cache_dir"
+CACHE_SIZE = "adelta_cache_size"
+"""The options that have objects of far stores kept on a disk of this machine."""
 
 OWNER_ENDPOINT = "adelta_owner_endpoint"
 OWNER_TOKEN = "adelta_owner_token"
@@ -104,8 +110,10 @@ READ = frozenset(
         "init_backoff",
         "max_backoff",
         "base",
-        # memory
+        # memory and disk
         *MEMORY_LIMIT,
+        CACHE_FOLDER,
+        CACHE_SIZE,
         # who keeps writers apart
         "aws_conditional_put",
         "aws_s3_locking_provider",

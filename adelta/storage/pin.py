@@ -32,7 +32,7 @@ class Pin:
     may be used from several threads.
     """
 
-    __slots__ = ("_seen",)
+    __slots__ = ("__weakref__", "_seen")
 
     def __init__(self) -> None:
         self._seen: dict[str, str] = {}  # by address

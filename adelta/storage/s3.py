@@ -70,6 +70,12 @@ class S3Store(HttpObjectStore):
         """A store by delta-rs's option keys. Raises: InvalidOptionError."""
         return cls(bucket, root, parse_options(storage_options), scheme=scheme)
 
+    @property
+    def identity(self) -> str:
+        """Its address, with the endpoint or the profile that names one."""
+        where = self._options.endpoint or self._options.profile or ""
+        return f"s3|{where}|{self._bucket}/{self._root}"
+
     def _tag(self, headers: Mapping[str, str]) -> str | None:
         return headers.get("etag")
 

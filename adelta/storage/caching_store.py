@@ -1,0 +1,323 @@
+"""CachingStore: a store of which what never changes is kept on a disk of this machine.
+
+Which objects never change is read off their names, and nothing else is ever kept:
+
+* those whose name has a UUID, as data files, deletion vectors and sidecars have: it is taken for
+  the object, as the log takes it, and no request is made for what is there;
+* those that are numbered by a version, as commits, checkpoints and their checksums are: another
+  table may get the same numbers, so they are answered from the cache only where a listing has told
+  their entity tag and size, and these are those of the bytes that are there.
+
+All bytes of an answer are of one version of the object, and so are those of all answers inside a
+`Pin`: what is there of another version is deleted. Listings, heads and all that is written go past
+the cache.
+"""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections import OrderedDict
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import xxhash
+
+from adelta._concurrency import in_io_thread, map_concurrent
+from adelta.storage._cache_writer import later, written
+from adelta.storage.cache_file import Extent, tag_of
+from adelta.storage.coalesce import LARGEST_FETCH, plan_fetches
+from adelta.storage.disk_cache import CacheFigures, DiskCache
+from adelta.storage.forwarding_store import ForwardingStore
+from adelta.storage.object_path import check_range
+from adelta.storage.object_store import ObjectMeta, SuffixRead
+from adelta.storage.pin import Pin, current_pin, pinned
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Sequence
+
+    from adelta.storage.http_store import HttpObjectStore
+
+__all__ = ["CachingStore"]
+
+_UNIQUE = re.compile(r"(?i)[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}[^/]*\Z")
+_NUMBERED = re.compile(r"(?:^|/)\d{20}\.[^/]*\Z")
+_MOST_LISTED = 1 << 16
+_NO_END = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    """What is known of the version of an object that is wanted: its tag's digest, and its size."""
+
+    tag: str | None = None
+    size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What the cache has of a range: pieces of it in order, and the ranges between them."""
+
+    pieces: list[tuple[int, memoryview]]
+    missing: list[tuple[int, int]]
+    tag: str | None
+
+
+class CachingStore(ForwardingStore):
+    """A store behind HTTP, before which a disk cache is asked."""
+
+    inner: HttpObjectStore
+
+    def __init__(self, inner: HttpObjectStore, cache: DiskCache) -> None:
+        super().__init__(inner)
+        self.cache = cache
+        self.figures = CacheFigures()
+        self._counted = CacheFigures()
+        self._listed: OrderedDict[str, ObjectMeta] = OrderedDict()
+        self._identity = inner.identity
+        self._answered: weakref.WeakKeyDictionary[Pin, dict[str, str]] = weakref.WeakKeyDictionary()
+
+    # ------------------------------------------------------------------------------------- what
+
+    def _wanted(self, path: str) -> _Version | None:
+        """The version of the object to answer with; None where the cache has no say."""
+        numbered = _NUMBERED.search(path) is not None
+        if not numbered and not _UNIQUE.search(path):
+            return None
+        pin = current_pin()
+        etag = None if pin is None else pin.etag(self.inner.pin_address(path))
+        pinned_to = self._held_to(pin, path) if etag is None else tag_of(etag)
+        if not numbered:
+            return _Version(pinned_to)
+        listed = self._listed.get(path)
+        if listed is None or listed.etag is None:
+            return None
+        tag = tag_of(listed.etag)
+        return _Version(tag, listed.size) if pinned_to in (None, tag) else None
+
+    def _held_to(self, pin: Pin | None, path: str) -> str | None:
+        """The version that the cache has answered with inside `pin`."""
+        return None if pin is None else self._answered.get(pin, {}).get(path)
+
+    def _entry(self, path: str) -> str:
+        return xxhash.xxh3_128_hexdigest(f"{self._identity}{path}".encode())
+
+    def _note(self, page: Iterable[ObjectMeta]) -> None:
+        """Remember what a listing, or a put, says of objects that are numbered."""
+        for meta in page:
+            if meta.etag is not None and _NUMBERED.search(meta.path):
+                self._listed[meta.path] = meta
+                self._listed.move_to_end(meta.path)
+        while len(self._listed) > _MOST_LISTED:
+            self._listed.popitem(last=False)
+
+    def _look(self, path: str, start: int, end: int, wanted: _Version) -> _Found:
+        """What the cache has of ``[start, end)`` of one version of the object. Blocks."""
+        entry = self._entry(path)
+        extents = [each for each in self.cache.extents(entry) if _fits(each, wanted)]
+        tag = wanted.tag or (extents[0].tag if extents else None)
+        extents = [each for each in extents if each.tag == tag]
+        size = wanted.size or next((each.size for each in extents if each.size is not None), None)
+        end = end if size is None else max(start, min(end, size))
+        pieces: list[tuple[int, memoryview]] = []
+        missing: list[tuple[int, int]] = []
+        at = start
+        while at < end:
+            over = [each for each in extents if each.start <= at < each.end]
+            if over:
+                best = max(over, key=lambda each: each.end)
+                stop = min(end, best.end)
+                data = self.cache.read(entry, best, at, stop)
+                if data is None:
+                    extents.remove(best)
+                    continue
+                pieces.append((at, data))
+            else:
+                stop = min([end, *(each.start for each in extents if each.start > at)])
+                missing.append((at, stop))
+            at = stop
+        return _Found(pieces, missing, tag if pieces else None)
+
+    # ------------------------------------------------------------------------------------- read
+
+    async def get_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]]
+    ) -> Sequence[bytes | memoryview]:
+        """Bytes of every range, in the order asked, from the cache as far as it has them.
+
+        Raises: ObjectNotFoundError, ObjectChangedError.
+        """
+        for start, end in ranges:
+            check_range(path, start, end)
+        wanted = self._wanted(path)
+        if wanted is None or all(start == end for start, end in ranges):
+            return await self.inner.get_ranges(path, ranges)
+        plan = plan_fetches(ranges, gap=0, largest=_NO_END)
+        found = await in_io_thread(
+            lambda: [self._look(path, start, end, wanted) for start, end in plan.spans]
+        )
+        missing = [each for one in found for each in one.missing]
+        tags = {each.tag for each in found if each.tag is not None}
+        pin = current_pin()
+        came: Sequence[bytes | memoryview] = []
+        if missing:
+            held = self._held_to(pin, path)
+            pin = pin or Pin()
+            with pinned(pin):
+                came = await self.inner.get_ranges(path, missing)
+            etag = pin.etag(self.inner.pin_address(path))
+            tag = None if etag is None else tag_of(etag)
+            if held is not None and held != tag:
+                raise pin.broken(self.inner.pin_address(path))
+            if tags - {tag}:  # what is there is of another version
+                await in_io_thread(self.cache.forget, self._entry(path), tag)
+                with pinned(pin):
+                    return await self.inner.get_ranges(path, ranges)
+            if tag is not None and wanted.tag in (None, tag):
+                for (start, end), data in zip(missing, came, strict=True):
+                    ends = 0 < len(data) < end - start
+                    self._keep(path, tag, start + len(data) if ends else wanted.size, start, data)
+        elif pin is not None and tags:
+            self._answered.setdefault(pin, {})[path] = min(tags)
+        self._count(sum(len(d) for one in found for _, d in one.pieces), sum(map(len, came)))
+        rest = iter(zip(missing, came, strict=True))
+        spans = [_joined(one, [next(rest) for _ in one.missing]) for one in found]
+        return plan.cut(spans)
+
+    async def get_range(self, path: str, start: int, end: int) -> bytes:
+        """Bytes ``[start, end)``. Raises: ObjectNotFoundError, ObjectChangedError."""
+        if self._wanted(path) is None:
+            return await self.inner.get_range(path, start, end)
+        (data,) = await self.get_ranges(path, [(start, end)])
+        return bytes(data)
+
+    async def get_suffix(self, path: str, length: int) -> SuffixRead:
+        """The last `length` bytes. Raises: ObjectNotFoundError, ObjectChangedError."""
+        wanted = self._wanted(path)
+        if wanted is None or length < 1:
+            return await self.inner.get_suffix(path, length)
+        size = wanted.size
+        if size is None:
+            size = await in_io_thread(self._size, path, wanted)
+        if size is not None:
+            data = await self.get_range(path, max(0, size - length), size)
+            if len(data) == min(length, size):
+                return SuffixRead(data, size)
+        pin = current_pin() or Pin()
+        with pinned(pin):
+            read = await self.inner.get_suffix(path, length)
+        etag = pin.etag(self.inner.pin_address(path))
+        if etag is not None and wanted.tag in (None, tag_of(etag)):
+            start = read.object_size - len(read.data)
+            self._keep(path, tag_of(etag), read.object_size, start, read.data)
+        self._count(0, len(read.data))
+        return read
+
+    def _size(self, path: str, wanted: _Version) -> int | None:
+        """How large the version is that the cache has. Blocks."""
+        extents = self.cache.extents(self._entry(path))
+        sizes = {each.size for each in extents if _fits(each, wanted) and each.size is not None}
+        return sizes.pop() if len(sizes) == 1 else None
+
+    async def get(self, path: str) -> bytes:
+        """The whole object. Raises: ObjectNotFoundError."""
+        data, _ = await self._whole(path)
+        return data
+
+    async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
+        """The whole object and what the store says of it. Raises: ObjectNotFoundError."""
+        data, meta = await self._whole(path)
+        if meta is not None:
+            return data, meta
+        return await self.inner.get_with_meta(path)
+
+    async def get_many(self, paths: Sequence[str]) -> list[bytes]:
+        """Whole objects, in the order asked. Raises: ObjectNotFoundError."""
+        return await map_concurrent(self.get, paths, limit=self.concurrency)
+
+    async def _whole(self, path: str) -> tuple[bytes, ObjectMeta | None]:
+        """The object, and what is known of it by a listing or by the store's answer."""
+        wanted = self._wanted(path)
+        if wanted is not None:
+            size = wanted.size
+            if size is None:
+                size = await in_io_thread(self._size, path, wanted)
+            if size is not None:
+                found = await in_io_thread(self._look, path, 0, size, wanted)
+                if not found.missing:
+                    self._count(size, 0)
+                    return bytes(_joined(found, [])), self._listed.get(path)
+        data, meta = await self.inner.get_with_meta(path)
+        if meta.etag is not None and (_UNIQUE.search(path) or _NUMBERED.search(path)):
+            self._keep(path, tag_of(meta.etag), meta.size, 0, data)
+            self._count(0, len(data))
+        return data, meta
+
+    def _keep(
+        self, path: str, tag: str, size: int | None, start: int, data: bytes | memoryview
+    ) -> None:
+        """Have bytes of the object written, without waiting for it."""
+        entry, view = self._entry(path), memoryview(data)
+        for at in range(0, len(view), LARGEST_FETCH):
+            piece = view[at : at + LARGEST_FETCH]
+            extent = Extent(start + at, start + at + len(piece), size, tag, kept=False)
+            later(self.cache, entry, extent, piece)
+
+    def _count(self, cached: int, fetched: int) -> None:
+        self.figures += CacheFigures(int(not fetched), int(fetched > 0), cached, fetched)
+
+    # ------------------------------------------------------------------------------------- rest
+
+    async def list(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
+        """Pages of the objects whose path starts with `prefix`, in order."""
+        pages = self.inner.list(prefix, start_after=start_after, recursive=recursive)
+        async with aclosing(pages):
+            async for page in pages:
+                self._note(page)
+                yield page
+
+    async def delete(self, paths: Iterable[str]) -> None:
+        """Delete every object, here too; one that is not there is no error."""
+        paths = list(paths)
+        await self.inner.delete(paths)
+        for path in paths:
+            self._listed.pop(path, None)
+        await in_io_thread(self._forget, [path for path in paths if _UNIQUE.search(path)])
+
+    def _forget(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.cache.forget(self._entry(path))
+
+    async def aclose(self) -> None:
+        """Give back connections, when what is to be kept has been written."""
+        await in_io_thread(written)
+        new = CacheFigures(
+            *(
+                getattr(self.figures, name) - getattr(self._counted, name)
+                for name in CacheFigures.__slots__
+            )
+        )
+        self._counted = self.figures
+        await in_io_thread(self.cache.count, new)
+        await self.inner.aclose()
+
+
+def _fits(extent: Extent, wanted: _Version) -> bool:
+    """Whether it is of the version that is wanted, as far as that is known."""
+    if wanted.tag is not None and extent.tag != wanted.tag:
+        return False
+    return wanted.size is None or extent.size in (None, wanted.size)
+
+
+def _joined(
+    found: _Found, came: Sequence[tuple[tuple[int, int], bytes | memoryview]]
+) -> memoryview:
+    """The bytes of a span, to where the object ends."""
+    parts = sorted(
+        [*found.pieces, *((start, memoryview(data)) for (start, _), data in came)],
+        key=lambda part: part[0],
+    )
+    return parts[0][1] if len(parts) == 1 else memoryview(b"".join(data for _, data in parts))

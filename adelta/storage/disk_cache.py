@@ -1,0 +1,342 @@
+"""A folder of this machine with bytes of objects, which all of its processes share, and is bounded.
+
+What comes in is an extent of an object, a file of its own (`cache_file`). It gets its name when it
+is whole, so a process that is killed leaves nothing that is read; what a loss of power has torn
+fails its checksums. Whatever the system refuses, as a full disk does, makes a miss and no error.
+
+Which extents go is decided as S3-FIFO does it ("FIFO queues are all you need for cache eviction",
+2023): new ones wait in a small queue, a tenth of the folder, and go to the main one if they are
+asked for again meanwhile; so what is read once washes nothing out. Of what went lately a list of
+ghosts is kept, and what comes back goes to the main queue at once. A file's time of change says its
+place in the queue, and the last digits of it how often it was asked for. Processes take turns by a
+lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import struct
+import time
+from collections import deque
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import xxhash
+
+from adelta.storage.cache_file import (
+    CHUNK,
+    Extent,
+    content_of,
+    header_length,
+    parsed_name,
+    sums_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["CacheFigures", "CacheStatus", "DiskCache"]
+
+_MOST_ASKED = 3
+_SMALL = 0.1
+_LEFT = 0.95  # of the limit, when some have gone
+_GHOSTS = 1 << 16
+_TICK = 16  # nanoseconds in which a time says how often, too
+_STALE = 3600.0  # seconds after which a file that was not finished is nobody's
+_TOTAL = struct.Struct("<q")
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFigures:
+    """How many reads of objects were answered from the cache, in part or not, and their bytes."""
+
+    hits: int = 0
+    misses: int = 0
+    bytes_from_cache: int = 0
+    bytes_from_store: int = 0
+
+    def __add__(self, other: CacheFigures) -> CacheFigures:
+        mine, theirs = asdict(self), asdict(other)
+        return CacheFigures(**{name: mine[name] + theirs[name] for name in mine})
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatus:
+    """What is in the folder: extents, their bytes with their headers, and all figures so far."""
+
+    folder: str
+    extents: int
+    bytes: int
+    figures: CacheFigures
+
+
+@dataclass(slots=True)
+class _File:
+    """A file of the cache, as its folder lists it."""
+
+    path: str
+    extent: Extent
+    size: int
+    turn: int
+    asked: int
+
+
+class DiskCache:
+    """The folder, which holds `limit` bytes at most. Its methods block."""
+
+    def __init__(self, folder: str | os.PathLike[str], limit: int) -> None:
+        self.folder = Path(folder)
+        self.limit = limit
+        self._objects = self.folder / "objects"
+        self._ghosts: tuple[float, frozenset[bytes]] = (0.0, frozenset())
+
+    # ------------------------------------------------------------------------------------- read
+
+    def extents(self, entry: str) -> list[Extent]:
+        """What is there of an object, whatever its version."""
+        try:
+            names = os.listdir(self._place(entry))
+        except OSError:
+            return []
+        return [extent for name in names if (extent := parsed_name(name)) is not None]
+
+    def read(self, entry: str, extent: Extent, start: int, end: int) -> memoryview | None:
+        """Bytes ``[start, end)`` of the object, which are in the extent; None where they are not.
+
+        They are held to their checksums: what fails them is deleted.
+        """
+        path = self._place(entry) / extent.name
+        first = (start - extent.start) // CHUNK * CHUNK
+        last = min(-(-(end - extent.start) // CHUNK) * CHUNK, extent.end - extent.start)
+        length = header_length(extent)
+        try:
+            with open(path, "rb", buffering=0) as file:
+                header = os.pread(file.fileno(), length, 0)
+                data = _read(file.fileno(), length + first, last - first)
+                self._ask(file.fileno())
+        except OSError:
+            return None
+        sums = sums_of(entry, extent, header)
+        view = memoryview(data)
+        if (
+            sums is None
+            or len(data) != last - first
+            or any(
+                xxhash.xxh3_64_intdigest(view[at : at + CHUNK]) != sums[(first + at) // CHUNK]
+                for at in range(0, len(view), CHUNK)
+            )
+        ):
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        begin = start - extent.start - first
+        return view[begin : begin + end - start]
+
+    def _ask(self, file: int) -> None:
+        """Note that a file was asked for, unless that is known to be often."""
+        found = os.fstat(file)
+        if found.st_mtime_ns % _TICK < _MOST_ASKED:
+            with contextlib.suppress(OSError):
+                os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns + 1))
+
+    # ------------------------------------------------------------------------------------ write
+
+    def write(self, entry: str, extent: Extent, data: bytes | memoryview) -> bool:
+        """Take an extent in, which `data` are the bytes of; whether that was possible."""
+        header = content_of(entry, extent, data)
+        size = len(header) + len(data)
+        if size > self.limit * _SMALL:  # it would wash out all that waits
+            return False
+        extent = replace(extent, kept=self._is_ghost(entry, extent))
+        place = self._place(entry)
+        fresh = place / f".{os.getpid()}-{time.monotonic_ns():x}"
+        try:
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._turn() as total:
+                if total + size > self.limit:
+                    total = self._evict(size)
+                self._set_total(total + size)
+            with open(fresh, "xb", buffering=0, opener=_private) as file:
+                _write(file.fileno(), header)
+                _write(file.fileno(), data)
+                now = time.time_ns() // _TICK * _TICK
+                os.utime(file.fileno(), ns=(now, now))
+            os.replace(fresh, place / extent.name)
+        except OSError:
+            with contextlib.suppress(OSError):
+                fresh.unlink()
+            return False
+        return True
+
+    def forget(self, entry: str, keep: str | None = None) -> None:
+        """Delete what is there of an object, but of the version whose tag is `keep`."""
+        place = self._place(entry)
+        for extent in self.extents(entry):
+            if extent.tag != keep:
+                with contextlib.suppress(OSError):
+                    (place / extent.name).unlink()
+        with contextlib.suppress(OSError):
+            place.rmdir()
+
+    def clear(self) -> None:
+        """Delete everything; processes that use the folder go on."""
+        with contextlib.suppress(OSError), self._turn():
+            shutil.rmtree(self._objects, ignore_errors=True)
+            self._set_total(0)
+            for name in ("ghosts", "figures"):
+                (self.folder / name).unlink(missing_ok=True)
+
+    # ---------------------------------------------------------------------------------- figures
+
+    def count(self, figures: CacheFigures) -> None:
+        """Add what one store has read to the figures of all."""
+        if figures == CacheFigures():
+            return
+        with contextlib.suppress(OSError), self._turn():
+            self._replace("figures", json.dumps(asdict(self._figures() + figures)).encode())
+
+    def status(self) -> CacheStatus:
+        """What is in the folder."""
+        files = list(self._files())
+        total = sum(each.size for each in files)
+        return CacheStatus(str(self.folder), len(files), total, self._figures())
+
+    def _figures(self) -> CacheFigures:
+        try:
+            return CacheFigures(**json.loads((self.folder / "figures").read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return CacheFigures()
+
+    # --------------------------------------------------------------------------------- eviction
+
+    def _evict(self, wanted: int) -> int:
+        """Delete until there is room for so many bytes: how many bytes are left."""
+        queues: dict[bool, deque[_File]] = {False: deque(), True: deque()}
+        sizes = {False: 0, True: 0}
+        for file in sorted(self._files(), key=lambda each: each.turn):
+            queues[file.extent.kept].append(file)
+            sizes[file.extent.kept] += file.size
+        most = int(self.limit * _LEFT) - wanted
+        gone: list[bytes] = []
+        while sum(sizes.values()) > most and (queues[False] or queues[True]):
+            small = bool(queues[False]) and (sizes[False] > self.limit * _SMALL or not queues[True])
+            file = queues[not small].popleft()
+            sizes[not small] -= file.size
+            if file.asked and (moved := self._again(file, promote=small)) is not None:
+                queues[True].append(moved)
+                sizes[True] += moved.size
+                continue
+            with contextlib.suppress(OSError):
+                os.unlink(file.path)
+            if small:
+                gone.append(_ghost(Path(file.path).parent.name, file.extent))
+        if gone:
+            with contextlib.suppress(OSError):
+                self._add_ghosts(gone)
+        return sum(sizes.values())
+
+    def _again(self, file: _File, *, promote: bool) -> _File | None:
+        """The file at the end of the main queue; None where it is there no more."""
+        extent = replace(file.extent, kept=True)
+        asked = 0 if promote else file.asked - 1
+        path = os.path.join(os.path.dirname(file.path), extent.name)
+        now = time.time_ns() // _TICK * _TICK + asked
+        try:
+            os.utime(file.path, ns=(now, now))
+            os.replace(file.path, path)
+        except OSError:
+            return None
+        return _File(path, extent, file.size, now, asked)
+
+    def _files(self) -> Iterator[_File]:
+        """Every extent that is there; what was not finished long ago is deleted."""
+        for folder, _, names in os.walk(self._objects):
+            for name in names:
+                path = os.path.join(folder, name)
+                try:
+                    found = os.stat(path)
+                    extent = parsed_name(name)
+                    if extent is not None:
+                        turn, asked = found.st_mtime_ns, found.st_mtime_ns % _TICK
+                        yield _File(path, extent, found.st_size, turn, asked)
+                    elif time.time() - found.st_mtime > _STALE:
+                        os.unlink(path)
+                except OSError:
+                    continue
+
+    def _is_ghost(self, entry: str, extent: Extent) -> bool:
+        path = self.folder / "ghosts"
+        try:
+            changed = path.stat().st_mtime
+            if changed != self._ghosts[0]:
+                data = path.read_bytes()
+                known = frozenset(data[at : at + 8] for at in range(0, len(data), 8))
+                self._ghosts = changed, known
+        except OSError:
+            return False
+        return _ghost(entry, extent) in self._ghosts[1]
+
+    def _add_ghosts(self, gone: list[bytes]) -> None:
+        try:
+            before = (self.folder / "ghosts").read_bytes()
+        except OSError:
+            before = b""
+        self._replace("ghosts", (before + b"".join(gone))[-8 * _GHOSTS :])
+
+    # ------------------------------------------------------------------------------- the folder
+
+    def _place(self, entry: str) -> Path:
+        return self._objects / entry[:2] / entry
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[int]:
+        """This process's turn to change what all share: how many bytes they count."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(self.folder / "total", "a+b", buffering=0, opener=_private) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            data = os.pread(file.fileno(), _TOTAL.size, 0)
+            if len(data) == _TOTAL.size:
+                yield _TOTAL.unpack(data)[0]
+            else:
+                yield sum(each.size for each in self._files())
+
+    def _set_total(self, total: int) -> None:
+        file = os.open(self.folder / "total", os.O_WRONLY)
+        try:
+            os.pwrite(file, _TOTAL.pack(total), 0)
+        finally:
+            os.close(file)
+
+    def _replace(self, name: str, data: bytes) -> None:
+        fresh = self.folder / f".{name}-{os.getpid()}"
+        with open(fresh, "wb", opener=_private) as file:
+            file.write(data)
+        os.replace(fresh, self.folder / name)
+
+
+def _ghost(entry: str, extent: Extent) -> bytes:
+    name = replace(extent, kept=False).name
+    return xxhash.xxh3_64_digest(f"{entry}/{name}".encode())
+
+
+def _private(path: Any, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _read(file: int, start: int, length: int) -> bytes:
+    """So many bytes, fewer where the file ends: the system may give them piece by piece."""
+    data = os.pread(file, length, start)
+    while len(data) < length and (more := os.pread(file, length - len(data), start + len(data))):
+        data += more
+    return data
+
+
+def _write(file: int, data: bytes | memoryview) -> None:
+    view = memoryview(data).cast("B")
+    while view:
+        view = view[os.write(file, view) :]
