@@ -38,7 +38,7 @@ from tests.simulation.world import World
 from tests.support.catalogs import MANAGED
 from tests.support.created import create_in
 from tests.support.linearizability import History, violations
-from tests.support.workload import NOTE, SCHEMA, Operation, Worker, digest, rows_of
+from tests.support.workload import NOTE, SCHEMA, Worker, digest, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -212,9 +212,7 @@ class _Run:
             "checkpoint": checkpoint,
             "cleanup": cleanup_log,
             "vacuum": vacuum,
-            "optimize": lambda table: optimize(
-                table, user_metadata=Operation(f"optimize-{self.world.loop.time()}", name).text()
-            ),
+            "optimize": optimize,
         }
 
         async def keep(table: Table) -> None:

@@ -5,7 +5,7 @@ What is checked of a history of one table:
 * the rows and the property of every version are those of the operations of the log up to it,
   applied one after the other to a model;
 * every operation that was acknowledged is in the log at the version that its writer was told, one
-  that was refused is not there, and none is there twice;
+  that was refused is not there, none is there twice, and none that nobody has begun;
 * what readers read meanwhile is what the version they name ought to be;
 * who began after another had ended sees it: a later version for a write, no earlier one for a read.
 """
@@ -46,6 +46,11 @@ class History:
     @property
     def operations(self) -> list[Mapping[str, Any]]:
         return [each for each in self.said if "operation" in each]
+
+    @property
+    def begun(self) -> set[str]:
+        """The names of operations that were begun, where that is said."""
+        return {each["begins"] for each in self.said if "begins" in each}
 
     @property
     def reads(self) -> list[Mapping[str, Any]]:
@@ -91,11 +96,12 @@ async def _compare(table: Table, history: History, found: list[str]) -> None:
     expected = {0: digest([], None)}
     for version in range(1, last + 1):
         commit = await read_commit(table.store, version)
-        operation = _meant(commit, version)
+        operation = _meant(commit)
         if operation.name in logged:
             first = logged[operation.name]
             found.append(f"{operation} was committed twice, as {first} and as {version}")
-        logged[operation.name] = version
+        if operation.name:
+            logged[operation.name] = version
         model.apply(operation)
         expected[version] = digest(model.contents(), model.note)
         state = state.advance([commit])
@@ -116,12 +122,11 @@ async def _compare(table: Table, history: History, found: list[str]) -> None:
     found += _order(history)
 
 
-def _meant(commit: Commit, version: int) -> Operation:
-    """What a commit was to do: those of VACUUM, which say nothing of it, change nothing."""
+def _meant(commit: Commit) -> Operation:
+    """What a commit was to do; one of whoever cleans up was to change nothing."""
     said = commit.info.user_metadata
     if said is None:
-        assert (commit.info.operation or "").startswith("VACUUM"), commit.info
-        return Operation(f"vacuum-{version}", "vacuum")
+        return Operation("", f"{commit.info.operation}")
     return Operation(**json.loads(said))
 
 
@@ -134,6 +139,8 @@ def _outcomes(history: History, logged: Mapping[str, int]) -> list[str]:
                 found.append(f"{each} is not in the log at its version, but at {at}")
             case "refused" | "failed" | "nothing" if at is not None:
                 found.append(f"{each} is in the log as version {at}")
+    if history.begun:
+        found += [f"nobody has begun {name}" for name in set(logged) - history.begun]
     return found
 
 
@@ -141,7 +148,7 @@ def _order(history: History) -> list[str]:
     """Whoever ended is seen by whoever began afterwards."""
     events = sorted(
         [(each["ended"], 0, each) for each in history.said if _committed(each)]
-        + [(each["begun"], 1, each) for each in history.said if each["version"] is not None],
+        + [(each["begun"], 1, each) for each in history.said if _has_version(each)],
         key=lambda event: event[:2],
     )
     found, newest = [], 0
@@ -153,9 +160,13 @@ def _order(history: History) -> list[str]:
             began_after[id(each)] = newest
     for each in history.said:
         after = began_after.get(id(each), -1)
-        if each["version"] is not None and each["version"] < after + _committed(each):
+        if _has_version(each) and each["version"] < after + _committed(each):
             found.append(f"{each} began when version {after} had been acknowledged")
     return found
+
+
+def _has_version(each: Mapping[str, Any]) -> bool:
+    return each.get("version") is not None
 
 
 def _committed(each: Mapping[str, Any]) -> bool:

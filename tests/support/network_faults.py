@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.storage.faulty_proxy import Act, Exchange
 
-__all__ = ["LOSES_PATIENCE", "NETWORK_FAULTS", "NetworkFault", "Weather"]
+__all__ = ["LOSES_PATIENCE", "NETWORK_FAULTS", "PARTITIONS", "NetworkFault", "Weather", "is_commit"]
 
 LOSES_PATIENCE = 1.0
 """Seconds after which a client is to give up waiting for bytes."""
@@ -80,7 +80,8 @@ def _is_put(method: str, _target: str) -> bool:
     return method == "PUT"
 
 
-def _is_commit(method: str, target: str) -> bool:
+def is_commit(method: str, target: str) -> bool:
+    """Whether the request puts a commit into a log."""
     return method == "PUT" and re.search(r"/_delta_log/\d{20}\.json", target) is not None
 
 
@@ -156,6 +157,12 @@ async def _too_late(exchange: Exchange) -> bool:
 async def _never(exchange: Exchange) -> bool:
     await asyncio.sleep(LOSES_PATIENCE * 1.3)
     return False
+
+
+async def _heard_but_silent(exchange: Exchange) -> bool:
+    """The request is carried out, and no answer comes back."""
+    await exchange.forward()
+    return await _never(exchange)
 
 
 async def _slow(exchange: Exchange) -> bool:
@@ -333,7 +340,7 @@ NETWORK_FAULTS: Mapping[str, NetworkFault] = {
     "connections are refused": NetworkFault(_refused, share=0.05),
     "reset before the request": NetworkFault(_reset_before),
     "reset after the request": NetworkFault(_answer_lost),
-    "every answer to a commit is lost": NetworkFault(_answer_lost, _is_commit, share=0.7),
+    "every answer to a commit is lost": NetworkFault(_answer_lost, is_commit, share=0.7),
     "reset inside the answer": NetworkFault(_reset_inside),
     "end inside the answer": NetworkFault(_ended_inside),
     "half-closed connection": NetworkFault(_half_closed),
@@ -354,7 +361,7 @@ NETWORK_FAULTS: Mapping[str, NetworkFault] = {
     "clock skew": NetworkFault(_answers(403, "RequestTimeTooSkewed"), share=0.05),
     "404 of what is there": NetworkFault(_answers(404, "NoSuchKey"), _is_get, share=0.05),
     "412 to a put that won": NetworkFault(
-        _answers(412, "PreconditionFailed", applied=True), _is_commit, share=0.5
+        _answers(412, "PreconditionFailed", applied=True), is_commit, share=0.5
     ),
     "409 to a put": NetworkFault(_answers(409, "ConditionalRequestConflict"), _is_put),
     "200 with an error": NetworkFault(
@@ -377,3 +384,9 @@ NETWORK_FAULTS: Mapping[str, NetworkFault] = {
     "a flipped bit in a put": NetworkFault(_flipped_on_its_way, _is_put),
 }
 """Every kind of fault by its name."""
+
+PARTITIONS: Mapping[str, Act] = {
+    "no answer gets back": _heard_but_silent,
+    "nothing gets through": _never,
+}
+"""What becomes of every request while the network is cut, by its name."""

@@ -1,11 +1,13 @@
 """A process that changes a table at random, and says what it did; and what each change means.
 
-    python -m tests.support.workload URI NAME SEED COMMITS [--overwriting] [KEY=VALUE ...]
+    python -m tests.support.workload URI NAME SEED COMMITS [FLAG ...] [KEY=VALUE ...]
 
 Two tasks of the process run operations until they have made that many commits together. Each
-operation is written into its commit as user metadata, so that the log says what was meant; each
-outcome, and what was read now and then, is printed as a JSON object a line. With ``--overwriting``
-the store's conditional puts overwrite: writers no longer exclude each other.
+operation is written into its commit as user metadata, so that the log says what was meant; what is
+begun, each outcome, and what was read now and then, is printed as a JSON object a line. With
+``--overwriting`` the store's conditional puts overwrite: writers no longer exclude each other. With
+``--upkeep`` they also clean up now and then: what is older than a week, which nothing is. With
+``--until-told`` they take their time, and end earlier where the standard input ends.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import hashlib
 import json
 import random
 import sys
+import threading
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +28,14 @@ from adelta._clock import monotonic
 from adelta.errors import AdeltaError, CommitConflictError, CommitOutcomeUnknownError
 from adelta.operations import (
     add_columns,
+    checkpoint,
+    cleanup_log,
     delete,
     merge,
     restore,
     set_properties,
     update,
+    vacuum,
     write_table,
 )
 from adelta.storage.resolve import open_store
@@ -295,6 +301,9 @@ class Worker:
         commits: int,
         say: Callable[[dict[str, Any]], None],
         kinds: Sequence[str] = _KINDS,
+        *,
+        upkeep: bool = False,
+        pause: float = 0.0,
     ) -> None:
         self.table = table
         self.name = name
@@ -302,6 +311,8 @@ class Worker:
         self.number = seed * 1_000_000
         self.left = commits
         self.kinds = kinds
+        self.upkeep = upkeep
+        self.pause = pause
         self._say = say
 
     async def work(self, tell: Callable[[AdeltaError], None] | None = None) -> None:
@@ -314,7 +325,8 @@ class Worker:
             self.number += 10
             name = f"{self.name}-{self.number}"
             operation = Operation.drawn(self.random, name, self.number, self.kinds)
-            begun, version = monotonic(), None
+            self._say({"begins": operation.name})
+            begun, version, why = monotonic(), None, {}
             try:
                 version = await perform(self.table, operation)
                 outcome = "nothing" if version is None else "committed"
@@ -323,12 +335,16 @@ class Worker:
             except CommitOutcomeUnknownError:
                 outcome = "unknown"
             except AdeltaError as error:
-                outcome = "failed"
+                outcome, why = "failed", {"why": repr(error)}
                 tell(error)
+                await asyncio.sleep(0.01)
             self.left -= outcome == "committed"
-            self.say(operation=operation.name, outcome=outcome, version=version, begun=begun)
+            self.say(operation=operation.name, outcome=outcome, version=version, begun=begun, **why)
+            await asyncio.sleep(self.pause * self.random.random())
             if self.random.random() < 0.2:
                 await self.read(tell)
+            if self.upkeep and self.random.random() < 0.4:
+                await self.keep_up()
 
     async def read(self, tell: Callable[[AdeltaError], None]) -> None:
         """Say what is there."""
@@ -341,6 +357,19 @@ class Worker:
             return
         found = digest(rows, snapshot.properties.get(NOTE))
         self.say(read=found, version=snapshot.version, begun=begun)
+
+    def end(self) -> None:
+        """Begin no other operation."""
+        self.left = 0
+
+    async def keep_up(self) -> None:
+        """Delete what has been of no use for a week."""
+        try:
+            upkeep = self.random.choice([vacuum, cleanup_log, checkpoint])
+            await upkeep(self.table)
+            self._say({"keeps": upkeep.__name__})
+        except AdeltaError as error:
+            print(repr(error), file=sys.stderr)
 
     def say(self, **what: object) -> None:
         self._say({**what, "ended": monotonic()})
@@ -358,8 +387,18 @@ async def main(uri: str, name: str, seed: int, commits: int, given: list[str]) -
     options = dict(pair.split("=", 1) for pair in given if "=" in pair)
     store = OverwritingStore(open_store(uri, options)) if "--overwriting" in given else None
     async with open_managed(uri, options) if store is None else Table(uri, store=store) as table:
-        worker = Worker(table, name, seed, commits, _print)
+        worker = Worker(table, name, seed, commits, _print, upkeep="--upkeep" in given)
+        if "--until-told" in given:
+            worker.pause = 0.2
+            loop = asyncio.get_running_loop()
+            threading.Thread(target=_end, args=(loop, worker), daemon=True).start()
         await asyncio.gather(worker.work(), worker.work())
+
+
+def _end(loop: asyncio.AbstractEventLoop, worker: Worker) -> None:
+    """End a worker with the standard input."""
+    sys.stdin.read()
+    loop.call_soon_threadsafe(worker.end)
 
 
 if __name__ == "__main__":
