@@ -39,8 +39,6 @@ def create(
         DeltaError: there is a table, and the mode is ``error``; or there is no such mode.
     """
     check_mode(mode)
-    if mode == "append":
-        raise DeltaError("SaveMode `append` is not allowed for create operation.")
     properties = properties_of(configuration)
     if knows_keys:
         check_known_keys(properties)
@@ -75,4 +73,6 @@ def create(
             commits=options,
         )
     except TableAlreadyExistsError as error:
+        if mode == "append":
+            raise DeltaError("SaveMode `append` is not allowed for create operation.") from error
         raise DeltaError(f"A Delta Lake table already exists at that location. {error}") from error
