@@ -12,6 +12,7 @@ from adelta._exports import exports
 if TYPE_CHECKING:
     from adelta import errors as errors
     from adelta import operations as operations
+    from adelta import plot as plot
     from adelta import sync as sync
     from adelta.changes.feed import changes as changes
     from adelta.changes.tail import tail as tail
@@ -228,5 +229,5 @@ __all__ = exports(
         "adelta.write.commit_options": ("CommitOptions",),
         "adelta.write.spec": ("DataFileOptions",),
     },
-    modules=("errors", "operations", "sync"),
+    modules=("errors", "operations", "plot", "sync"),
 )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import ObjectStore
     from adelta.table import Table
 
-__all__ = ["CommitSummary", "FilesAndBytes", "commit_summaries", "summary_of"]
+__all__ = ["CommitSummary", "FileCount", "commit_summaries", "summary_of"]
 
 pc: Any = pyarrow.compute  # the stubs want arrays
 
@@ -34,7 +34,7 @@ _AT_ONCE = 64 << 20  # bytes of the commits that are read whole for one answer
 
 
 @dataclass(frozen=True, slots=True)
-class FilesAndBytes:
+class FileCount:
     """A number of files and their bytes."""
 
     num_files: int
@@ -62,8 +62,8 @@ class CommitSummary:
     timestamp: datetime
     info: CommitInfo
     num_bytes: int
-    added: FilesAndBytes | None = None
-    removed: FilesAndBytes | None = None
+    added: FileCount | None = None
+    removed: FileCount | None = None
     num_change_files: int | None = None
     num_vectors: int | None = None
     changed: tuple[str, ...] = field(default=())
@@ -129,8 +129,8 @@ def summary_of(commit: Commit, num_bytes: int = 0) -> CommitSummary:
         commit.timestamp,
         commit.info,
         num_bytes,
-        FilesAndBytes(adds.num_rows, int(pc.sum(adds.column("size")).as_py() or 0)),
-        FilesAndBytes(removes.num_rows, int(pc.sum(removes.column("size")).as_py() or 0)),
+        FileCount(adds.num_rows, int(pc.sum(adds.column("size")).as_py() or 0)),
+        FileCount(removes.num_rows, int(pc.sum(removes.column("size")).as_py() or 0)),
         commit.cdc.num_rows,
         adds.num_rows - vectors.null_count,
         tuple(changed),

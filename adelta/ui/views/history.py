@@ -10,7 +10,7 @@ from adelta.ui.answers import pairs, shortened, text_of, time_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from adelta.operations.inspect.commit_summary import CommitSummary, FilesAndBytes
+    from adelta.operations.inspect.commit_summary import CommitSummary, FileCount
     from adelta.table import Table
     from adelta.ui.answers import Asked
     from adelta.ui.kept import Kept
@@ -63,7 +63,7 @@ def commit_json(commit: CommitSummary) -> dict[str, Any]:
     }
 
 
-def _files(files: FilesAndBytes | None) -> dict[str, int] | None:
+def _files(files: FileCount | None) -> dict[str, int] | None:
     if files is None:
         return None
     return {"num_files": files.num_files, "num_bytes": files.num_bytes}
