@@ -93,6 +93,7 @@ async def _compare(table: Table, history: History, found: list[str]) -> None:
     last = (await table.snapshot()).version
     model, rows = Model(), _Rows(table)
     logged: dict[str, int] = {}
+    stamped = 0
     expected = {0: digest([], None)}
     for version in range(1, last + 1):
         commit = await read_commit(table.store, version)
@@ -108,6 +109,13 @@ async def _compare(table: Table, history: History, found: list[str]) -> None:
         note = state.metadata.configuration.get(NOTE)
         if {field.name for field in state.configuration.schema.fields} != {*model.columns}:
             found.append(f"version {version} has other columns than {operation} leaves")
+        asked = state.metadata.configuration.items() >= model.asked.items()
+        if not asked:
+            found.append(f"version {version} has other properties than {operation} leaves")
+        stamp = commit.info.in_commit_timestamp
+        if state.configuration.in_commit_timestamps_enabled and (stamp is None or stamp <= stamped):
+            found.append(f"version {version} has the in-commit timestamp {stamp}, after {stamped}")
+        stamped = stamp or stamped
         if digest(await rows.of(state), note) != expected[version]:
             found.append(f"version {version} is not what {operation} makes of the one before")
         elif version % _SCANNED == 0 or version == last:

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL_KINDS",
+    "FEATURES",
     "NOTE",
     "SCHEMA",
     "Model",
@@ -67,7 +68,7 @@ NOTE = "owner.note"
 PARTITIONS = ("a", "b", "c")
 _KINDS = ("append", "append", "append", "delete", "add_one", "overwrite", "count", "note")
 ALL_KINDS = (*_KINDS, "merge", "restore", "column", "feature", "import")
-_FEATURES = (
+FEATURES = (
     {"delta.enableChangeDataFeed": "true"},
     {"delta.enableDeletionVectors": "true"},
     {"delta.enableInCommitTimestamps": "true"},
@@ -125,12 +126,14 @@ class Model:
         self.note: str | None = None
         self.imported = -1
         self.columns: tuple[str, ...] = tuple(SCHEMA.names)
+        self.asked: dict[str, str] = {}  # properties that a feature was asked for by
         self._version = 0
-        self._past: dict[int, tuple[dict[str, dict[int, int]], str | None, tuple[str, ...]]] = {}
+        self._past: dict[int, tuple[Any, ...]] = {}
         self._remember()
 
     def _remember(self) -> None:
-        self._past[self._version] = copy.deepcopy(self.rows), self.note, self.columns
+        now = (self.rows, self.note, self.columns, self.asked)
+        self._past[self._version] = copy.deepcopy(now)
         self._past.pop(self._version - _REMEMBERED, None)
 
     def apply(self, operation: Operation) -> None:
@@ -162,8 +165,10 @@ class Model:
                 for i in operation.ids:
                     rows[i] = rows[i] + 1 if i in rows else 0
             case "restore":
-                rows_then, self.note, self.columns = self._past[operation.ids[0]]
-                self.rows = copy.deepcopy(rows_then)
+                then = copy.deepcopy(self._past[operation.ids[0]])
+                self.rows, self.note, self.columns, self.asked = then
+            case "feature":
+                self.asked |= FEATURES[operation.rest]
             case "column":
                 self.columns = (*self.columns, _column(operation))
 
@@ -254,7 +259,7 @@ async def _perform_more(table: Table, operation: Operation) -> int | None:
             column = pa.schema([(_column(operation), pa.int64())])
             return (await add_columns(table, column, user_metadata=text)).version
         case _:
-            asked = _FEATURES[operation.rest]
+            asked = FEATURES[operation.rest]
             return (await set_properties(table, asked, user_metadata=text)).version
 
 
