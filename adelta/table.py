@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.storage.allowed_roots import AllowedRoots
     from adelta.storage.object_store import ObjectStore
+    from adelta.storage.stats import StoreStats
     from adelta.write.task_executor import TaskExecutor
     from adelta.write.transaction_core import TransactionCore
 
@@ -163,8 +164,13 @@ class Table:
 
     @property
     def store(self) -> ObjectStore:
-        """The store of the table's root."""
+        """The store of the table's root; `store.stats` counts its requests, bytes and retries."""
         return self._roots.store
+
+    @property
+    def store_stats(self) -> StoreStats:
+        """What has been asked of the table's store so far: requests by kind, bytes, retries."""
+        return self._roots.store.stats
 
     async def snapshot(
         self, *, version: int | None = None, timestamp: datetime | str | None = None

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
     import pyarrow as pa
     import pyarrow.dataset as ds  # noqa: TID251 - what to_pyarrow_dataset gives
     import pyarrow.fs as pa_fs  # noqa: TID251

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 
     from adelta.storage.object_store import LocalFiles, ObjectMeta, SuffixRead
+    from adelta.storage.stats import RequestCounter
 
 __all__ = ["ForwardingStore", "innermost"]
 
@@ -42,6 +43,11 @@ class ForwardingStore(ObjectStore):
     def concurrency(self) -> int:
         """How many requests are under way at most."""
         return self.inner.concurrency
+
+    @property
+    def counter(self) -> RequestCounter:
+        """Counts what is asked of the store below."""
+        return self.inner.counter
 
     @property
     def local(self) -> LocalFiles | None:

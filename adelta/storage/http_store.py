@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from adelta.storage.object_answers import Page
     from adelta.storage.object_client import ObjectClient
+    from adelta.storage.stats import RequestCounter
 
 __all__ = ["LARGEST_PUT", "HttpObjectStore"]
 
@@ -89,9 +90,14 @@ class HttpObjectStore(ObjectStore):
         return self._client.concurrency
 
     @property
+    def counter(self) -> RequestCounter:
+        """Counts the client's requests."""
+        return self._client.counter
+
+    @property
     def request_count(self) -> int:
         """HTTP requests sent so far, with those that were tried again."""
-        return self._client.request_count
+        return self.counter.num_requests
 
     def observe_requests(self, observer: Callable[[str, str, str], None] | None) -> None:
         """Call `observer` with method, key and query of every HTTP request from now on."""

@@ -127,6 +127,8 @@ class LocalStore(ObjectStore):
         pin: Pin | None = None,
     ) -> Iterator[tuple[int, os.stat_result]]:
         """The open file; with its open `directory`, what is no link need not be looked after."""
+        if not flags & os.O_DIRECTORY:
+            self.counter.asked("head" if flags == _LOOK else "get")
         with translated(file):
             descriptor = _no_link(file, flags, directory)
             linked = descriptor is None
@@ -144,9 +146,14 @@ class LocalStore(ObjectStore):
             finally:
                 os.close(descriptor)
 
+    def _at(self, descriptor: int, offset: int, length: int) -> bytes:
+        data = _read_at(descriptor, offset, length)
+        self.counter.received(len(data))
+        return data
+
     def _read(self, file: str, directory: int | None = None) -> bytes:
         with self._opened(file, directory=directory) as (descriptor, status):
-            return _read_at(descriptor, 0, status.st_size)
+            return self._at(descriptor, 0, status.st_size)
 
     def _read_all(self, files: Sequence[str]) -> list[bytes]:
         found: list[bytes] = []
@@ -160,7 +167,7 @@ class LocalStore(ObjectStore):
 
     def _read_ranges(self, file: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         with self._opened(file, pin=current_pin()) as (descriptor, status):
-            return [_read_at(descriptor, at, min(end, status.st_size) - at) for at, end in ranges]
+            return [self._at(descriptor, at, min(end, status.st_size) - at) for at, end in ranges]
 
     async def get(self, path: str) -> bytes:
         """The whole object. Raises: ObjectNotFoundError."""
@@ -172,7 +179,7 @@ class LocalStore(ObjectStore):
 
         def read() -> tuple[bytes, ObjectMeta]:
             with self._opened(file) as (descriptor, status):
-                return _read_at(descriptor, 0, status.st_size), meta_of(path, status)
+                return self._at(descriptor, 0, status.st_size), meta_of(path, status)
 
         return await in_io_thread(read)
 
@@ -209,7 +216,7 @@ class LocalStore(ObjectStore):
             raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
         with self._opened(self._file(path), pin=pin) as (descriptor, status):
             start = max(0, status.st_size - length)
-            return SuffixRead(_read_at(descriptor, start, status.st_size - start), status.st_size)
+            return SuffixRead(self._at(descriptor, start, status.st_size - start), status.st_size)
 
     @contextlib.contextmanager
     def file_to_read(
@@ -227,6 +234,7 @@ class LocalStore(ObjectStore):
             if _ADVISE:
                 for start, end in ranges:
                     os.posix_fadvise(descriptor, start, end - start, os.POSIX_FADV_WILLNEED)
+            self.counter.received(sum(end - start for start, end in ranges))
             yield os.fsencode(f"{_DESCRIPTORS}/{descriptor}" if _NAMED else file)
             pin.saw(file, tag_of(os.fstat(descriptor) if _NAMED else os.stat(file)))
 
@@ -243,6 +251,7 @@ class LocalStore(ObjectStore):
     async def put(self, path: str, data: bytes) -> ObjectMeta:
         """Create or replace the object."""
         new = NewFile(self._below, check_path(path))
+        self.counter.asked("put", written=len(data))
 
         def write() -> ObjectMeta:
             with contextlib.closing(new):
@@ -261,6 +270,7 @@ class LocalStore(ObjectStore):
             StorageError: the file system refused; certainly it was not created.
         """
         new = NewFile(self._below, check_path(path))
+        self.counter.asked("put", written=len(data))
 
         def write() -> ObjectMeta:
             with contextlib.closing(new):
@@ -272,6 +282,7 @@ class LocalStore(ObjectStore):
     async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
         """Create or replace the object from its pieces, one write for many small ones."""
         new = NewFile(self._below, check_path(path))
+        self.counter.asked("put")
         try:
             await in_io_thread(new.open)
             waiting: list[bytes] = []
@@ -279,6 +290,7 @@ class LocalStore(ObjectStore):
             async for chunk in chunks:
                 waiting.append(chunk)
                 size += len(chunk)
+                self.counter.wrote(len(chunk))
                 if size >= _BYTES_PER_HOP:
                     await in_io_thread(new.write, waiting)
                     waiting, size = [], 0
@@ -297,6 +309,8 @@ class LocalStore(ObjectStore):
         step = max(_FILES_PER_HOP, min(_DELETES_PER_HOP, len(doomed) // _CONCURRENCY))
         batches = [doomed[at : at + step] for at in range(0, len(doomed), step)]
 
+        self.counter.asked("delete", times=len(doomed))
+
         async def remove(batch: list[str]) -> None:
             await in_io_thread(self._below.remove, batch)
 
@@ -307,8 +321,10 @@ class LocalStore(ObjectStore):
     ) -> AsyncGenerator[list[ObjectMeta], None]:
         """Pages of the files whose path starts with `prefix`, in order."""
         found = self._walk(check_prefix(prefix), start_after or "", recursive)
+        self.counter.asked("list")
         while page := await in_io_thread(lambda: list(islice(found, _PAGE))):
             yield page
+            self.counter.asked("list")
 
     async def list_unfinished(self, directory: str) -> tuple[UnfinishedObject, ...]:
         """Hidden files below a directory: of puts that were broken off, or are under way.

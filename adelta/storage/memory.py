@@ -93,8 +93,15 @@ class MemoryStore(ObjectStore):
             pin.saw(f"{self._uri}/{path}", found.etag)
         return found
 
+    def _given(self, data: bytes) -> bytes:
+        """Bytes that are given out, which are counted."""
+        self.counter.asked("get")
+        self.counter.received(len(data))
+        return data
+
     def _store(self, path: str, data: bytes, *, replace: bool) -> ObjectMeta:
         key, space = self._root + check_path(path), self._space
+        self.counter.asked("put", written=len(data))
         with space.lock:
             if key not in space.objects:
                 insort(space.keys, key)
@@ -111,12 +118,13 @@ class MemoryStore(ObjectStore):
     async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
         """The whole object, and what there is to say of it. Raises: ObjectNotFoundError."""
         found = self._find(path)
+        self._given(found.data)
         return found.data, _meta(path, found)
 
     async def get_range(self, path: str, start: int, end: int) -> bytes:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError, ObjectChangedError."""
         check_range(path, start, end)
-        return self._pinned(path).data[start:end]
+        return self._given(self._pinned(path).data[start:end])
 
     async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Bytes of every range, in the order asked. Raises: ObjectNotFoundError."""
@@ -128,10 +136,11 @@ class MemoryStore(ObjectStore):
         if length < 1:
             raise InvalidOptionError(f"the last {length} bytes of {path!r} are no bytes")
         data = self._pinned(path).data
-        return SuffixRead(data[-length:], len(data))
+        return SuffixRead(self._given(data[-length:]), len(data))
 
     async def head(self, path: str) -> ObjectMeta:
         """What the store says of the object. Raises: ObjectNotFoundError."""
+        self.counter.asked("head")
         return _meta(path, self._find(path))
 
     async def put(self, path: str, data: bytes) -> ObjectMeta:
@@ -151,6 +160,7 @@ class MemoryStore(ObjectStore):
         """Delete every object; one that is not there is no error."""
         space = self._space
         keys = {self._root + check_path(path) for path in paths}
+        self.counter.asked("delete", times=len(keys))
         with space.lock:
             present = {key for key in keys if space.objects.pop(key, None) is not None}
             if len(present) == 1:
@@ -159,6 +169,7 @@ class MemoryStore(ObjectStore):
                 space.keys = [key for key in space.keys if key not in present]
 
     def _page(self, prefix: str, after: str, *, recursive: bool) -> list[ObjectMeta]:
+        self.counter.asked("list")
         page: list[ObjectMeta] = []
         skip = len(self._root)
         with self._space.lock:

@@ -29,6 +29,7 @@ from adelta.storage.object_answers import Answer, Failure, Kind, connection_fail
 from adelta.storage.request_log import logged
 from adelta.storage.request_runner import run_request
 from adelta.storage.retry import Outcome
+from adelta.storage.stats import RequestCounter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from adelta.storage.body_checks import Fault
     from adelta.storage.http import HttpOptions
     from adelta.storage.retry import RetryPolicy
+    from adelta.storage.stats import RequestKind
 
 __all__ = [
     "LARGE",
@@ -123,7 +125,7 @@ class ObjectClient(ABC, Generic[T]):
     Attributes:
         name: the bucket's address, for texts.
         retry: how often and for how long a request is tried.
-        request_count: requests sent so far, every attempt counted.
+        counter: counts requests, every attempt counted, bytes and retries.
         abandoned: requests that write an object, and whose callers were cancelled.
         on_request: called with the method, the key and the query of every attempt.
     """
@@ -138,7 +140,7 @@ class ObjectClient(ABC, Generic[T]):
         self._pool = HttpPool(http, concurrency)
         self._server_time: tuple[str, float] | None = None  # a time, and when it was told
         self.abandoned = AbandonedWrites()
-        self.request_count = 0
+        self.counter = RequestCounter()
         self.on_request: Callable[[str, str, str], None] | None = None
 
     @property
@@ -219,6 +221,7 @@ class ObjectClient(ABC, Generic[T]):
             name=f"{request.method} {self.name}/{request.key}",
             renew=sending.renew,
             move=self.move,
+            counter=self.counter,
         )
         result = ended.result
         if isinstance(result, Failure):
@@ -241,7 +244,7 @@ class ObjectClient(ABC, Generic[T]):
         """The answer to one request, or why there is none."""
         pool = await self._pool.open(target.origin, target.ca_bundle)
         async with pool.slots:
-            self.request_count += 1
+            self.counter.asked(_kind_of(request), written=len(request.body))
             if self.on_request is not None:
                 self.on_request(request.method, request.key, request.query)
             signed = self.signed(target, request, payload)
@@ -266,6 +269,7 @@ class ObjectClient(ABC, Generic[T]):
                 return Failure(Kind.REFUSED, "", str(error), {})
             except ValueError:  # of aiohttp, whose text may hold a header's secret
                 return Failure(Kind.REFUSED, "", _CANNOT_BE_SENT, {})
+        self.counter.received(len(answer.body) + (answer.placed or 0))
         if date := answer.headers.get("date"):
             self._server_time = date, monotonic()
         if self.succeeded(request, answer):
@@ -425,3 +429,15 @@ def http_time_ms(date: str) -> int:
         return round(parsedate_to_datetime(date).timestamp() * 1000)
     except OverflowError as error:  # of a year that the system does not count
         raise ValueError(str(error)) from error
+
+
+def _kind_of(request: ObjectRequest) -> RequestKind:
+    """What a request does, as `StoreStats` tells of it."""
+    if request.method == "GET":
+        return "get" if request.key else "list"
+    if request.method == "HEAD":
+        return "head"
+    if request.method == "DELETE" or request.query.startswith("delete"):
+        return "delete"
+    named = request.headers.keys() & {"x-amz-copy-source", "x-ms-copy-source"}
+    return "copy" if named or "/rewriteTo/" in (request.path or "") else "put"

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from adelta._concurrency import map_concurrent
 from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
 from adelta.storage.object_path import check_range
 from adelta.storage.pin import Pin, current_pin, pinned
+from adelta.storage.stats import RequestCounter
 
 if TYPE_CHECKING:
     from collections.abc import (
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
         Sequence,
     )
     from contextlib import AbstractContextManager
+
+    from adelta.storage.stats import StoreStats
 
 __all__ = [
     "FoundFiles",
@@ -117,6 +121,16 @@ class ObjectStore(ABC):
     @abstractmethod
     def concurrency(self) -> int:
         """How many requests the store's budget lets be under way at once."""
+
+    @cached_property
+    def counter(self) -> RequestCounter:
+        """Counts what is asked of the store; an adapter tells it of each request."""
+        return RequestCounter()
+
+    @property
+    def stats(self) -> StoreStats:
+        """Requests by kind, bytes and retries, since the store was opened."""
+        return self.counter.stats()
 
     @property
     def local(self) -> LocalFiles | None:

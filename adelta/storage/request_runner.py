@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from adelta.storage.retry import Outcome, RetryPolicy
+    from adelta.storage.stats import RequestCounter
 
 __all__ = ["Ended", "run_request"]
 
@@ -41,13 +42,14 @@ async def run_request(
     name: str,
     renew: Callable[[], Awaitable[bool]] | None = None,
     move: Callable[[str], None] | None = None,
+    counter: RequestCounter | None = None,
 ) -> Ended[R]:
     """The result of `attempt`, made once or more often until nothing helps any more.
 
     An attempt gives its result, and what may help after it; None where it has succeeded.
     `renew` gets newer credentials than those of the last attempt, and says whether there are any;
     `move` lets the next attempt go to another region. What cannot be done is left out. `name` says
-    in the log what was requested.
+    in the log what was requested; `counter` is told of each time but the first.
 
     Raises:
         Exception: whatever `attempt` and `renew` raise, at once.
@@ -56,6 +58,8 @@ async def run_request(
     attempts = retries = kinds = 0
     may_renew, may_move, repeated = renew is not None, move is not None, False
     while True:
+        if attempts and counter is not None:
+            counter.retried()
         outcome, result = await attempt()
         attempts += 1
         if outcome is None:

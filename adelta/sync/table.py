@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from adelta.commit.catalog import CatalogClient
     from adelta.storage.allowed_roots import AllowedRoots
+    from adelta.storage.stats import StoreStats
     from adelta.write.commit_options import CommitOptions
     from adelta.write.spec import DataFileOptions
 
@@ -47,6 +48,11 @@ class Table(Handle[_AsyncTable]):
     def storage_options(self) -> Mapping[str, str]:
         """The options that the table was opened with."""
         return self._async().storage_options
+
+    @property
+    def store_stats(self) -> StoreStats:
+        """What has been asked of the table's store so far: requests by kind, bytes, retries."""
+        return self._async().store_stats
 
     def snapshot(
         self, *, version: int | None = None, timestamp: datetime | str | None = None

@@ -49,6 +49,26 @@ class ObjectStoreSuite:
         assert not store.uri.endswith("/")
         assert store.concurrency > 0
 
+    async def test_it_counts_requests_by_kind_and_bytes(self, store: ObjectStore) -> None:
+        before = store.stats
+        await store.put("a/b", bytes(3000))
+        await store.put_stream("a/c", pieces(bytes(500), bytes(500)))
+        assert len(await store.get("a/b")) == 3000
+        assert len((await store.get_suffix("a/b", 100)).data) == 100
+        assert len(await store.get_range("a/b", 10, 60)) == 50
+        await store.head("a/b")
+        assert await paths_of(store) == ["a/b", "a/c"]
+        await store.delete(["a/b"])
+        after = store.stats
+        kinds = ("get", "head", "put", "delete")
+        counted = {k: after.requests[k] - before.requests.get(k, 0) for k in kinds}
+        assert counted == {"get": 3, "head": 1, "put": 2, "delete": 1}
+        assert after.requests["list"] > before.requests.get("list", 0)
+        assert after.num_requests == sum(after.requests.values())
+        assert 4000 <= after.bytes_written - before.bytes_written < 8000  # some wrap objects
+        assert after.bytes_read - before.bytes_read >= 3150  # a listing has bytes of its own
+        assert after.retries == 0
+
     async def test_its_clock_tells_the_time_of_what_is_put(self, store: ObjectStore) -> None:
         made = await store.put("a", b"")
         told = await store.now_ms()

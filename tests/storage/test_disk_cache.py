@@ -77,6 +77,7 @@ class TestCachingStore(ObjectStoreSuite):
 
     test_a_long_list_comes_in_pages_each_path_once = None  # type: ignore[assignment]
     test_a_large_object_goes_in_and_comes_out = None  # type: ignore[assignment]
+    test_it_counts_requests_by_kind_and_bytes = None  # type: ignore[assignment]  # some are spared
 
 
 # --------------------------------------------------------------------------------- what it answers

@@ -66,6 +66,7 @@ async def test_each_retry_is_said_with_its_reason(
         store = open_store(s3_location.uri, options)
         await store.put("a", b"x")
         await store.aclose()
+    assert (dict(store.stats.requests), store.stats.retries) == ({"put": 3}, 2)
     first, again, lost, once_more, last = said(caplog)
     assert ": 503 in " in first
     assert re.search(r"PUT s3://\S+/a: again in \d\.\d+ s, because it was throttled$", again)
