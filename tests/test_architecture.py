@@ -81,7 +81,14 @@ def test_every_layer_is_on_the_page() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "docs/commit_owner.md"],
+    [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "docs/commit_owner.md",
+        "docs/promises.md",
+    ],
 )
 def test_links_between_pages_lead_somewhere(page: str) -> None:
     text, folder = (ROOT / page).read_text(encoding="utf-8"), (ROOT / page).parent
