@@ -99,7 +99,7 @@ def dataset_partitions(table: RawDeltaTable, predicate: Any) -> list[tuple[str, 
 
 
 def _expression(known: dict[str, Any], stats: dict[str, Any], table: RawDeltaTable) -> Any:
-    """What is true of the rows; bounds of fractions are left out, since NaN is outside of them."""
+    """What is true of all rows of a file."""
     import pyarrow.compute as pc
 
     schema = table.snapshot.schema
@@ -114,12 +114,13 @@ def _expression(known: dict[str, Any], stats: dict[str, Any], table: RawDeltaTab
             continue
         if nulls == 0:
             found.append(field.is_valid())
-        if pa.types.is_floating(arrow) or least is None or most is None or nulls is None:
+        if least is None or most is None or nulls is None:
             continue
         if pa.types.is_timestamp(arrow):
             most += timedelta(microseconds=999)  # statistics may be cut to milliseconds
-        within = (field >= pa.scalar(least, arrow)) & (field <= pa.scalar(most, arrow))
-        found.append(within if nulls == 0 else within | field.is_null())
+        bounds = (field >= pa.scalar(least, arrow), field <= pa.scalar(most, arrow))
+        # each alone, which is the form that pyarrow makes use of
+        found += bounds if nulls == 0 else [bound | field.is_null() for bound in bounds]
     if not found:
         return None
     whole = found[0]

@@ -260,7 +260,7 @@ class Field:
         metadata: dict[str, Any] | None = None,
     ) -> None:
         texts = {
-            key: value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+            key: value if _is_kept(value) else json.dumps(value, separators=(",", ":"))
             for key, value in (metadata or {}).items()
         }
         self._field = t.StructField(name, kernel_type(type), nullable, texts)
@@ -465,6 +465,11 @@ def _primitive_kind(name: str, refusal: str) -> t.DataType:
     if name not in _PRIMITIVES:
         raise ValueError(refusal.format(name))
     return t.PrimitiveType(name)
+
+
+def _is_kept(value: object) -> bool:
+    """Whether an entry of a field's metadata is kept as it is, and not as JSON's text of it."""
+    return isinstance(value, str | int) and not isinstance(value, bool)
 
 
 def _json_of(kind: t.DataType) -> dict[str, Any]:
