@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from adelta._concurrency import in_thread, map_concurrent
 from adelta._frames import to_pandas, to_polars
+from adelta._html import described, of_columns
 from adelta._streams import stream
 from adelta.errors import InvalidTableError
 from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts, skip_files
+from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.partition import with_known_values
 from adelta.read.admission import admitted
@@ -63,6 +65,22 @@ class Scan:
         self._is_short = complete is None
         self._given = files
         self._made: Skipping | None = None
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what would be read, and of which version."""
+        plan = self._plan
+        where = None if plan.where is None else to_sql(plan.where)
+        return described(
+            "Scan of a Delta table",
+            {
+                "location": self._state.root,
+                "version": self._state.version,
+                "where": "a long predicate" if self._complete is not None else where,
+                "limit": self._limit,
+                "of": None if self._given is None else f"{len(self._given):,} files",
+            },
+            of_columns(plan.output, plan.partition_columns),
+        )
 
     @property
     def plan(self) -> ScanPlan:

@@ -12,6 +12,7 @@ from adelta._arguments import check_choice, check_count, check_flag, check_names
 from adelta._clock import moment
 from adelta._concurrency import arrow_is_ready, in_thread, map_concurrent
 from adelta._frames import to_pandas, to_polars
+from adelta._html import described, of_columns
 from adelta._streams import stream
 from adelta.commit.choose import may_be_stale
 from adelta.errors import InvalidOptionError, SchemaMismatchError
@@ -59,6 +60,29 @@ class Snapshot:
 
     def __repr__(self) -> str:
         return f"<Snapshot of {self._state.root} at version {self.version}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: what the table was at this version, as far as it is at hand."""
+        protocol, counted = self.protocol, self._state.checksum.counted
+        known = counted if self._state.checksum.applied == len(self._state.newer) else None
+        return described(
+            "Snapshot of a Delta table",
+            {
+                "location": self._state.root,
+                "version": self.version,
+                "committed": f"{self.timestamp:%Y-%m-%d %H:%M:%S} UTC",
+                "name": self.metadata.name,
+                "description": self.metadata.description,
+                "files": None if known is None else f"{known.num_files:,}",
+                "bytes": None if known is None else f"{known.table_size_bytes:,}",
+                "partitioned by": ", ".join(self.partition_columns),
+                "protocol": f"reader {protocol.min_reader_version}, "
+                f"writer {protocol.min_writer_version}",
+                "features": ", ".join(sorted(protocol.writer_features or ())),
+                "properties": ", ".join(f"{k} = {v}" for k, v in self.properties.items()),
+            },
+            of_columns(self.delta_schema, self.partition_columns),
+        )
 
     @property
     def version(self) -> int:

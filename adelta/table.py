@@ -22,6 +22,7 @@ from adelta._arguments import (
 )
 from adelta._clock import SYSTEM_CLOCK, Clock
 from adelta._concurrency import map_concurrent, together
+from adelta._html import described
 from adelta.commit.choose import (
     UNSAFE_SINGLE_WRITER,
     check_catalog_needed,
@@ -142,6 +143,19 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<Table {self.uri}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the address, and the newest version that has been seen."""
+        seen = self._source.at_hand
+        return described(
+            "Delta table",
+            {
+                "location": self.uri,
+                "newest version seen": "none yet" if seen is None else seen.version,
+                "name": None if seen is None else seen.metadata.name,
+                "description": None if seen is None else seen.metadata.description,
+            },
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         """The recipe that opens the same table elsewhere."""

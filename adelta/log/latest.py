@@ -40,6 +40,11 @@ class LatestState:
         self._turn = anyio.Lock()
         self._look: SharedWork[LogState] = SharedWork(self._turn)
 
+    @property
+    def at_hand(self) -> LogState | None:
+        """The newest state that is known, however old that knowledge is; no I/O."""
+        return self._state
+
     async def known_state(self) -> LogState:
         """A recent state: without I/O where one is known that was the latest in the last minutes.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 from adelta._arguments import check_count, check_names, checked
+from adelta._html import listed
 from adelta.errors import MissingCommitError
 from adelta.kernel.history import adjusted_timestamps, parse_timestamp
 from adelta.kernel.timestamps import from_ms, to_ms
@@ -53,6 +54,29 @@ class HistoryEntry:
     others: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
+class _Entries(list[HistoryEntry]):
+    """Entries, which a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        rows = (
+            (
+                entry.version,
+                f"{entry.timestamp:%Y-%m-%d %H:%M:%S} UTC",
+                entry.operation or "",
+                entry.user_name or entry.user_id or "",
+                _said(entry.operation_parameters),
+                _said(entry.operation_metrics),
+            )
+            for entry in self
+        )
+        return listed(("version", "time", "operation", "user", "how", "what"), rows, len(self))
+
+
+def _said(values: Mapping[str, Any]) -> str:
+    empty = ("", "[]", "{}", None)
+    return ", ".join(f"{name} = {value}" for name, value in values.items() if value not in empty)
+
+
 @checked
 async def history(
     table: TableOrAddress,
@@ -82,9 +106,10 @@ async def history(
         latest = (await latest_state(handle)).version
         start = 0 if limit is None or wanted.filters else max(0, latest - limit + 1)
         try:
-            return await _read(handle.store, start, latest, wanted, limit)
+            found = await _read(handle.store, start, latest, wanted, limit)
         except MissingCommitError:  # cleaned up between the listing and the reading
-            return await _read(handle.store, start, latest, wanted, limit)
+            found = await _read(handle.store, start, latest, wanted, limit)
+    return _Entries(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,9 +20,9 @@ RequestKind: TypeAlias = Literal["get", "head", "list", "put", "copy", "delete"]
 class StoreStats:
     """What has been asked of a store since it was opened.
 
-    `requests` counts by kind: ``get``, ``head``, ``list``, ``put``, ``copy`` and ``delete``. Of a store
-    these are requests over HTTP, every attempt counted: a page of a listing is one, each part of a
-    large object is a ``put``, and so are the requests that begin and complete it; one ``delete``
+    `requests` counts by kind: ``get``, ``head``, ``list``, ``put``, ``copy`` and ``delete``. Of a
+    far store these are requests over HTTP, every attempt counted: a page of a listing is one, each
+    part of a large object is a ``put``, and so are the requests that begin and complete it; one ``delete``
     may be of a thousand objects. On a local disk a request is one file that is opened, looked at,
     written or deleted, or one page of a listing. `bytes_read` and `bytes_written` are those of
     objects and answers, `retries` the requests that were made again.

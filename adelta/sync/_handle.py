@@ -200,6 +200,11 @@ class Handle(Generic[A]):
             return f"<{name}, not used in this process yet>"
         return f"<{name} of {self._live!r}>"
 
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows: what the async handle says of itself, which waits for nothing."""
+        shown = getattr(self._live, "_repr_html_", None)
+        return None if shown is None else str(shown())
+
     def __del__(self) -> None:
         """Close soon what nobody else closes, without waiting: collectors run on any thread."""
         portal: Portal | None = getattr(self, "_portal", None)
