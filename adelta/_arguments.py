@@ -14,6 +14,7 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from adelta._fields import is_text
+from adelta._telemetry import is_observed, operation
 from adelta.errors import InvalidOptionError
 
 __all__ = [
@@ -249,6 +250,8 @@ _BY_ANNOTATION: Mapping[str, Callable[[str, Any], object]] = {
 }
 """How an argument is checked, by the text of its annotation."""
 
+_TABLES = ("Table", "TableOrAddress", "str | os.PathLike[str]")
+
 _BY_THE_FUNCTION = frozenset(
     {
         "AllowedRoots",
@@ -305,10 +308,18 @@ def checked(function: F) -> F:
         return function(*bound.args, **bound.kwargs)
 
     if inspect.iscoroutinefunction(function):
+        first = next(iter(signature.parameters))
+        names_table = str(signature.parameters[first].annotation) in _TABLES
 
         @wraps(function)
         async def waits(*args: Any, **kwargs: Any) -> Any:
-            return await call(*args, **kwargs)
+            if not is_observed():
+                return await call(*args, **kwargs)
+            table = (args[0] if args else kwargs.get(first)) if names_table else None
+            with operation(function.__name__, table) as told:
+                done = await call(*args, **kwargs)
+                told.tell(version=getattr(done, "version", None))
+                return done
 
         return cast("F", waits)
 

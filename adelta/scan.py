@@ -11,6 +11,7 @@ from adelta._concurrency import in_thread, map_concurrent
 from adelta._frames import to_pandas, to_polars
 from adelta._html import described, of_columns
 from adelta._streams import stream
+from adelta._telemetry import detached_span
 from adelta.errors import InvalidTableError
 from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts, skip_files
 from adelta.kernel.expressions.sql import to_sql
@@ -186,17 +187,22 @@ class Scan:
         async with admitted() as leave:
             plan, skipping = await self._planned(), await self._skipping()
             read = read_pieces(self._roots, plan, self._pieces(), skipping=skipping)
-            async with aclosing(read) as pieces:
-                async for _, table in pieces:
-                    leave()
-                    if left is None:
-                        yield table
-                        del table
-                        continue
-                    yield table.slice(0, left)
-                    left -= min(left, table.num_rows)
-                    if left == 0:
-                        return
+            state, rows = self._state, 0
+            seen = detached_span("adelta.scan", table=state.root, version=state.version, limit=left)
+            with seen as told:
+                async with aclosing(read) as pieces:
+                    async for _, table in pieces:
+                        leave()
+                        rows += table.num_rows
+                        told.tell(rows=rows)
+                        if left is None:
+                            yield table
+                            del table
+                            continue
+                        yield table.slice(0, left)
+                        left -= min(left, table.num_rows)
+                        if left == 0:
+                            return
 
     async def _pieces(self) -> AsyncGenerator[Piece, None]:
         """The files of the scan; a few at a time become Python's, for there may be millions."""

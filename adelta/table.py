@@ -23,6 +23,7 @@ from adelta._arguments import (
 from adelta._clock import SYSTEM_CLOCK, Clock
 from adelta._concurrency import map_concurrent, together
 from adelta._html import described
+from adelta._telemetry import span
 from adelta.commit.choose import (
     UNSAFE_SINGLE_WRITER,
     check_catalog_needed,
@@ -207,6 +208,12 @@ class Table:
         if version is not None and timestamp is not None:
             raise InvalidOptionError("give a version or a timestamp, not both")
         self._check_open()
+        with span("adelta.snapshot", table=self._given_uri) as told:
+            found = await self._snapshot(version, timestamp)
+            told.tell(version=found.version)
+            return found
+
+    async def _snapshot(self, version: int | None, timestamp: datetime | str | None) -> Snapshot:
         if timestamp is not None:
             when_ms = parse_timestamp(timestamp)
             version = await version_at_timestamp(await self._source.latest_state(), when_ms)

@@ -6,11 +6,13 @@ commits after the checkpoint, and of the checkpoint the protocol and metadata al
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import together
+from adelta._secrets import without_secrets
 from adelta.errors import (
     InvalidTableError,
     ObjectNotFoundError,
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["load_state", "version_timestamp"]
+
+_log = logging.getLogger("adelta.log")
 
 _FEW_COMMITS = 8  # as fast to read as a checksum, and wanted later in any case
 
@@ -74,6 +78,7 @@ async def _load(store: ObjectStore, version: int | None) -> LogState:
             "address, or create the table"
         )
     segment = await plan_version(store, listing.files, version)
+    _log_segment(store, segment)
     if segment.checksum is not None and (
         segment.checkpoint is not None or len(segment.commits) > _FEW_COMMITS
     ):
@@ -83,6 +88,18 @@ async def _load(store: ObjectStore, version: int | None) -> LogState:
     opened = await open_version(store, segment, listing.opened)
     timestamp = await version_timestamp(store, opened.segment, opened.info, opened.metadata)
     return LogState.of_opened(store, opened, timestamp_ms=timestamp)
+
+
+def _log_segment(store: ObjectStore, segment: LogSegment) -> None:
+    if _log.isEnabledFor(logging.DEBUG):
+        _log.debug(
+            "%s: version %d is made of the checkpoint of %s, %d compactions and %d commits",
+            without_secrets(store.uri),
+            segment.version,
+            "none" if segment.checkpoint is None else segment.checkpoint.version,
+            len(segment.compactions),
+            len(segment.commits),
+        )
 
 
 async def _state_by_checksum(store: ObjectStore, segment: LogSegment) -> LogState | None:

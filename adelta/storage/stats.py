@@ -8,6 +8,8 @@ from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from adelta._telemetry import add
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -22,10 +24,10 @@ class StoreStats:
 
     `requests` counts by kind: ``get``, ``head``, ``list``, ``put``, ``copy`` and ``delete``. Of a
     far store these are requests over HTTP, every attempt counted: a page of a listing is one, each
-    part of a large object is a ``put``, and so are the requests that begin and complete it; one ``delete``
-    may be of a thousand objects. On a local disk a request is one file that is opened, looked at,
-    written or deleted, or one page of a listing. `bytes_read` and `bytes_written` are those of
-    objects and answers, `retries` the requests that were made again.
+    part of a large object is a ``put``, and so are the requests that begin and complete it; one
+    ``delete`` may be of a thousand objects. On a local disk a request is one file that is opened,
+    looked at, written or deleted, or one page of a listing. `bytes_read` and `bytes_written` are
+    those of objects and answers, `retries` the requests that were made again.
     """
 
     requests: Mapping[str, int]
@@ -54,21 +56,28 @@ class RequestCounter:
         with self._lock:
             self._requests[kind] += times
             self._bytes_written += written
+        add("adelta.store.requests", times, kind=kind)
+        if written:
+            add("adelta.store.io", written, direction="write")
 
     def received(self, count: int) -> None:
         """So many bytes have come from the store."""
         with self._lock:
             self._bytes_read += count
+        if count:
+            add("adelta.store.io", count, direction="read")
 
     def wrote(self, count: int) -> None:
         """So many bytes more have gone to the store, by a request that has been counted."""
         with self._lock:
             self._bytes_written += count
+        add("adelta.store.io", count, direction="write")
 
     def retried(self) -> None:
         """A request is made again."""
         with self._lock:
             self._retries += 1
+        add("adelta.store.retries", 1)
 
     @property
     def num_requests(self) -> int:

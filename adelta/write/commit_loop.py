@@ -23,6 +23,7 @@ from adelta._chance import uniform
 from adelta._clock import monotonic
 from adelta._concurrency import together
 from adelta._secrets import without_secrets
+from adelta._telemetry import add, span
 from adelta.commit.choose import owned_of
 from adelta.commit.coordinator import Committed, Lost, Unknown, WithoutBase
 from adelta.commit.together import Attempt, claim_together
@@ -176,8 +177,19 @@ async def _take_step(
 ) -> None:
     for part in parts:
         part.begin()
+    leader = parts[0].leader
     try:
-        outcomes = await claim()
+        with span(
+            "adelta.commit_attempt",
+            table=leader.store.uri,
+            version=parts[0].version,
+            transactions=sum(len(part.group) for part in parts),
+        ) as told:
+            outcomes = await claim()
+            said = type(outcomes[0]).__name__
+            told.tell(outcome=said)
+        add("adelta.commit.attempts", 1, outcome=said)
+        _log_attempt(parts, outcomes)
     except (OutOfMemoryError, RootNotAllowedError):  # at whatever moment: it stays in doubt
         raise
     except AdeltaError:  # a coordinator that raises has not committed
@@ -210,6 +222,20 @@ async def _bears(leader: Submission, transaction_id: str) -> bool:
         StorageError: the store refused or failed.
     """
     return transaction_id.encode() in await leader.store.get(commit_path(leader.next_version))
+
+
+def _log_attempt(parts: Sequence[_Part], outcomes: Sequence[CommitOutcome | Withheld]) -> None:
+    if _log.isEnabledFor(logging.DEBUG):
+        for part, outcome in zip(parts, outcomes, strict=True):
+            _log.debug(
+                "%s: version %d is %s in attempt %d, of %d transactions and %d bytes",
+                without_secrets(part.leader.store.uri),
+                part.version,
+                type(outcome).__name__,
+                part.leader.attempts,
+                len(part.group),
+                len(part.data),
+            )
 
 
 def _log_winners(leader: Submission, winners: Sequence[Commit]) -> None:
@@ -252,6 +278,7 @@ async def _rebase_on_winners(
         raise winners.damage
     recent.note(leader.state.metadata.id, commits, asked_at=seen_at)
     _log_winners(leader, commits[:own])
+    add("adelta.commit.lost_races", len(commits[:own]))
     if len(group) > 1 and own is not None:
         for each in group:
             await each.follow(commits[:own], seen_at=seen_at)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import check_choice, checked
 from adelta._clock import moment
+from adelta._telemetry import operation
 from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.operations.merge.clauses import Clause, check_clauses, values_of
@@ -210,8 +211,11 @@ class Merge:
             StorageError: the store refused or failed.
         """
         check_clauses(self._request.clauses)
-        async with opened(self._table, self._storage_options) as handle:
-            return await run_merge(handle, self._source, self._request, self._options)
+        with operation("merge", self._table) as told:
+            async with opened(self._table, self._storage_options) as handle:
+                done = await run_merge(handle, self._source, self._request, self._options)
+            told.tell(version=done.version)
+            return done
 
     def __repr__(self) -> str:
         """The merge as it stands, without its rows."""
