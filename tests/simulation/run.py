@@ -54,7 +54,6 @@ _FAULTS = ("refused", "lost_before", "lost_after", "late", "repeated")
 _DAY = 86_400.0
 _IDLE = 40 * _DAY
 _LONGEST = 30.0  # seconds for a commit of each writer, whatever happens
-_YOUNG = 2  # versions before the last one, which are as young where there are two commits
 _ARRIVED = 100.0  # by when all requests have, also those that nobody waits for
 
 
@@ -82,6 +81,7 @@ class _Run:
         self.said: list[dict[str, Any]] = []
         self.unexpected: list[str] = []
         self.generation = 0
+        self.young = 0  # the first version after the table was left alone
         self.items: dict[str, Item] = {}
         self.catalog = Catalog(self.world) if plan.excludes == "catalog" else None
         self.followed: list[list[tuple[int, str | None]]] = []
@@ -126,6 +126,7 @@ class _Run:
         half = max(1, plan.commits // 2)
         await self._used(half)
         await asyncio.sleep(_IDLE)
+        self.young = (await self.table(self.archive, Direct()).snapshot()).version + 1
         await self._used(plan.commits - half)
         await asyncio.sleep(_ARRIVED)
         self.world.note("the checker begins")
@@ -232,7 +233,7 @@ class _Run:
         archive, direct = (self.table(each, Direct()) for each in (self.archive, self.bucket))
         found = await violations(archive, History(self.said))
         found += await self._followed_wrongly(archive)
-        found += await _gone_too_soon(archive, direct)
+        found += await _gone_too_soon(archive, direct, self.young)
         latest: list[tuple[int, str]] = []
         for table in (archive, direct):
             try:
@@ -260,11 +261,10 @@ class _Run:
         return found
 
 
-async def _gone_too_soon(archive: Table, direct: Table) -> list[str]:
-    """The last versions that cannot be read from what is left, though nothing of them is old."""
-    last = (await archive.snapshot()).version
+async def _gone_too_soon(archive: Table, direct: Table, first: int) -> list[str]:
+    """The versions from `first` on that cannot be read from what is left, though all are young."""
     found = []
-    for version in range(max(0, last - _YOUNG), last + 1):
+    for version in range(first, (await archive.snapshot()).version + 1):
         try:
             was, is_now = [
                 rows_of(await (await table.snapshot(version=version)).scan().to_arrow())
