@@ -186,18 +186,19 @@ class _Run:
         """One who follows the log, and goes on after each crash behind the last commit it got."""
         got: list[tuple[int, str | None]] = []
         self.followed.append(got)
-        since = 0
+        since: int | None = 0
 
         async def follow(table: Table) -> None:
             nonlocal got, since
             while True:
                 try:
+                    if since is None:  # it was away for too long
+                        since = (await table.snapshot()).version
                     async for commit in tail(table, since, poll=0.5):
                         got.append((commit.version, commit.info.user_metadata))
                         since = commit.version + 1
-                except ChangesNotAvailableError:  # it was away for too long
-                    since = (await table.snapshot()).version
-                    got = []
+                except ChangesNotAvailableError:
+                    since, got = None, []
                     self.followed.append(got)
                 except StorageError:
                     await asyncio.sleep(0.1)
