@@ -6,6 +6,8 @@ named, and the exit code is 1. Tests that fail as it is are left out, and named 
     python -m tests.mutation.run                  all of them: an hour of one core or so
     python -m tests.mutation.run conflict_checker those of modules with that in their name
     python -m tests.mutation.run --list           what they are
+    python -m tests.mutation.run --simulated 600  whether the simulation finds those that are its
+                                                  business, in so many seconds of CPU each
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import time
 from pathlib import Path
 
 from tests.mutation.mutants import Mutant, mutants_of
+from tests.mutation.simulated import NOT_FOUND, simulated
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ["adelta/kernel/transaction/*.py"]
@@ -177,6 +180,25 @@ def run_pytest(folder: str, options: list[str], said: str) -> None:
     os._exit(int(code))  # whatever hangs
 
 
+def hunt(folder: str, seconds: float, said: str) -> None:
+    """Have the simulation look for what is wrong with the copy in `folder`."""
+    sys.path[:0] = [folder]
+    sys.dont_write_bytecode = True
+    os.chdir(folder)
+    with open(said, "w") as log:
+        os.dup2(log.fileno(), 1)
+        os.dup2(log.fileno(), 2)
+        try:
+            from tests.simulation import hunt
+
+            code = hunt.main([f"seconds={seconds}"])
+        except BaseException as error:
+            print(repr(error))
+            code = 1
+        sys.stdout.flush()
+    os._exit(code)
+
+
 class Copy:
     """A copy of the package and its tests, in which one module at a time is changed."""
 
@@ -212,6 +234,25 @@ class Copy:
         if not failed and process.exitcode != _NOT_EVEN_LOADED:
             raise RuntimeError(f"the tests did not run:\n{said.read_text()[-2000:]}")
         return failed or ["nothing can be loaded"]
+
+    def found_by_simulation(self, mutant: Mutant, seconds: float) -> str | None:
+        """What the simulation finds without the guard in that time; None where it finds nothing."""
+        module = self.folder / mutant.module
+        source = module.read_text()
+        module.write_text(mutant.apply(source))
+        said = self.folder / "said"
+        try:
+            process = _PROCESSES.Process(target=hunt, args=(str(self.folder), seconds, str(said)))
+            process.start()
+            process.join(LONGEST + 2 * seconds)
+            if process.is_alive():
+                process.kill()
+                process.join()
+                return "it hangs"
+            lines = said.read_text().strip().splitlines() or ["nothing is said"]
+            return None if process.exitcode == 0 else lines[-1]
+        finally:
+            module.write_text(source)
 
     def _has(self, path: str) -> bool:
         return (self.folder / path).exists()
@@ -269,7 +310,10 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="only say what there is")
     parser.add_argument("--stages", type=int, default=len(STAGES), help="how many to run")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--simulated", type=float, metavar="SECONDS", help="by the simulation")
     options = parser.parse_args()
+    if options.simulated is not None:
+        return by_simulation(options.only, options.simulated, options.jobs, only_list=options.list)
     todo = mutants(options.only)
     if options.list:
         print(*todo, f"{len(todo)} guards", sep="\n")
@@ -296,6 +340,43 @@ def main() -> int:
     return 1 if survivors else 0
 
 
+def by_simulation(only: str, seconds: float, jobs: int, *, only_list: bool) -> int:
+    """Whether the simulation finds each of those that it should, and how long that takes."""
+    todo = [mutant for mutant in simulated(ROOT) if only in mutant.module]
+    if only_list:
+        print(*todo, f"{len(todo)} to be found", sep="\n")
+        return 0
+    missed: list[Mutant] = []
+
+    def work(copy: Copy, left: queue.SimpleQueue[Mutant]) -> None:
+        while not left.empty():
+            mutant, began = left.get_nowait(), time.monotonic()
+            reason = NOT_FOUND.get(nameless(mutant))
+            found = copy.found_by_simulation(mutant, min(seconds, 20.0) if reason else seconds)
+            if found is None and reason is None:
+                missed.append(mutant)
+            end = found or (f"cannot be found: {reason}" if reason else "NOT FOUND")
+            print(f"{time.monotonic() - began:6.1f} s  {mutant}\n          {end}", flush=True)
+
+    with tempfile.TemporaryDirectory() as name:
+        left: queue.SimpleQueue[Mutant] = queue.SimpleQueue()
+        for mutant in todo:
+            left.put(mutant)
+        copies = [Copy(Path(name) / f"job-{number}") for number in range(jobs)]
+        threads = [threading.Thread(target=work, args=(copy, left)) for copy in copies]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    print(f"\n{len(missed)} of {len(todo)} are not found")
+    return 1 if missed else 0
+
+
+def nameless(mutant: Mutant) -> str:
+    """What a mutant is called, without its line."""
+    return re.sub(r":\d+:", ":", str(mutant), count=1)
+
+
 def run(
     copies: list[Copy], todo: list[Mutant], stages: list[Stage], nearest: dict[str, Stage]
 ) -> tuple[int, list[Mutant]]:
@@ -314,7 +395,7 @@ def run(
                 return
             began = time.monotonic()
             first = [nearest[mutant.module]] if mutant.module in nearest else []
-            reason = EQUIVALENT.get(re.sub(r":\d+:", ":", str(mutant), count=1))
+            reason = EQUIVALENT.get(nameless(mutant))
             killer = copy.killer(
                 mutant, first + (stages[:_STAGES_OF_EQUIVALENT] if reason else stages)
             )

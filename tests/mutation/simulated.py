@@ -1,0 +1,152 @@
+"""What the simulation has to find when it is taken out: rules, guards, and what they rest on.
+
+Those of the conflict checker are found in it, as all guards are; the others are texts of the commit
+path, of the coordinators, of clean-up and of VACUUM, and what stands there without them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tests.mutation.mutants import Mutant, mutants_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["NOT_FOUND", "simulated"]
+
+_CHECKER = "adelta/kernel/transaction/conflict_checker.py"
+_FILES = "adelta/commit/filesystem.py"
+_DYNAMO = "adelta/commit/dynamodb.py"
+_OWNER = "adelta/commit/owner_commit.py"
+_CLEANUP = "adelta/kernel/log_cleanup.py"
+_VACUUM = "adelta/kernel/vacuum.py"
+_PLAN = "adelta/operations/vacuum_plan.py"
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A text that stands once in a module, and what is put in its place."""
+
+    module: str
+    old: str
+    new: str
+
+    def made(self, source: str) -> Mutant:
+        before, found, after = source.partition(self.old)
+        if not found or self.old in after:
+            raise LookupError(f"{self.module} does not say {self.old!r} once")
+        start = len(before.encode())
+        what = f"{self.new.strip()!r} for {self.old.strip()!r}"
+        end = start + len(self.old.encode())
+        return Mutant(self.module, before.count("\n") + 1, start, end, self.new, what)
+
+
+_GUARDS = {  # of modules in which the others are not about races: parts of what a mutant says
+    _CHECKER: (),
+    "adelta/commit/check_then_put.py": ("is_there(store, path)",),
+    "adelta/write/winners.py": ("found is None and at == 0", "never: if found is None"),
+    "adelta/write/recent_commits.py": ("missing > 0",),
+    "adelta/write/commit_loop.py": ("not winners.follow_base", "len(group) > 1 and own"),
+    _DYNAMO: ("never: if taken", "not is_next", "not claimed", "entry.temp_path", "entry.complete"),
+    _OWNER: ("response.ratified", "never: if ours", "latest < proposed", "self._log.commits"),
+    _CLEANUP: ("run[-1].version + 1", "not candidates"),
+    "adelta/log/cleanup.py": ("_is_younger", "none_expired"),
+    _VACUUM: ("vectors.null_count", "name[:1]"),
+}
+_CHANGES = [
+    # what keeps commits from being overwritten, or made twice
+    _Change(_FILES, "made = await self._create(path", "made = await self._store.put(path"),
+    _Change(_FILES, "if not is_by(found, transaction_id):", "if False:"),
+    _Change(_DYNAMO, "put_new(entry.item):", "put_new(entry.item) or True:"),
+    _Change(_DYNAMO, "version > 0 and not before.complete:", "version < 0:"),
+    _Change(
+        "adelta/write/commit_loop.py",
+        "own = next((at for at, c in enumerate(commits) if c.info.txn_id == transaction_id), None)",
+        "own = None",
+    ),
+    _Change(
+        "adelta/write/submission.py",
+        "self.staged, self.read = judged.staged, judged.read",
+        "self.staged = judged.staged",
+    ),
+    # clean-up of the log
+    _Change(_CLEANUP, "return file.version < min(first, anchor)", "return file.version <= first"),
+    _Change(_CLEANUP, "    return file.version < first\n", "    return True\n"),
+    _Change(
+        "adelta/log/cleanup.py",
+        "min(day_of(expired_ms) if whole_days else expired_ms, now_ms - _LEAST_AGE_MS)",
+        "now_ms",
+    ),
+    # VACUUM
+    _Change(_PLAN, "paths.append(live)", "pass"),
+    _Change(_PLAN, "if unexpired.num_rows:", "if False:"),
+    _Change(
+        _PLAN,
+        "old = pc.less(batch.column(2), cutoff_ms)",
+        "old = pc.less(batch.column(2), 1 << 60)",
+    ),
+    _Change(
+        _PLAN,
+        "    mask = kept.lacks(batch.column(0))",
+        "    mask = KeptFiles().lacks(batch.column(0))",
+    ),
+    _Change(_VACUUM, "    if len(vectors):", "    if False:"),
+    _Change(_VACUUM, "pc.greater_equal(times, cutoff_ms)", "pc.less(times, 0)"),
+    _Change(
+        "adelta/operations/vacuum.py", "if start.version != self.state.version + 1:", "if False:"
+    ),
+    _Change("adelta/operations/vacuum.py", "now_ms - kept_ms, parameters", "now_ms, parameters"),
+]
+_SPARES_WORK = "it only spares work: without it the same is found, or more is refused"
+_OTHER_RULE = "another rule refuses what this one would: one of them suffices for these operations"
+_NO_DOMAINS = "no operation of the workload sets metadata of a domain that users have"
+_WHOLE_TABLE = (
+    "no operation of the workload reads the whole table but those that read the whole log"
+)
+_OF_CHECKER = {
+    "never: if winner.info.txn_id == staged.transaction_id": "the loop looks for its own first",
+    "never: if already_applied(staged.set_transactions, recorded)": _OTHER_RULE,
+    "without: _check_applications(staged, winner)": _OTHER_RULE,
+    "never: if txn.app_id in mine": _OTHER_RULE,
+    "without: _check_domains(staged, read, winner)": _NO_DOMAINS,
+    "never: if both": _NO_DOMAINS,
+    "without: _check_placed(staged, winner, root)": _OTHER_RULE,
+    "never: if again.num_rows": _OTHER_RULE,
+    "never: if not len(staged.existing)": _SPARES_WORK,
+    "never: if not paths": _SPARES_WORK,
+    "never: if adds is None or removes is None": "no commit of a run has too many files for that",
+    "without: now.check_writable(root)": "no winner brings a feature that adelta does not write",
+    "never: if is_supported(CATALOG_MANAGED, changed) != is_supported(CATALOG_MANAGED, "
+    "now.protocol)": "nobody changes during a run who decides on commits",
+    "never: if read.is_empty or not level.must_see_adds_of(winner, staged)": _SPARES_WORK,
+    "never: if not adds.num_rows": _SPARES_WORK,
+    "never: if read.whole_table": _WHOLE_TABLE,
+    "never: if gone.num_rows and read.whole_table": _WHOLE_TABLE,
+    "never: if read.is_empty and (not len(removed)) or not winner.removes.num_rows": _SPARES_WORK,
+}
+NOT_FOUND = {
+    **{f"{_CHECKER}: {what}": why for what, why in _OF_CHECKER.items()},
+    "adelta/commit/check_then_put.py: never: if await is_there(store, path)": (
+        "behind an entry in DynamoDB it puts the same bytes again"
+    ),
+    f"{_DYNAMO}: never: if taken": "the entry of a version that is taken stays during a run",
+    f"{_DYNAMO}: never: if not is_next": "the entry of a version that is taken stays during a run",
+    f"{_VACUUM}: never: if vectors.null_count == len(vectors)": _SPARES_WORK,
+}
+"""What the simulation cannot find, as `str(mutant)` without its line, and why."""
+
+
+def simulated(root: Path) -> list[Mutant]:
+    """All of them, in the order of their modules' names."""
+    found: list[Mutant] = []
+    for module, wanted in _GUARDS.items():
+        for each in mutants_of(module, (root / module).read_text(), rules=True):
+            is_wanted = not wanted or any(text in each.what for text in wanted)
+            if is_wanted and not each.what.startswith("without operand"):
+                found.append(each)
+    found += [change.made((root / change.module).read_text()) for change in _CHANGES]
+    if gone := NOT_FOUND.keys() - {f"{each.module}: {each.what}" for each in found}:
+        raise LookupError(f"what cannot be found is not there any more: {sorted(gone)}")
+    return sorted(found, key=lambda mutant: (mutant.module, mutant.line))
