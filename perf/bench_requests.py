@@ -1,35 +1,46 @@
-"""CPU per request of adelta's S3 against obstore's, in one run against one server.
+"""CPU per request of adelta's stores against obstore's, in one run against one server.
 
-    python perf/bench_requests.py [--endpoint URL] [--requests N] [--rounds R]
+    python perf/bench_requests.py [--store S] [--endpoint URL] [--requests N] [--rounds R]
 
-Without an endpoint it starts Ceph's RADOS gateway, which checks every signature, or moto where that
-is not installed. What is printed is the CPU time of this process (user and system, all threads) per
-request, the best of several rounds that alternate between the two, and their ratio; the time that
-passes depends on the server and the machine.
+Without an endpoint it starts a server: for S3 Ceph's RADOS gateway, which checks every signature,
+or moto where that is not installed; fake-gcs-server, which takes no puts of obstore's; Azurite.
+What is printed is the CPU time of this process (user and system, all threads) per request, the best
+of several rounds that alternate between the two, and their ratio; the time that passes depends on
+the server and the machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
 import contextlib
 import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import obstore
 from figures import record
+from obstore.store import AzureStore as ObstoreAzure
+from obstore.store import GCSStore
 from obstore.store import S3Store as ObstoreS3
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from adelta.storage.azure import AzureStore
+from adelta.storage.azure_options import parse_azure_options
+from adelta.storage.gcs import GcsStore
 from adelta.storage.s3 import S3Store
+from tests.support.azure_server import AzureServer, running_azure
+from tests.support.gcs_server import running_gcs
 from tests.support.s3_server import S3Server, running_server
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
+
+    from adelta.storage.http_store import HttpObjectStore
 
 _BUCKET = "adelta-bench"
 _BODY = os.urandom(4096)
@@ -52,17 +63,9 @@ async def _measure(
     return cpu / requests * 1e6, passed / requests * 1e6
 
 
-async def _compare(server: S3Server, requests: int, rounds: int, at_once: int) -> None:
-    ours = S3Store.from_options(_BUCKET, "", server.storage_options)
-    theirs = ObstoreS3(
-        _BUCKET,
-        endpoint=server.endpoint,
-        access_key_id=server.access_key,
-        secret_access_key=server.secret_key,
-        region=server.region,
-        virtual_hosted_style_request=False,
-        client_options={"allow_http": True},
-    )
+async def _compare(
+    name: str, ours: HttpObjectStore, theirs: Any, requests: int, rounds: int, at_once: int
+) -> None:
     await asyncio.gather(*(ours.put(f"objects/{n:05}", _BODY) for n in range(_LISTED)))
 
     async def get_ours(number: int) -> None:
@@ -101,11 +104,14 @@ async def _compare(server: S3Server, requests: int, rounds: int, at_once: int) -
         ("put, 4 KiB", requests // 4, put_ours, put_theirs),
         ("list, 1000 keys", max(20, requests // 100), list_ours, list_theirs),
     ]
-    print(f"{server.kind} at {server.endpoint}; {at_once} at once; best of {rounds} rounds")
+    if name.startswith("gcs"):
+        jobs = jobs[:2]
+    print(f"{name}; {at_once} at once; best of {rounds} rounds")
     print(
         f"{'request':20}{'adelta CPU':>12}{'obstore CPU':>13}{'ratio':>7}{'time':>12}{'time':>12}"
     )
-    for name, count, our_work, their_work in jobs:
+    prefix = "" if name.startswith("s3") else f"{name.partition(' ')[0]} "
+    for what, count, our_work, their_work in jobs:
         for work in (our_work, their_work):
             await _measure(work, max(at_once, count // 20), at_once)
         our_best = their_best = (float("inf"), float("inf"))
@@ -113,27 +119,68 @@ async def _compare(server: S3Server, requests: int, rounds: int, at_once: int) -
             our_best = min(our_best, await _measure(our_work, count, at_once))
             their_best = min(their_best, await _measure(their_work, count, at_once))
         ratio = our_best[0] / their_best[0]
-        record(f"request {name}", cpu=ratio)
+        record(f"{prefix}request {what}", cpu=ratio)
         print(
-            f"{name:20}{our_best[0]:9.0f} µs{their_best[0]:10.0f} µs{ratio:7.2f}"
+            f"{what:20}{our_best[0]:9.0f} µs{their_best[0]:10.0f} µs{ratio:7.2f}"
             f"{our_best[1]:9.0f} µs{their_best[1]:9.0f} µs"
         )
     await ours.aclose()
 
 
 @contextlib.contextmanager
-def _server(endpoint: str | None) -> Iterator[S3Server]:
-    if endpoint is not None:
-        yield S3Server("server", endpoint)
-        return
-    with running_server() as server:
-        yield server
+def _stores(store: str, endpoint: str | None) -> Iterator[tuple[str, HttpObjectStore, Any]]:
+    """The server's name, and adelta's and obstore's store on it."""
+    allow = {"allow_http": True}
+    with contextlib.ExitStack() as stack:
+        if store == "gcs":
+            where = endpoint or stack.enter_context(running_gcs())
+            options = {"google_base_url": where, "google_skip_signature": "true"}
+            ours = GcsStore.from_options("adelta-test", "", {**options, "allow_http": "true"})
+            config = {"base_url": where, "skip_signature": "true"}
+            yield (
+                f"gcs at {where}",
+                ours,
+                GCSStore("adelta-test", config=config, client_options=allow),
+            )
+        elif store == "azure":
+            azure = AzureServer(endpoint) if endpoint else stack.enter_context(running_azure())
+            given = parse_azure_options(None, azure.storage_options, {})
+            assert given.key is not None
+            theirs = ObstoreAzure(
+                "adelta-test",
+                account_name=given.account,
+                access_key=base64.b64encode(given.key).decode(),
+                endpoint=azure.endpoint,
+                client_options=allow,
+            )
+            there = AzureStore.from_options("adelta-test", "", azure.storage_options)
+            yield f"azure at {azure.endpoint}", there, theirs
+        else:
+            server = (
+                S3Server("server", endpoint) if endpoint else stack.enter_context(running_server())
+            )
+            server.make_bucket(_BUCKET)
+            mine = S3Store.from_options(_BUCKET, "", server.storage_options)
+            yield (
+                f"s3 ({server.kind}) at {server.endpoint}",
+                mine,
+                ObstoreS3(
+                    _BUCKET,
+                    endpoint=server.endpoint,
+                    access_key_id=server.access_key,
+                    secret_access_key=server.secret_key,
+                    region=server.region,
+                    virtual_hosted_style_request=False,
+                    client_options=allow,
+                ),
+            )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
+    parser.add_argument("--store", choices=("s3", "gcs", "azure"), default="s3")
     parser.add_argument("--endpoint", help="a running server with the keys test and testtest")
     parser.add_argument("--requests", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=5)
@@ -146,10 +193,11 @@ def main() -> None:
         import uvloop
 
         factory = uvloop.new_event_loop
-    with _server(arguments.endpoint) as server:
-        server.make_bucket(_BUCKET)
-        with asyncio.Runner(loop_factory=factory) as runner:
-            runner.run(_compare(server, arguments.requests, arguments.rounds, arguments.at_once))
+    with (
+        _stores(arguments.store, arguments.endpoint) as stores,
+        asyncio.Runner(loop_factory=factory) as runner,
+    ):
+        runner.run(_compare(*stores, arguments.requests, arguments.rounds, arguments.at_once))
 
 
 if __name__ == "__main__":
