@@ -78,7 +78,8 @@ def tokens(fake_gcs: FakeGcs, monkeypatch: pytest.MonkeyPatch) -> Iterator[Token
         monkeypatch.delenv(name.lower(), raising=False)
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
     monkeypatch.setenv("CLOUDSDK_CONFIG", "/nothing")
-    monkeypatch.setattr(_metadata, "_NO_GCE_CHECK", True)
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    monkeypatch.setattr(_metadata, "_NO_GCE_CHECK", True, raising=False)
     server = TokenServer(fake_gcs)
     yield server
     server.http.shutdown()
@@ -170,7 +171,10 @@ async def test_a_user_and_a_workload_by_their_files(
 async def test_the_machines_own_account_is_asked_of_its_metadata_server(
     tokens: TokenServer, stores: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.delenv("NO_GCE_CHECK")
     monkeypatch.setattr(_metadata, "_NO_GCE_CHECK", False)
+    if not hasattr(_metadata, "_get_metadata_root"):
+        pytest.skip("this google-auth asks one address only, which only Google's machines have")
     monkeypatch.setattr(_metadata, "_GCE_METADATA_HOST", tokens.address)
     monkeypatch.setenv("GCE_METADATA_IP", tokens.address)
     await works(stores())
