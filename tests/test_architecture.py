@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.blocks import PAGES
+
 ROOT = Path(__file__).parents[1]
 PAGE = " ".join((ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split())
 PATH = re.compile(r"`((?:adelta|tests|docs)/[\w./]+)`")
@@ -20,6 +22,7 @@ KNOWN = {  # that are no names of the package
     "_last_checkpoint",
     "adelta.sync",
     "async",
+    "examples",
     "pyproject.toml",
     "tests",
 }
@@ -81,14 +84,7 @@ def test_every_layer_is_on_the_page() -> None:
 
 @pytest.mark.parametrize(
     "page",
-    [
-        "README.md",
-        "ARCHITECTURE.md",
-        "CONTRIBUTING.md",
-        "SECURITY.md",
-        "docs/commit_owner.md",
-        "docs/promises.md",
-    ],
+    ["ARCHITECTURE.md", "CONTRIBUTING.md", "SECURITY.md", "perf/README.md", *PAGES],
 )
 def test_links_between_pages_lead_somewhere(page: str) -> None:
     text, folder = (ROOT / page).read_text(encoding="utf-8"), (ROOT / page).parent
