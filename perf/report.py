@@ -122,7 +122,7 @@ ROWS: tuple[Row, ...] = (
         "import",
         "`import adelta` in a fresh process, against `import deltalake`",
         (
-            Asked("ms", most=80, unit=" ms"),
+            Asked("ms", most=60, unit=" ms"),
             Asked("mb", most=45, unit=" MB"),
             faster(1),
             lighter(1),

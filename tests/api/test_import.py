@@ -58,6 +58,15 @@ def test_no_library_is_loaded_before_a_name_needs_it(program: str) -> None:
     assert not loaded_by(program) & HEAVY
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted on Linux")
+@pytest.mark.parametrize("name", ["adelta", "adelta.sync", "adelta.errors", "adelta.cli.main"])
+def test_an_import_starts_no_thread(name: str) -> None:
+    """Neither one of Python's nor one of a library's, which a fork would lose."""
+    program = f"import os; before = os.listdir('/proc/self/task'); import {name}; "
+    program += "assert os.listdir('/proc/self/task') == before"
+    loaded_by(program)
+
+
 def test_a_table_on_a_local_disk_loads_nothing_that_speaks_to_a_network(tmp_path: Path) -> None:
     program = (
         "import pyarrow, adelta.sync as a; "
