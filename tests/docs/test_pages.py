@@ -11,6 +11,7 @@ import pytest
 
 from adelta.errors import InvalidUseError
 from tests.docs.blocks import PAGES, ROOT, blocks_of, uses_spark
+from tests.support.depth import DEEP
 from tests.support.owner_process import running_owner_process
 from tests.support.unavailable import unavailable
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 RUN = [page for page in PAGES if blocks_of(page)]
 ON_SPARK = [page for page in RUN if uses_spark(page)]
+OFTEN = ["README.md", "docs/tutorial.md"]  # of those, where the others wait for the full depth
 
 
 @pytest.fixture(scope="module")
@@ -76,4 +78,4 @@ def test_so_do_those_that_use_spark(environment: dict[str, str], tmp_path: Path)
         ensure_java()
     except InvalidUseError as error:
         unavailable(f"Spark needs Java: {error}")
-    run(ON_SPARK, environment, tmp_path)
+    run(ON_SPARK if DEEP else OFTEN, environment, tmp_path)
