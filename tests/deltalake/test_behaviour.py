@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pickle
+import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import arro3.core
 import pyarrow as pa
@@ -31,9 +33,6 @@ from adelta.deltalake.exceptions import (
     TableNotFoundError,
 )
 from adelta.deltalake.fs import DeltaStorageHandler
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROWS = pa.table({"id": pa.array([1, 2, 3, 4], pa.int64()), "s": ["a", "b", "c", "d"]})
 
@@ -205,6 +204,15 @@ def test_arro3s_objects_are_taken_and_what_is_given_fits_them(tmp_path: Path) ->
     assert merge.when_matched_delete().execute()["num_target_rows_deleted"] == 2
 
 
+def test_files_are_as_small_as_asked_for(tmp_path: Path) -> None:
+    rows = pa.table({"n": range(20_000)})
+    for mode in ("error", "append"):
+        write_deltalake(str(tmp_path), rows, mode=mode, target_file_size=5000)  # type: ignore[arg-type]
+    table = DeltaTable(tmp_path)
+    assert len(table.file_uris()) > 10
+    assert table.to_pyarrow_table().num_rows == 40_000
+
+
 def test_versions_are_kept_by_a_vacuum(tmp_path: Path) -> None:
     uri = str(tmp_path)
     for _ in range(3):
@@ -232,6 +240,13 @@ def run(code: str, *arguments: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
+
+
+def test_every_example_of_the_page_runs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "migrating_from_deltalake.md").read_text("utf-8")
+    examples = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(examples) == 3
+    run(examples[1] + examples[2])
 
 
 POLARS = """

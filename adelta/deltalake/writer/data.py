@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CastStream", "delta_schema", "fitted", "reader_of"]
 
+_SMALL_FILE = 16 * 1024 * 1024
+_FEW_ROWS = 1024
 _SIGNED = {
     pa.uint8(): pa.int8(),
     pa.uint16(): pa.int16(),
@@ -98,23 +100,33 @@ class CastStream:
 
     def __init__(self, reader: pa.RecordBatchReader, schema: pa.Schema) -> None:
         self._reader = reader
+        self._most_rows: int | None = None
         self.schema = schema
         self.failure: Exception | None = None
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         try:
             for batch in self._reader:
-                yield _cast(batch, self.schema)
+                cast = _cast(batch, self.schema)
+                step = self._most_rows or max(1, cast.num_rows)
+                for start in range(0, cast.num_rows, step):
+                    yield cast.slice(start, step)
         except Exception as error:
             self.failure = error
             raise
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         reader = self._reader
-        if not reader.schema.equals(self.schema):
+        if self._most_rows is not None or not reader.schema.equals(self.schema):
             reader = pa.RecordBatchReader.from_batches(self.schema, self._batches())
         exported: Any = reader
         return exported.__arrow_c_stream__(requested_schema)
+
+    def for_files_of(self, size: int | None) -> CastStream:
+        """The stream, in batches that are small enough to end files of about `size` bytes."""
+        if size is not None and size < _SMALL_FILE:
+            self._most_rows = _FEW_ROWS
+        return self
 
     @contextmanager
     def told(self) -> Iterator[None]:

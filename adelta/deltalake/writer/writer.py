@@ -84,7 +84,7 @@ def write_deltalake(
     if table is None:
         properties = properties_of(configuration)
         check_known_keys(properties)
-        rows = _for_new_table(reader)
+        rows = _for_new_table(reader).for_files_of(target_file_size)
         with (
             rows.told(),
             as_deltalake_errors(),
@@ -149,7 +149,7 @@ def _write(
         partition_by = None
     where = None if predicate is None else spark_sql(predicate)
     handle = table.committing(options)
-    with rows.told():
+    with rows.for_files_of(told["target_file_size"]).told():
         if where is not None and mode == "append":
             with handle.transaction("WRITE", parameters={"mode": "Append"}) as tx:
                 tx.append(rows, where)
