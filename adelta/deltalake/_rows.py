@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 
 from adelta import errors as e
 from adelta import sync
+from adelta._clock import monotonic
 from adelta.deltalake._raw import moment_of, stream_of
 from adelta.deltalake._sql import spark_sql
 from adelta.deltalake.exceptions import DeltaError, DeltaProtocolError, raises_as_deltalake
@@ -201,7 +201,7 @@ def deleted(
     options: CommitOptions | None,
 ) -> dict[str, Any]:
     """What a delete did."""
-    began = time.monotonic()
+    began = monotonic()
     handle = table.committing(with_data_files(options, properties, table))
     done = sync.delete(handle, None if predicate is None else spark_sql(predicate))
     table.update_incremental()
@@ -210,7 +210,7 @@ def deleted(
         "num_removed_files": done.num_removed_files,
         "num_deleted_rows": done.num_deleted_rows,
         "num_copied_rows": done.num_copied_rows,
-        "execution_time_ms": done.execution_time_ms or round((time.monotonic() - began) * 1000),
+        "execution_time_ms": done.execution_time_ms or round((monotonic() - began) * 1000),
         "scan_time_ms": done.scan_time_ms,
         "rewrite_time_ms": done.rewrite_time_ms,
     }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from adelta import sync
+from adelta._clock import monotonic
 from adelta.deltalake._actions import RemoveAction, added_file
 from adelta.deltalake._filters import where_of
 from adelta.deltalake._raw import moment_of
@@ -89,7 +89,7 @@ def _updated(
     fails_on_casts: bool,
     options: CommitOptions | None,
 ) -> dict[str, Any]:
-    began = time.monotonic()
+    began = monotonic()
     kind = table.snapshot.delta_schema
     found: dict[str, Any] = {}
     for key, value in assigned.items():
@@ -105,7 +105,7 @@ def _updated(
         "num_removed_files": done.num_removed_files,
         "num_updated_rows": done.num_updated_rows,
         "num_copied_rows": done.num_copied_rows,
-        "execution_time_ms": done.execution_time_ms or round((time.monotonic() - began) * 1000),
+        "execution_time_ms": done.execution_time_ms or round((monotonic() - began) * 1000),
         "scan_time_ms": done.scan_time_ms,
     }
 

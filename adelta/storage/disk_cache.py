@@ -20,7 +20,6 @@ import json
 import os
 import shutil
 import struct
-import time
 from collections import deque
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -28,6 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 import xxhash
 
+from adelta._chance import new_uuid
+from adelta._clock import SYSTEM_CLOCK
 from adelta.storage.cache_file import (
     CHUNK,
     Extent,
@@ -154,7 +155,7 @@ class DiskCache:
             return False
         extent = replace(extent, kept=self._is_ghost(entry, extent))
         place = self._place(entry)
-        fresh = place / f".{os.getpid()}-{time.monotonic_ns():x}"
+        fresh = place / f".{os.getpid()}-{new_uuid().hex}"
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._turn() as total:
@@ -164,7 +165,7 @@ class DiskCache:
             with open(fresh, "xb", buffering=0, opener=_private) as file:
                 _write(file.fileno(), header)
                 _write(file.fileno(), data)
-                now = time.time_ns() // _TICK * _TICK
+                now = SYSTEM_CLOCK.now_ms() * 1_000_000 // _TICK * _TICK
                 os.utime(file.fileno(), ns=(now, now))
             os.replace(fresh, place / extent.name)
         except OSError:
@@ -245,7 +246,7 @@ class DiskCache:
         extent = replace(file.extent, kept=True)
         asked = 0 if promote else file.asked - 1
         path = os.path.join(os.path.dirname(file.path), extent.name)
-        now = time.time_ns() // _TICK * _TICK + asked
+        now = SYSTEM_CLOCK.now_ms() * 1_000_000 // _TICK * _TICK + asked
         try:
             os.utime(file.path, ns=(now, now))
             os.replace(file.path, path)
@@ -264,7 +265,7 @@ class DiskCache:
                     if extent is not None:
                         turn, asked = found.st_mtime_ns, found.st_mtime_ns % _TICK
                         yield _File(path, extent, found.st_size, turn, asked)
-                    elif time.time() - found.st_mtime > _STALE:
+                    elif SYSTEM_CLOCK.now_ms() / 1000 - found.st_mtime > _STALE:
                         os.unlink(path)
                 except OSError:
                     continue

@@ -13,7 +13,7 @@ import adelta
 import adelta.sync
 
 ELSEWHERE = {
-    "Any", "AsyncGenerator", "DataType", "Field", "Iterable", "Literal", "Mapping", "None",
+    "Any", "AsyncGenerator", "DataFrame", "DataType", "Field", "Iterable", "Literal", "Mapping", "None",
     "RecordBatch", "Schema", "Self", "Sequence", "T", "Table",
 }  # fmt: skip
 INTERNAL = {"ActionBatch", "ColumnName", "ObjectStore", "ScanPlan"}

@@ -12,10 +12,10 @@ import pyarrow.ipc
 import pytest
 
 import adelta.sync
-from tests.cli.test_commands import lines, run  # noqa: F401  (a fixture)
+from tests.cli.test_commands import lines
 
 if TYPE_CHECKING:
-    from tests.cli.test_commands import Run
+    from tests.cli.conftest import Run
 
 COLLECT = "import os,sys; open({out!r},'ab').write(sys.stdin.buffer.read())"
 
@@ -27,7 +27,7 @@ def source(tmp_path: Path) -> str:
     return uri
 
 
-def test_rows_are_copied_once_and_the_copy_goes_on(run: Run, source: str, tmp_path: Path) -> None:  # noqa: F811
+def test_rows_are_copied_once_and_the_copy_goes_on(run: Run, source: str, tmp_path: Path) -> None:
     target = str(tmp_path / "target")
     for _ in range(2):
         status, out, err = run("consume", source, "--to", target, "--no-follow", "--json")
@@ -45,7 +45,7 @@ def test_rows_are_copied_once_and_the_copy_goes_on(run: Run, source: str, tmp_pa
     assert out == ""
 
 
-def test_a_command_gets_each_batch_until_one_fails(run: Run, source: str, tmp_path: Path) -> None:  # noqa: F811
+def test_a_command_gets_each_batch_until_one_fails(run: Run, source: str, tmp_path: Path) -> None:
     out_file, places = str(tmp_path / "out"), str(tmp_path / "positions")
     taken = ["consume", source, "--positions", places, "--no-follow", "--max-rows", "1"]
     command = f'"{sys.executable}" -c "{COLLECT.format(out=out_file)}"'
@@ -67,7 +67,7 @@ def test_a_command_gets_each_batch_until_one_fails(run: Run, source: str, tmp_pa
     assert run(*taken, "--exec", "true")[0] == 0, "it need not read"
 
 
-def test_without_either_rows_are_printed(run: Run, source: str, tmp_path: Path) -> None:  # noqa: F811
+def test_without_either_rows_are_printed(run: Run, source: str, tmp_path: Path) -> None:
     places = str(tmp_path / "positions")
     _, out, _ = run("consume", source, "--positions", places, "--no-follow", "--share", "id:0/1")
     assert sorted(row["id"] for row in lines(out)) == [1, 2]
@@ -88,7 +88,7 @@ def test_without_either_rows_are_printed(run: Run, source: str, tmp_path: Path) 
         ["--positions", "p", "--name", "a/b"],
     ],
 )
-def test_what_is_asked_wrongly_is_refused(run: Run, source: str, wrong: list[str]) -> None:  # noqa: F811
+def test_what_is_asked_wrongly_is_refused(run: Run, source: str, wrong: list[str]) -> None:
     try:
         status = run("consume", source, *wrong)[0]
     except SystemExit as error:

@@ -15,6 +15,7 @@ from adelta.storage.coalesce import LARGEST_FETCH
 from adelta.storage.gcs import GcsStore
 from adelta.storage.gcs_upload import PIECE
 from adelta.storage.memory import MemoryStore
+from adelta.storage.parallel_list import list_in_parallel
 from tests.storage.faulty_proxy import Fate, FaultyProxy
 from tests.storage.http_store_suite import SHAKY, HttpStoreSuite
 from tests.storage.object_store_suite import ObjectStoreSuite, paths_of, pieces
@@ -61,6 +62,9 @@ class TestGcsStore(ObjectStoreSuite):
         store = store_at(replace(place, prefix=place.prefix + "/odd %20é root"))
         yield store
         await store.aclose()
+
+    if not DEEP:  # shorter ones are below
+        test_a_long_list_comes_in_pages_each_path_once = None  # type: ignore[assignment]
 
 
 class TestFailuresOfGcs(HttpStoreSuite):
@@ -110,6 +114,19 @@ async def test_every_verb_makes_the_requests_it_needs_and_no_more(store: GcsStor
     assert await cost(store.delete(["x"])) == 1
     assert await cost(store.delete(["x", "y", "s"])) == 1
     assert await cost(store.delete([])) == 0
+
+
+async def test_a_listing_comes_in_pages_and_in_many_at_once(
+    store: GcsStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("adelta.storage.gcs._PAGE", 10)
+    paths = [f"n/{number:03}" for number in range(95)]
+    for path in paths:
+        await store.put(path, b"")
+    before = store.request_count
+    assert await paths_of(store, "n/", start_after="n/014") == paths[15:]
+    assert store.request_count - before == 8
+    assert [meta.path async for page in list_in_parallel(store, "n/") for meta in page] == paths
 
 
 async def test_a_server_without_many_deletes_gets_single_ones(
