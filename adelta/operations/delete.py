@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.file_set import FileSet
+    from adelta.progress import OnProgress
     from adelta.table import Table, TableOrAddress
     from adelta.write.transaction_core import TransactionCore
 
@@ -50,6 +51,7 @@ async def delete(
     *,
     isolation: IsolationName | None = None,
     user_metadata: str | None = None,
+    on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> DeleteMetrics:
     """Delete the rows for which `where` is true; all rows where there is no condition.
@@ -60,7 +62,8 @@ async def delete(
 
     Rows that others add meanwhile and that `where` may be true for are a conflict; with the
     isolation ``WriteSerializable`` they are not where they were appended blindly. None is the
-    table's isolation level.
+    table's isolation level. `on_progress` is told of the files that are looked through, and then of
+    those that are written.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -82,7 +85,7 @@ async def delete(
         )
         tx = begin(handle, request)
         async with tx:
-            done = await _stage(handle, tx, condition)
+            done = await _stage(handle, tx, condition, on_progress)
         await auto_compact(handle, tx)
         if tx.version is None:
             return DeleteMetrics()
@@ -91,7 +94,12 @@ async def delete(
         )
 
 
-async def _stage(table: Table, tx: TransactionCore, where: Node | None) -> dict[str, int]:
+async def _stage(
+    table: Table,
+    tx: TransactionCore,
+    where: Node | None,
+    on_progress: OnProgress | None = None,
+) -> dict[str, int]:
     watch, roots = Stopwatch(), roots_of(table)
     files = await tx.read_set(where)
     configuration = tx.configuration
@@ -104,11 +112,13 @@ async def _stage(table: Table, tx: TransactionCore, where: Node | None) -> dict[
             tx.remove(files)
     else:
         candidates = await in_thread(lambda: list(files.rows()))
-        matched = await find_matches(tx.executor, roots, configuration, candidates, where)
+        matched = await find_matches(
+            tx.executor, roots, configuration, candidates, where, on_progress=on_progress
+        )
         deleted = sum(len(each.rows) for each in matched)
         scanned = watch.lap_ms()
         if matched:
-            copied = await remove_rows(tx, roots, configuration, matched)
+            copied = await remove_rows(tx, roots, configuration, matched, on_progress=on_progress)
     rewriting = watch.lap_ms()
     return report(
         tx,

@@ -20,6 +20,7 @@ from adelta.kernel.expressions.resolve import bind_predicate
 from adelta.kernel.scan_plan import plan_columns
 from adelta.kernel.statistics import num_records
 from adelta.log.deletion_vector_reader import read_deletion_vector
+from adelta.progress import Meter
 from adelta.read.data_files import Piece, read_pieces
 from adelta.read.opener import open_data_file
 from adelta.write.task_executor import grouped
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.table_configuration import TableConfiguration
+    from adelta.progress import OnProgress
     from adelta.storage.roots import StoreRoots
     from adelta.write.task_executor import TaskExecutor
 
@@ -48,6 +50,7 @@ __all__ = [
 PLACE_NAMES = ("\0place", "\0unused")
 """What to call row ids that count from 0, which are places of rows: no column is so called."""
 _AT_ONCE = 16
+_BYTES_A_STEP = 64 << 20  # of progress that is told
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ class MatchTask:
             MatchedFile(file, found[file.path], num_rows, num_rows - _deleted(file))
             for file, num_rows in zip(files, counts, strict=True)
         )
-        return MatchResult(await in_thread(tuple, matched))
+        return MatchResult(await in_thread(tuple, matched), len(self.files))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +122,7 @@ class MatchResult:
     """The files that were found."""
 
     matched: tuple[MatchedFile, ...]
+    num_files: int  # looked through
     paths: tuple[str, ...] = ()  # nothing is written
 
 
@@ -128,8 +132,12 @@ async def find_matches(
     configuration: TableConfiguration,
     files: Sequence[AddFile],
     where: Node,
+    *,
+    on_progress: OnProgress | None = None,
 ) -> list[MatchedFile]:
     """Those of `files` that hold a row for which `where` is true, with all these rows.
+
+    `on_progress` is told of the files that have been looked through.
 
     Raises:
         InvalidExpressionError: the condition does not fit the schema, or fails for a row.
@@ -138,9 +146,17 @@ async def find_matches(
     """
     if await in_thread(decided_by_partition, where, configuration):
         return await match_all(roots, files)
-    groups = grouped(files, [file.size for file in files], executor.bytes_a_task)
+    most = executor.bytes_a_task
+    if most is None and on_progress is not None:
+        most = _BYTES_A_STEP
+    groups = grouped(files, [file.size for file in files], most)
     tasks = [MatchTask(configuration, tuple(group), where) for group in groups]
-    done = await executor.run(roots, tasks)
+    meter = Meter(on_progress, "matching", total=len(files))
+
+    def on_done(result: MatchResult) -> None:
+        meter.advance(result.num_files)
+
+    done = await executor.run(roots, tasks, on_done=on_done)
     return [matched for result in done for matched in result.matched]
 
 

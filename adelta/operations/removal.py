@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.operations.matching import MatchedFile
+    from adelta.progress import OnProgress
     from adelta.storage.roots import StoreRoots
     from adelta.write.transaction_core import TransactionCore
 
@@ -28,6 +29,8 @@ async def remove_rows(
     roots: StoreRoots,
     configuration: TableConfiguration,
     matched: Sequence[MatchedFile],
+    *,
+    on_progress: OnProgress | None = None,
 ) -> int:
     """Stage the removal of the rows in `matched`; how many other rows were copied for that.
 
@@ -45,7 +48,7 @@ async def remove_rows(
     anew = any(not each.is_whole for each in matched)
     tells = configuration.change_data_feed_enabled and anew
     task = RewriteTask(configuration, tuple(matched), tells=tells, options=tx.data_files)
-    done = await rewrite(tx.executor, roots, task)
+    done = await rewrite(tx.executor, roots, task, on_progress=on_progress)
     await tx.stage_rewrite(adds=done.adds, cdc=done.cdc, removed=[each.file for each in matched])
     return done.num_copied_rows
 

@@ -21,6 +21,7 @@ from adelta.kernel.deletion_vector.mask import named_rows
 from adelta.operations.column_update import update_columns
 from adelta.operations.copy_plan import copy_plan
 from adelta.operations.matching import live_rows
+from adelta.progress import Meter
 from adelta.read.data_files import Piece, read_pieces
 from adelta.write.change_data import DELETE, POSTIMAGE, PREIMAGE, ChangeDataWriter
 from adelta.write.data_file_writer import DataFileWriter, discard_data_files
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.operations.column_update import ColumnAssignments
     from adelta.operations.matching import MatchedFile
+    from adelta.progress import OnProgress
     from adelta.storage.roots import StoreRoots
     from adelta.write.task_executor import TaskExecutor
 
@@ -184,15 +186,28 @@ class RewriteResult:
             yield decode_path(cdc.path)
 
 
-async def rewrite(executor: TaskExecutor, roots: StoreRoots, task: RewriteTask) -> RewriteResult:
+async def rewrite(
+    executor: TaskExecutor,
+    roots: StoreRoots,
+    task: RewriteTask,
+    *,
+    on_progress: OnProgress | None = None,
+) -> RewriteResult:
     """Carry out `task` as several; if one fails, nothing is left.
+
+    `on_progress` is told of the files that have been written.
 
     Raises:
         As `RewriteTask.run` does.
     """
     target = WriteSpec.of(task.configuration).target_file_size
     tasks = plan_rewrites(task, target, executor.tasks_at_once)
-    return sum(await executor.run(roots, tasks), RewriteResult())
+    meter = Meter(on_progress, "rewriting")
+
+    def on_done(result: RewriteResult) -> None:
+        meter.advance(len(result.adds))
+
+    return sum(await executor.run(roots, tasks, on_done=on_done), RewriteResult())
 
 
 def plan_rewrites(task: RewriteTask, target_bytes: int, at_once: int) -> list[RewriteTask]:

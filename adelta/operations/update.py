@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.operations.delete import IsolationName
     from adelta.operations.matching import MatchedFile
+    from adelta.progress import OnProgress
     from adelta.table import Table, TableOrAddress
     from adelta.write.transaction_core import TransactionCore
 
@@ -64,6 +65,7 @@ async def update(
     zone: str = "UTC",
     isolation: IsolationName | None = None,
     user_metadata: str | None = None,
+    on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> UpdateMetrics:
     """Set columns of the rows for which `where` is true; of all rows where there is no condition.
@@ -82,7 +84,8 @@ async def update(
 
     Rows that others add meanwhile and that `where` may be true for are a conflict; with the
     isolation ``WriteSerializable`` they are not where they were appended blindly. None is the
-    table's isolation level.
+    table's isolation level. `on_progress` is told of the files that are looked through, and then of
+    those that are written.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -115,7 +118,7 @@ async def update(
         )
         tx = begin(handle, request)
         async with tx:
-            done = await _stage(handle, tx, wanted, condition, zone)
+            done = await _stage(handle, tx, wanted, condition, zone, on_progress)
         await auto_compact(handle, tx)
         if tx.version is None:
             return UpdateMetrics()
@@ -136,6 +139,7 @@ async def _stage(
     wanted: Mapping[str, Node],
     where: Node | None,
     zone: str = "UTC",
+    on_progress: OnProgress | None = None,
 ) -> dict[str, int]:
     watch, roots = Stopwatch(), roots_of(table)
     configuration = tx.configuration
@@ -147,10 +151,14 @@ async def _stage(
     if where is None:
         matched = await match_all(roots, files)
     else:
-        matched = await find_matches(tx.executor, roots, configuration, files, where)
+        matched = await find_matches(
+            tx.executor, roots, configuration, files, where, on_progress=on_progress
+        )
     matched = [each for each in matched if each.rows]
     scanned = watch.lap_ms()
-    copied = await _rewrite(table, tx, configuration, matched, assignments) if matched else 0
+    copied = 0
+    if matched:
+        copied = await _rewrite(table, tx, configuration, matched, assignments, on_progress)
     rewriting = watch.lap_ms()
     return report(
         tx,
@@ -168,6 +176,7 @@ async def _rewrite(
     configuration: TableConfiguration,
     matched: Sequence[MatchedFile],
     assignments: Assignments,
+    on_progress: OnProgress | None,
 ) -> int:
     """Stage what becomes of the rows in `matched`; how many others were copied for that."""
     roots, vectors = roots_of(table), configuration.uses(DELETION_VECTORS)
@@ -179,7 +188,7 @@ async def _rewrite(
         tells=configuration.change_data_feed_enabled,
         options=tx.data_files,
     )
-    done = await rewrite(tx.executor, roots, task)
+    done = await rewrite(tx.executor, roots, task, on_progress=on_progress)
     removed = [] if vectors else [each.file for each in matched]
     await tx.stage_rewrite(adds=done.adds, cdc=done.cdc, removed=removed)
     if vectors:

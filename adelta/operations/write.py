@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from adelta.commit.catalog import CatalogClient
     from adelta.parquet.write.options import WriterOptions
+    from adelta.progress import OnProgress
     from adelta.table import TableOrAddress
     from adelta.write.batches import Data
     from adelta.write.transaction_core import TransactionCore
@@ -67,6 +68,7 @@ async def write_table(
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     group_commit: bool = False,
+    on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
     unsafe_single_writer: bool = False,
     catalog: CatalogClient | None = None,
@@ -95,6 +97,7 @@ async def write_table(
     `target_file_size` in bytes, `writer_options` and `optimize_write` say how data files are to be,
     as `DataFileOptions` does; what is None follows the table's properties. With `group_commit`
     appends of one process that wait for each other become one version, as `Table.transaction` says.
+    `on_progress` is told of the rows that have been taken from `data`.
 
     Two arguments overwrite a part of the table only. With `replace_where` the rows for which that
     predicate is true are replaced, and every new row has to satisfy it; with `partition_overwrite`
@@ -136,6 +139,7 @@ async def write_table(
         group_commit,
         name=name,
         description=description,
+        on_progress=on_progress,
     )
     if isinstance(table, Table):
         if unsafe_single_writer or catalog is not None:

@@ -16,7 +16,7 @@ from adelta.operations.create import new_table
 from adelta.operations.evolve import merge_schema, overwrite_schema
 from adelta.operations.overwrite import overwrite_partitions, overwrite_where
 from adelta.table import begin, roots_of
-from adelta.write.batches import open_batches
+from adelta.write.batches import metered, open_batches
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 from adelta.write.transaction_request import TransactionRequest
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from adelta.operations.write_kind import WriteKind
+    from adelta.progress import OnProgress
     from adelta.table import Table
     from adelta.write.batches import Data
     from adelta.write.transaction_core import TransactionCore
@@ -68,6 +69,7 @@ class WriteRequest:
     description: str | None = None
     name: str | None = None
     made_of: int | None = None
+    on_progress: OnProgress | None = None
 
     @property
     def application(self) -> tuple[str, int] | None:
@@ -124,7 +126,7 @@ async def create_with_rows(table: Table, data: Data, request: WriteRequest) -> T
         asked = request.transaction(request.layout_parameters)
         async with begin(table, asked, creates=first, joins=joins) as tx:
             note_application(tx, request.txn)
-            await tx.write(batches, request.kind.replace_where)
+            await tx.write(metered(batches, request.on_progress), request.kind.replace_where)
     return tx
 
 
@@ -148,7 +150,7 @@ async def change_rows(table: Table, data: Data, request: WriteRequest) -> Transa
                 await in_thread(_evolve, tx, schema, request)
                 if request.kind.schema_mode == "overwrite":
                     await check_still_clustered(tx)
-            await _stage_rows(table, tx, batches, request)
+            await _stage_rows(table, tx, metered(batches, request.on_progress), request)
     return tx
 
 

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator
 from contextlib import aclosing
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from adelta._concurrency import ItemsInThread, in_thread
 from adelta.errors import InvalidOptionError
+from adelta.progress import Meter
 
-__all__ = ["ArrowStream", "Data", "open_batches", "record_batches"]
+if TYPE_CHECKING:
+    from adelta.progress import OnProgress
+
+__all__ = ["ArrowStream", "Data", "metered", "open_batches", "record_batches"]
 
 _PIECE_BYTES = 16 * 1024 * 1024
 _PIECE_ROWS = 128 * 1024
@@ -122,6 +126,17 @@ async def open_batches(
     rest = record_batches(data)
     first = await anext(rest, None)
     return (None, rest) if first is None else (first.schema, _after(first, rest))
+
+
+async def metered(
+    batches: AsyncGenerator[pa.RecordBatch, None], on_progress: OnProgress | None
+) -> AsyncGenerator[pa.RecordBatch, None]:
+    """The batches, of whose rows `on_progress` is told as they are taken."""
+    meter = Meter(on_progress, "writing", unit="rows")
+    async with aclosing(batches):
+        async for batch in batches:
+            yield batch
+            meter.advance(batch.num_rows)
 
 
 async def _after(

@@ -27,6 +27,7 @@ VERBS = [
     name
     for name in adelta.__all__
     if inspect.isfunction(getattr(adelta, name))
+    and name.islower()
     and next(iter(inspect.signature(getattr(adelta, name)).parameters), None) == "table"
 ]
 FEED = {"delta.enableChangeDataFeed": "true"}

@@ -24,12 +24,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Delete, and say how many rows are gone."""
-    with progress_bar():
+    with progress_bar() as on_progress:
         async with open_table(arguments, write=True) as table:
             done = await adelta.delete(
                 table,
                 arguments.where,
                 user_metadata=arguments.user_metadata,
+                on_progress=on_progress,
             )
     if output.as_json:
         output.line(camel_case(done))

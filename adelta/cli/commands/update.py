@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Update, and say how many rows have other values."""
-    with progress_bar():
+    with progress_bar() as on_progress:
         async with open_table(arguments, write=True) as table:
             done = await adelta.update(
                 table,
@@ -53,6 +53,7 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
                 arguments.where,
                 zone=arguments.zone,
                 user_metadata=arguments.user_metadata,
+                on_progress=on_progress,
             )
     if output.as_json:
         output.line(camel_case(done))

@@ -76,7 +76,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Write, and say what has been written."""
-    with progress_bar():
+    with progress_bar() as on_progress:
         async with open_table(arguments, write=True) as table:
             source = open_source(
                 arguments.source,
@@ -99,6 +99,7 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
                     optimize_write=arguments.optimize_write,
                     txn=arguments.txn,
                     user_metadata=arguments.user_metadata,
+                    on_progress=on_progress,
                 )
     if output.as_json:
         output.line(camel_case(done))

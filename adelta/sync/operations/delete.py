@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.expressions.dnf import Where
     from adelta.operations.delete import DeleteMetrics, IsolationName
+    from adelta.progress import OnProgress
     from adelta.sync.table import Table
 
 __all__ = ["delete"]
@@ -26,6 +27,7 @@ def delete(
     *,
     isolation: IsolationName | None = None,
     user_metadata: str | None = None,
+    on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> DeleteMetrics:
     """Delete the rows for which `where` is true; all rows where there is no condition.
@@ -36,7 +38,8 @@ def delete(
 
     Rows that others add meanwhile and that `where` may be true for are a conflict; with the
     isolation ``WriteSerializable`` they are not where they were appended blindly. None is the
-    table's isolation level.
+    table's isolation level. `on_progress` is told of the files that are looked through, and then of
+    those that are written.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -54,5 +57,6 @@ def delete(
         where,
         isolation=isolation,
         user_metadata=user_metadata,
+        on_progress=on_progress,
         storage_options=storage_options,
     )

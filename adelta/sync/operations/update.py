@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.dnf import Where
     from adelta.operations.delete import IsolationName
     from adelta.operations.update import SetValue, UpdateMetrics
+    from adelta.progress import OnProgress
     from adelta.sync.table import Table
 
 __all__ = ["update"]
@@ -29,6 +30,7 @@ def update(
     zone: str = "UTC",
     isolation: IsolationName | None = None,
     user_metadata: str | None = None,
+    on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> UpdateMetrics:
     """Set columns of the rows for which `where` is true; of all rows where there is no condition.
@@ -47,7 +49,8 @@ def update(
 
     Rows that others add meanwhile and that `where` may be true for are a conflict; with the
     isolation ``WriteSerializable`` they are not where they were appended blindly. None is the
-    table's isolation level.
+    table's isolation level. `on_progress` is told of the files that are looked through, and then of
+    those that are written.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -70,5 +73,6 @@ def update(
         zone=zone,
         isolation=isolation,
         user_metadata=user_metadata,
+        on_progress=on_progress,
         storage_options=storage_options,
     )

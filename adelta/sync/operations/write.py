@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from adelta.operations.write import WriteMetrics
     from adelta.operations.write_kind import PartitionOverwrite, SchemaMode, WriteMode
     from adelta.parquet.write.options import WriterOptions
+    from adelta.progress import OnProgress
     from adelta.sync.table import Table
     from adelta.write.batches import ArrowStream
 
@@ -45,6 +46,7 @@ def write_table(
     txn: tuple[str, int] | None = None,
     user_metadata: str | None = None,
     group_commit: bool = False,
+    on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
     unsafe_single_writer: bool = False,
     catalog: CatalogClient | None = None,
@@ -73,6 +75,7 @@ def write_table(
     `target_file_size` in bytes, `writer_options` and `optimize_write` say how data files are to be,
     as `DataFileOptions` does; what is None follows the table's properties. With `group_commit`
     appends of one process that wait for each other become one version, as `Table.transaction` says.
+    `on_progress` is told of the rows that have been taken from `data`.
 
     Two arguments overwrite a part of the table only. With `replace_where` the rows for which that
     predicate is true are replaced, and every new row has to satisfy it; with `partition_overwrite`
@@ -116,6 +119,7 @@ def write_table(
         txn=txn,
         user_metadata=user_metadata,
         group_commit=group_commit,
+        on_progress=on_progress,
         storage_options=storage_options,
         unsafe_single_writer=unsafe_single_writer,
         catalog=catalog,
