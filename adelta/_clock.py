@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["SYSTEM_CLOCK", "Clock", "SystemClock", "TimeSource", "moment", "monotonic", "told_by"]
+__all__ = [
+    "SYSTEM_CLOCK",
+    "Clock",
+    "SystemClock",
+    "TimeSource",
+    "moment",
+    "monotonic",
+    "now_ns",
+    "told_by",
+]
 
 
 class Clock(Protocol):
@@ -51,6 +60,11 @@ def told_by(source: TimeSource) -> Iterator[None]:
 def monotonic() -> float:
     """Seconds since some moment, by a clock that never goes back: for how long something took."""
     return _source.monotonic()
+
+
+def now_ns() -> int:
+    """Nanoseconds since the Unix epoch, by a clock that may be set: for times of files."""
+    return _source.time_ns()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any
 
 import xxhash
 
-from adelta._chance import new_uuid
-from adelta._clock import SYSTEM_CLOCK
+from adelta._chance import new_bits
+from adelta._clock import now_ns
 from adelta.storage.cache_file import (
     CHUNK,
     Extent,
@@ -155,7 +155,7 @@ class DiskCache:
             return False
         extent = replace(extent, kept=self._is_ghost(entry, extent))
         place = self._place(entry)
-        fresh = place / f".{os.getpid()}-{new_uuid().hex}"
+        fresh = place / f".{os.getpid()}-{new_bits(64):x}"
         try:
             place.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._turn() as total:
@@ -165,7 +165,7 @@ class DiskCache:
             with open(fresh, "xb", buffering=0, opener=_private) as file:
                 _write(file.fileno(), header)
                 _write(file.fileno(), data)
-                now = SYSTEM_CLOCK.now_ms() * 1_000_000 // _TICK * _TICK
+                now = now_ns() // _TICK * _TICK
                 os.utime(file.fileno(), ns=(now, now))
             os.replace(fresh, place / extent.name)
         except OSError:
@@ -246,7 +246,7 @@ class DiskCache:
         extent = replace(file.extent, kept=True)
         asked = 0 if promote else file.asked - 1
         path = os.path.join(os.path.dirname(file.path), extent.name)
-        now = SYSTEM_CLOCK.now_ms() * 1_000_000 // _TICK * _TICK + asked
+        now = now_ns() // _TICK * _TICK + asked
         try:
             os.utime(file.path, ns=(now, now))
             os.replace(file.path, path)
@@ -265,7 +265,7 @@ class DiskCache:
                     if extent is not None:
                         turn, asked = found.st_mtime_ns, found.st_mtime_ns % _TICK
                         yield _File(path, extent, found.st_size, turn, asked)
-                    elif SYSTEM_CLOCK.now_ms() / 1000 - found.st_mtime > _STALE:
+                    elif now_ns() / 1e9 - found.st_mtime > _STALE:
                         os.unlink(path)
                 except OSError:
                     continue
