@@ -13,8 +13,8 @@ import adelta
 import adelta.sync
 
 ELSEWHERE = {
-    "Any", "AsyncGenerator", "DataFrame", "DataType", "Field", "Iterable", "Literal", "Mapping",
-    "None", "RecordBatch", "Schema", "Self", "Sequence", "StoreStats", "T", "Table",
+    "Any", "Array", "AsyncGenerator", "DataFrame", "DataType", "Field", "Iterable", "Literal",
+    "Mapping", "None", "RecordBatch", "Schema", "Self", "Sequence", "StoreStats", "T", "Table",
 }  # fmt: skip
 INTERNAL = {"ActionBatch", "ColumnName", "ObjectStore", "ScanPlan"}
 """Seams between adelta's layers, and a name for a text or a tuple of texts."""
