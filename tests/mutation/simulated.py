@@ -97,7 +97,7 @@ _CHANGES = [
     _Change(
         "adelta/operations/vacuum.py", "if start.version != self.state.version + 1:", "if False:"
     ),
-    _Change("adelta/operations/vacuum.py", "now_ms - kept_ms, parameters", "now_ms, parameters"),
+    _Change("adelta/operations/vacuum.py", "cutoff_ms = now_ms - kept_ms", "cutoff_ms = now_ms"),
 ]
 _SPARES_WORK = "it only spares work: without it the same is found, or more is refused"
 _OTHER_RULE = "another rule refuses what this one would: one of them suffices for these operations"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from tests.mutation.simulated import simulated
 from tests.simulation.__main__ import main
 from tests.simulation.plan import EXCLUDES, Plan
 from tests.simulation.run import run
@@ -48,3 +50,9 @@ def test_commits_that_overwrite_are_found_shrunk_and_made_again_by_the_printed_c
 def test_a_plan_is_made_again_by_its_command() -> None:
     plan = Plan.drawn(17, 3)
     assert Plan.of(plan.command().split()[3:]) == plan
+
+
+def test_all_that_the_simulation_is_to_find_is_still_in_the_sources() -> None:
+    found = simulated(Path(__file__).parents[2])
+    assert len(found) > 60
+    assert len({str(mutant) for mutant in found}) == len(found)
