@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING
 
 from adelta.consumers.consumer import Consumer as _AsyncConsumer
 from adelta.sync import _portal
-from adelta.sync._handle import Handle
+from adelta.sync._handle import Handle, owner, unwrap
 from adelta.sync._iterate import items, iterate
 from adelta.sync.transaction import Transaction
 from adelta.write.transaction_request import COMMIT_TIMEOUT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
+    import os
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime, timedelta
     from types import TracebackType
+    from typing import Literal
 
     from adelta.consumers.batch import Batch, Lag
+    from adelta.consumers.positions import PositionStore
     from adelta.kernel.position import Position
     from adelta.sync._iterate import BlockingIterator
+    from adelta.sync.table import Table
     from adelta.write.spec import DataFileOptions
 
 __all__ = ["Consumer"]
@@ -62,6 +66,52 @@ class Consumer(Handle[_AsyncConsumer]):
     """
 
     __slots__ = ()
+
+    def __init__(
+        self,
+        table: Table | str | os.PathLike[str],
+        name: str,
+        positions: PositionStore | Table | str | os.PathLike[str],
+        *,
+        of: Literal["rows", "changes", "commits"] = "rows",
+        start: int | datetime | str | Position | None = None,
+        columns: Sequence[str] | None = None,
+        share: tuple[str, int, int] | None = None,
+        max_rows: int = 1000000,
+        max_files: int = 1000,
+        max_bytes: int = 256 * 1024 * 1024,
+        max_delay: float = 0.0,
+        on_rewrite: Literal["fail", "skip", "read"] = "fail",
+        on_lost: Literal["fail", "skip", "resnapshot"] = "fail",
+        hold: timedelta | None = None,
+        poll: float = 1.0,
+        follow: bool = True,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        self._set(owner(table))
+        self._adopt(
+            _portal.current(),
+            _portal.run(
+                _AsyncConsumer,
+                unwrap(table),
+                name,
+                unwrap(positions),
+                of=of,
+                start=start,
+                columns=columns,
+                share=share,
+                max_rows=max_rows,
+                max_files=max_files,
+                max_bytes=max_bytes,
+                max_delay=max_delay,
+                on_rewrite=on_rewrite,
+                on_lost=on_lost,
+                hold=hold,
+                poll=poll,
+                follow=follow,
+                storage_options=storage_options,
+            ),
+        )
 
     @property
     def name(self) -> str:
