@@ -43,7 +43,6 @@ def test_every_public_operation_can_be_reached() -> None:
         "register_commit_owner",
         "retry",
         "identity_column",
-        "ChangeConsumer",  # `adelta consume --of changes`
     }
     asked = {
         name

@@ -125,7 +125,7 @@ async def test_a_listing_comes_in_pages_and_in_many_at_once(
         await store.put(path, b"")
     before = store.request_count
     assert await paths_of(store, "n/", start_after="n/014") == paths[15:]
-    assert store.request_count - before == 8
+    assert store.request_count - before == 9  # the start is one of 81
     assert [meta.path async for page in list_in_parallel(store, "n/") for meta in page] == paths
 
 
