@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from adelta.consumers.batch import Batch as Batch
     from adelta.consumers.batch import Lag as Lag
     from adelta.consumers.batch import SchemaChange as SchemaChange
+    from adelta.consumers.change_consumer import ChangeConsumer as ChangeConsumer
     from adelta.consumers.consumer import Consumer as Consumer
     from adelta.consumers.positions import FilePositions as FilePositions
     from adelta.consumers.positions import PositionStore as PositionStore
@@ -152,6 +153,7 @@ __all__ = exports(
         "adelta.commit.owner_registry": ("register_commit_owner",),
         "adelta.commit.unity_catalog": ("StagedTable", "UnityCatalogClient"),
         "adelta.consumers.batch": ("Batch", "Lag", "SchemaChange"),
+        "adelta.consumers.change_consumer": ("ChangeConsumer",),
         "adelta.consumers.consumer": ("Consumer",),
         "adelta.consumers.positions": ("FilePositions", "PositionStore", "StoredPosition"),
         "adelta.consumers.postgresql": ("PostgresqlPositions",),

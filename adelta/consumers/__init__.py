@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from adelta.consumers.batch import Batch as Batch
     from adelta.consumers.batch import Lag as Lag
     from adelta.consumers.batch import SchemaChange as SchemaChange
+    from adelta.consumers.change_consumer import ChangeConsumer as ChangeConsumer
     from adelta.consumers.consumer import Consumer as Consumer
     from adelta.consumers.positions import FilePositions as FilePositions
     from adelta.consumers.positions import PositionStore as PositionStore
@@ -20,6 +21,7 @@ __all__ = exports(
     __name__,
     {
         "adelta.consumers.batch": ("Batch", "Lag", "SchemaChange"),
+        "adelta.consumers.change_consumer": ("ChangeConsumer",),
         "adelta.consumers.consumer": ("Consumer",),
         "adelta.consumers.positions": ("FilePositions", "PositionStore", "StoredPosition"),
         "adelta.consumers.postgresql": ("PostgresqlPositions",),

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
     from datetime import datetime
-    from typing import Literal
+    from typing import Literal, Self
 
     from adelta.consumers.batch import Batch
     from adelta.consumers.positions import PositionStore
@@ -141,7 +141,7 @@ class Consumer:
         self._closed = False
 
     def __repr__(self) -> str:
-        return f"<Consumer {self._name!r} of {self._table.uri}>"
+        return f"<{type(self).__name__} {self._name!r} of {self._table.uri}>"
 
     @property
     def name(self) -> str:
@@ -161,7 +161,7 @@ class Consumer:
 
     # ---------------------------------------------------------------------------------- the block
 
-    async def __aenter__(self) -> Consumer:
+    async def __aenter__(self) -> Self:
         """Load the position, or find out where to start; the consumer itself.
 
         Raises:
@@ -224,7 +224,7 @@ class Consumer:
 
     # ----------------------------------------------------------------------------------- batches
 
-    def __aiter__(self) -> Consumer:
+    def __aiter__(self) -> Self:
         """The consumer itself."""
         return self
 

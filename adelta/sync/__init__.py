@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from adelta.sync._retry import retry as retry
     from adelta.sync.changes.feed import changes as changes
     from adelta.sync.changes.tail import tail as tail
+    from adelta.sync.consumers.change_consumer import ChangeConsumer as ChangeConsumer
     from adelta.sync.consumers.consumer import Consumer as Consumer
     from adelta.sync.merge.builder import Merge as Merge
     from adelta.sync.merge.builder import merge as merge
@@ -203,6 +204,7 @@ __all__ = exports(
         "adelta.sync._retry": ("retry",),
         "adelta.sync.changes.feed": ("changes",),
         "adelta.sync.changes.tail": ("tail",),
+        "adelta.sync.consumers.change_consumer": ("ChangeConsumer",),
         "adelta.sync.consumers.consumer": ("Consumer",),
         "adelta.sync.merge.builder": ("Merge", "merge"),
         "adelta.sync.operations.add_columns": ("add_columns",),

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import adelta
+import adelta.sync
 from adelta import Consumer, Position
 from adelta.consumers.positions import PositionStore, StoredPosition
 from adelta.errors import (
@@ -498,3 +499,27 @@ async def test_names_and_states_that_make_no_sense_are_refused(table: Table, kep
     await put(table, 1)
     with pytest.raises(VersionNotFoundError, match="the latest is 0"):
         await consume(table, kept, start=5)
+
+
+async def test_a_change_consumer_goes_on_with_the_changes_after_its_position(
+    tmp_path: Path,
+) -> None:
+    table = await adelta.create_table(
+        tmp_path / "t", pa.schema([("id", pa.int64())]), properties=FED
+    )
+    kept = tmp_path / "positions"
+    await put(table, 1, 2)
+    async with adelta.ChangeConsumer(table, name="billing", store=kept, follow=False) as consumer:
+        async for batch in consumer:
+            assert sorted(batch.data["id"].to_pylist()) == [1, 2]
+            await consumer.acknowledge()
+    await adelta.delete(table, "id = 1")
+
+    def rest() -> list[tuple[int, str]]:
+        address = tmp_path / "t"
+        with adelta.sync.ChangeConsumer(address, "billing", kept, follow=False) as again:
+            assert isinstance(again, adelta.sync.Consumer)
+            rows = [row for batch in again for row in batch.data.to_pylist()]
+        return [(row["id"], row["_change_type"]) for row in rows]
+
+    assert await anyio.to_thread.run_sync(rest) == [(1, "delete")]

@@ -46,6 +46,38 @@ def test_an_async_port_is_handed_over_as_it_is(tmp_path: Path) -> None:
     assert "class" not in made
 
 
+def test_the_twin_of_a_derived_class_is_derived_from_the_others_twin(tmp_path: Path) -> None:
+    text = (
+        "class Fast(Slow):\n"
+        "    def __init__(self, x: int) -> None: ...\n"
+        "    async def h(self) -> int: ...\n"
+        "class Slow:\n"
+        "    def __init__(self) -> None: ...\n"
+        "    async def __aenter__(self) -> Self: ...\n"
+        "    async def __aexit__(self, *_: object) -> None: ...\n"
+        "    async def g(self) -> int: ...\n"
+    )
+    files = make(tmp_path, "table", text, "Fast", "Slow")
+    made = next(body for path, body in files.items() if path.name == "table.py")
+    slow, fast = made.split("class Fast(Slow):")
+    assert "class Slow(Handle[_AsyncSlow]):" in slow
+    assert "def __init__(self, x: int) -> None:" in fast
+    assert "def __enter__(self) -> Fast:" in fast
+    assert "def h(self) -> int:" in fast
+    assert "def g(" not in fast
+
+
+def test_a_derived_class_needs_a_constructor_of_its_own(tmp_path: Path) -> None:
+    text = (
+        "class Slow:\n"
+        "    def __init__(self) -> None: ...\n"
+        "    async def g(self) -> int: ...\n"
+        "class Fast(Slow):\n    pass\n"
+    )
+    with pytest.raises(InvalidUseError, match="Fast is handed out by nothing and has no __init__"):
+        make(tmp_path, "table", text, "Fast", "Slow")
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

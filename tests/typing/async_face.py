@@ -62,6 +62,8 @@ async def lasting_consumers(table: adelta.Table) -> None:
             async with consumer.transaction(batch) as tx:
                 assert_type(tx, adelta.Transaction)
         assert_type((await consumer.lag()).seconds, float)
+    async with adelta.ChangeConsumer(table, name="c", store="positions") as changes:
+        assert_type(changes, adelta.ChangeConsumer)
     adelta.Consumer(table, "c", adelta.FilePositions("positions"), of="row")  # type: ignore[arg-type]
 
 

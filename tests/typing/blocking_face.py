@@ -51,6 +51,8 @@ def transactions(table: adelta.sync.Table, data: pa.Table) -> None:
 
 
 def lasting_consumers(table: adelta.sync.Table) -> None:
+    with adelta.sync.ChangeConsumer(table, "c", table) as changes:
+        assert_type(changes, adelta.sync.ChangeConsumer)
     with adelta.sync.Consumer(table, "c", table) as consumer:
         assert_type(consumer, adelta.sync.Consumer)
         for batch in consumer:

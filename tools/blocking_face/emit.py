@@ -113,6 +113,7 @@ class _Writer:
     def part(self, part: str) -> str:
         """Text of the module `part`; empty for nothing."""
         facades = [f for f in self._face.facades if self._owners[f.module.name] == part]
+        facades.sort(key=lambda facade: facade.base is not None)
         functions = [(m, f) for m, f in self._face.functions if self._owners[m.name] == part]
         if not facades and not functions:
             return ""
@@ -217,8 +218,9 @@ class _Writer:
 
     def _class(self, facade: Facade, imports: _Imports) -> Iterator[str]:
         original = self._original(facade.module, facade.name, imports)
-        imports.add(Import("adelta.sync._handle", "Handle", "Handle"), runtime=True)
-        bases = f"Handle[{original}]"
+        if facade.base is None:
+            imports.add(Import("adelta.sync._handle", "Handle", "Handle"), runtime=True)
+        bases = facade.base or f"Handle[{original}]"
         if facade.mixin is not None:
             imports.add(Import("adelta.sync._arrow", facade.mixin, facade.mixin), runtime=True)
             bases = f"{facade.mixin}, {bases}"

@@ -89,6 +89,7 @@ class Facade:
     `exit_annotation`: what ``__aexit__`` returns, where ``async with`` works on it. `entered`: the
     facades that it gives then, where that is not the facade itself.
     `item`: what ``async for`` gives, where it works.
+    `base`: the facade that it is derived from; what it has by that one is not said again.
     `mixin`: what its twin is besides, of those that are written by hand.
     `copies`: the class says by ``__reduce__`` how it is copied. `closes`: it has ``aclose``.
     """
@@ -105,6 +106,7 @@ class Facade:
     closes: bool
     uses: frozenset[Use]
     place: Place
+    base: str | None = None
     mixin: str | None = None
 
     @property

@@ -5,6 +5,7 @@ A public async class (a *facade*) or function may offer
 * plain properties, methods and functions that return values or facades;
 * ``async def`` that returns a value, a facade, a facade or None, or a list or tuple of facades;
 * methods and functions that return ``AsyncIterator[value]``;
+* facades derived from one another, where the derived one adds methods or has its own constructor;
 * ``async with`` on a facade, giving the facade itself or a tuple of others, and ``async for`` over
   one;
 * arguments that are values, facades, mappings of names to facades, or (for ``async def``) async
@@ -47,6 +48,16 @@ from tools.blocking_face.face import (
     Shape,
     Use,
 )
+from tools.blocking_face.syntax import (
+    OWN_RECIPE,
+    Def,
+    arguments,
+    is_async,
+    is_public,
+    signature,
+    with_docs,
+    yields,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -55,19 +66,8 @@ if TYPE_CHECKING:
 
 __all__ = ["read"]
 
-_Def = ast.FunctionDef | ast.AsyncFunctionDef
-
 _TRANSPARENT: Final = frozenset({"checked", "stream"})
 _LISTS: Final = frozenset({"list", "List", "Sequence"})
-_OWN_RECIPE: Final = frozenset({"__getstate__", "__reduce__", "__reduce_ex__"})
-_BLOCK: Final = frozenset({"__aenter__", "__aexit__", "__aiter__", "__anext__"})
-_HANDLED: Final = (
-    _OWN_RECIPE
-    | _BLOCK
-    | {"__del__", "__eq__", "__hash__", "__init__", "__init_subclass__", "__new__"}
-    | {"__post_init__", "__repr__", "__setstate__", "__slots__", "__str__"}
-)
-"""Special names that need no twin: every handle has its own, or none is needed."""
 
 
 def read(
@@ -107,7 +107,7 @@ class _Site:
         _refuse(self.place, f"{self.what} {why}")
 
 
-def _decorators(node: _Def) -> list[str]:
+def _decorators(node: Def) -> list[str]:
     """What a function is decorated with, but for what leaves its signature as it is."""
     return [name for name in map(last, node.decorator_list) if name not in _TRANSPARENT]
 
@@ -145,12 +145,28 @@ class _Reader:
         while known < len(self._classes):
             known = len(self._classes)
             for key, (module, node) in public.items():
-                if _waits(node) or any(
-                    self._names.concern(module, child.returns)
-                    for child in node.body
-                    if isinstance(child, _Def) and _public(child.name)
+                if (
+                    self._base(module, node)
+                    or is_async(node)
+                    or any(
+                        self._names.concern(module, child.returns)
+                        for child in node.body
+                        if isinstance(child, Def) and is_public(child.name)
+                    )
                 ):
                     self._classes[key] = node
+
+    def _base(self, module: Module, node: ast.ClassDef) -> Resolved | None:
+        """The facade that a class is derived from, if it is from one."""
+        names = (base.id for base in node.bases if isinstance(base, ast.Name))
+        return next(filter(None, (self._names.facade(module, name) for name in names)), None)
+
+    def _methods(self, facade: Resolved) -> dict[str, Def]:
+        """The methods of a facade, those of what it is derived from among them."""
+        node = self._classes[facade.module.name, facade.name]
+        own = {child.name: child for child in node.body if isinstance(child, Def)}
+        base = self._base(facade.module, node)
+        return own if base is None else self._methods(base) | own
 
     def read(self) -> Face:
         top = self._package.module(self._package.name)
@@ -171,7 +187,7 @@ class _Reader:
                 shared.append(name)
             elif self._names.facade(found.module, found.name):
                 facades[name] = self._facade(found)
-            elif self._needs_twin(found) and isinstance(found.node, _Def):
+            elif self._needs_twin(found) and isinstance(found.node, Def):
                 functions.append((found.module, self._function(found.module, found.node)))
             else:
                 self._refuse_unfaced(found)
@@ -187,9 +203,9 @@ class _Reader:
 
     def _needs_twin(self, found: Resolved) -> bool:
         node = found.node
-        if found.module.name not in self._faced or not isinstance(node, _Def):
+        if found.module.name not in self._faced or not isinstance(node, Def):
             return False
-        annotations = [node.returns, *(argument.annotation for argument in _arguments(node))]
+        annotations = [node.returns, *(argument.annotation for argument in arguments(node))]
         return isinstance(node, ast.AsyncFunctionDef) or any(
             self._names.concern(found.module, annotation) for annotation in annotations
         )
@@ -198,10 +214,11 @@ class _Reader:
         node = found.node
         if isinstance(node, ast.AsyncFunctionDef) or (
             isinstance(node, ast.ClassDef)
-            and _waits(node)
+            and is_async(node)
             and not self._is_port(found.module, node)
         ):
             where = f"{found.module.name}, which is none of the modules that are faced"
+            assert node is not None
             _refuse(found.module.place(node), f"{found.name} is async, and exported from {where}")
 
     def _follow(self, facades: dict[str, Facade], functions: list[tuple[Module, Function]]) -> None:
@@ -255,14 +272,18 @@ class _Reader:
     def _facade(self, found: Resolved) -> Facade:
         node = self._classes[found.module.name, found.name]
         module = found.module
-        methods = {child.name: child for child in node.body if isinstance(child, _Def)}
+        own = {child.name: child for child in node.body if isinstance(child, Def)}
+        methods = self._methods(found)
         members: list[Property | Function] = []
-        for statement, doc in _with_docs(node.body):
+        for statement, doc in with_docs(node.body):
             name = f"{node.name}.{getattr(statement, 'name', '')}"
             self._never_met.discard(name)
             if name not in self._left_out:
                 members.extend(self._members(module, node, statement, doc))
         used = {use for member in members for use in member.uses}
+        base = self._base(module, node)
+        if base is not None:
+            used.add(Use(module, base.name, runtime=True))
         return Facade(
             node.name,
             module,
@@ -271,9 +292,10 @@ class _Reader:
             None,
             self._block(module, node, methods),
             self._entered(module, node, methods, used),
-            self._item(module, node, methods, used),
-            copies=bool(methods.keys() & _OWN_RECIPE),
+            self._item(module, node, own, used),
+            copies=bool(methods.keys() & OWN_RECIPE),
             closes="aclose" in methods,
+            base=None if base is None else base.name,
             uses=frozenset(used),
             place=module.place(node),
             mixin=self._mixins.get(node.name),
@@ -284,11 +306,11 @@ class _Reader:
     ) -> Iterator[Property | Function]:
         match statement:
             case ast.FunctionDef(name="__init__", body=body):
-                for inner, inner_doc in _with_docs(body):
+                for inner, inner_doc in with_docs(body):
                     yield from self._attribute(module, owner, inner, inner_doc)
-            case ast.FunctionDef() | ast.AsyncFunctionDef() if _public(statement.name):
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if is_public(statement.name):
                 yield self._member(module, owner, statement)
-            case ast.ClassDef(name=name) if _public(name):
+            case ast.ClassDef(name=name) if is_public(name):
                 _refuse(module.place(statement), f"{owner.name}.{name} is a class in a class")
             case _:
                 yield from self._attribute(module, owner, statement, doc)
@@ -303,14 +325,14 @@ class _Reader:
                     target=ast.Attribute(value=ast.Name(id="self"), attr=name),
                     annotation=annotation,
                 )
-            ) if _public(name):
+            ) if is_public(name):
                 site = _Site(module, module.place(statement), f"{owner.name}.{name}")
                 result = self._result(site, annotation, owner.name)
                 doc = doc or f"The async handle's `{name}`."
                 yield Property(name, result, doc, frozenset(site.used), site.place)
             case ast.Assign(
                 targets=[ast.Name(id=name) | ast.Attribute(value=ast.Name(id="self"), attr=name)]
-            ) if _public(name):
+            ) if is_public(name):
                 _refuse(
                     module.place(statement),
                     f"{owner.name}.{name} is public and has no annotation",
@@ -318,7 +340,7 @@ class _Reader:
             case _:
                 pass
 
-    def _member(self, module: Module, owner: ast.ClassDef, node: _Def) -> Property | Function:
+    def _member(self, module: Module, owner: ast.ClassDef, node: Def) -> Property | Function:
         site = _Site(module, module.place(node), f"{owner.name}.{node.name}")
         decorators = _decorators(node)
         if not decorators:
@@ -334,7 +356,7 @@ class _Reader:
         return Property(node.name, result, doc, frozenset(site.used), site.place)
 
     @staticmethod
-    def _block(module: Module, owner: ast.ClassDef, methods: dict[str, _Def]) -> str | None:
+    def _block(module: Module, owner: ast.ClassDef, methods: dict[str, Def]) -> str | None:
         """What leaving the block returns, where ``async with`` works on the class."""
         if "__aenter__" not in methods or "__aexit__" not in methods:
             return None
@@ -342,7 +364,7 @@ class _Reader:
         return "None" if text(unquoted(returns)) == "None" else "bool | None"
 
     def _entered(
-        self, module: Module, owner: ast.ClassDef, methods: dict[str, _Def], used: set[Use]
+        self, module: Module, owner: ast.ClassDef, methods: dict[str, Def], used: set[Use]
     ) -> Result | None:
         """What ``async with`` gives, where it is not the facade itself."""
         entry = methods.get("__aenter__")
@@ -355,7 +377,7 @@ class _Reader:
         return result
 
     def _item(
-        self, module: Module, owner: ast.ClassDef, methods: dict[str, _Def], used: set[Use]
+        self, module: Module, owner: ast.ClassDef, methods: dict[str, Def], used: set[Use]
     ) -> str | None:
         """What ``async for`` over the class gives, where it works."""
         iter_, next_ = methods.get("__aiter__"), methods.get("__anext__")
@@ -375,7 +397,7 @@ class _Reader:
 
     # Functions.
 
-    def _function(self, module: Module, node: _Def, *, owner: str | None = None) -> Function:
+    def _function(self, module: Module, node: Def, *, owner: str | None = None) -> Function:
         name = node.name if owner is None else f"{owner}.{node.name}"
         site = _Site(module, module.place(node), name)
         if decorators := _decorators(node):
@@ -383,14 +405,14 @@ class _Reader:
         if node.returns is None:
             site.refuse("has no annotation of what it returns")
         result = self._result(site, node.returns, owner)
-        waits = isinstance(node, ast.AsyncFunctionDef) and not _yields(node)
+        waits = isinstance(node, ast.AsyncFunctionDef) and not yields(node)
         if (result.shape is Shape.ITERATOR) == waits and (
             waits or isinstance(node, ast.AsyncFunctionDef)
         ):
             site.refuse("is neither a coroutine function of a value nor a generator of values")
         parameters = tuple(
             self._parameter(site, argument, kind, default, waits=waits)
-            for argument, kind, default in _signature(node, method=owner is not None)
+            for argument, kind, default in signature(node, method=owner is not None)
         )
         doc = ast.get_docstring(node) or ""
         return Function(node.name, parameters, result, doc, waits, frozenset(site.used), site.place)
@@ -513,7 +535,7 @@ class _Reader:
             found = self._package.resolve(node.module, node.id) if isinstance(node, Bound) else None
             if found is None or not isinstance(found.node, ast.ClassDef):
                 continue
-            if _waits(found.node) and not self._is_port(found.module, found.node):
+            if is_async(found.node) and not self._is_port(found.module, found.node):
                 site.refuse(f"names {found.name}, which is async")
 
     def _is_port(self, module: Module, node: ast.ClassDef) -> bool:
@@ -529,67 +551,3 @@ class _Reader:
             ):
                 return True
         return False
-
-
-def _waits(node: ast.ClassDef) -> bool:
-    """Whether the class offers anything async, and is thus a facade."""
-    for child in node.body:
-        if isinstance(child, _Def) and (_public(child.name) or child.name in _BLOCK):
-            iterates = isinstance(child.returns, ast.Subscript) and last(child.returns) in ITERATORS
-            if isinstance(child, ast.AsyncFunctionDef) or iterates:
-                return True
-    return False
-
-
-def _public(name: str) -> bool:
-    """Whether a class's attribute of that name needs a twin."""
-    if name.startswith("__") and name.endswith("__"):
-        return name not in _HANDLED
-    return not name.startswith("_")
-
-
-def _arguments(node: _Def) -> list[ast.arg]:
-    return [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-
-
-def _signature(node: _Def, *, method: bool) -> list[tuple[ast.arg, str, ast.expr | None]]:
-    """Each parameter but ``self`` with its kind, as inspect names it, and its default."""
-    args = node.args
-    first = len(args.posonlyargs)
-    positional = [*args.posonlyargs, *args.args]
-    defaults: list[ast.expr | None] = [None] * (len(positional) - len(args.defaults))
-    defaults.extend(args.defaults)
-    rows = [
-        (argument, "POSITIONAL_ONLY" if index < first else "POSITIONAL_OR_KEYWORD", default)
-        for index, (argument, default) in enumerate(zip(positional, defaults, strict=True))
-    ]
-    if args.vararg is not None:
-        rows.append((args.vararg, "VAR_POSITIONAL", None))
-    rows.extend(
-        (argument, "KEYWORD_ONLY", default)
-        for argument, default in zip(args.kwonlyargs, args.kw_defaults, strict=True)
-    )
-    if args.kwarg is not None:
-        rows.append((args.kwarg, "VAR_KEYWORD", None))
-    return rows[1:] if method else rows
-
-
-def _yields(node: ast.AsyncFunctionDef) -> bool:
-    todo: list[ast.AST] = list(node.body)
-    while todo:
-        inner = todo.pop()
-        if isinstance(inner, ast.Yield):
-            return True
-        if not isinstance(inner, _Def | ast.Lambda):
-            todo.extend(ast.iter_child_nodes(inner))
-    return False
-
-
-def _with_docs(body: list[ast.stmt]) -> Iterator[tuple[ast.stmt, str]]:
-    """Statements, each with the string below it, which documents an attribute."""
-    for statement, after in zip(body, [*body[1:], ast.Pass()], strict=True):
-        match after:
-            case ast.Expr(value=ast.Constant(value=str(doc))):
-                yield statement, doc
-            case _:
-                yield statement, ""

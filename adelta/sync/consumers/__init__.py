@@ -8,6 +8,13 @@ from typing import TYPE_CHECKING
 from adelta._exports import exports
 
 if TYPE_CHECKING:
+    from adelta.sync.consumers.change_consumer import ChangeConsumer as ChangeConsumer
     from adelta.sync.consumers.consumer import Consumer as Consumer
 
-__all__ = exports(__name__, {"adelta.sync.consumers.consumer": ("Consumer",)})
+__all__ = exports(
+    __name__,
+    {
+        "adelta.sync.consumers.change_consumer": ("ChangeConsumer",),
+        "adelta.sync.consumers.consumer": ("Consumer",),
+    },
+)
