@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from adelta.storage.object_answers import Answer
 
-__all__ = ["Fault", "is_whole", "md5_of", "range_fault"]
+__all__ = ["Fault", "is_whole", "md5_of", "object_fault", "range_fault"]
 
 _SMALL = 128 << 10  # bytes of a body that take less time to digest than to hand over
 _KEEPS_INTERPRETER = 2047  # bytes at a time for which hashlib does
@@ -34,6 +34,17 @@ def md5_of(body: bytes | memoryview) -> bytes:
     for start in range(0, len(body), step or 1):
         digest.update(memoryview(body)[start : start + step])
     return digest.digest()
+
+
+def object_fault(answer: Answer) -> Fault | None:
+    """What is wrong with an answer of an object: every store says which version of it that is.
+
+    A proxy's empty page of success says nothing of the kind. Taken for the store's answer, it would
+    make an object of one that is not there.
+    """
+    if answer.headers.get("etag") or answer.headers.get("last-modified"):
+        return None
+    return Fault("the answer has neither an entity tag nor a time: it is not the store's", True)
 
 
 def range_fault(asked: str, answer: Answer) -> Fault | None:

@@ -22,7 +22,7 @@ from adelta._clock import monotonic
 from adelta._concurrency import in_thread
 from adelta._memory import check_memory
 from adelta.storage.abandoned_writes import AbandonedWrites
-from adelta.storage.body_checks import range_fault
+from adelta.storage.body_checks import object_fault, range_fault
 from adelta.storage.http import HttpPool, proxy_for
 from adelta.storage.long_body import place_body, receive_body, unclaim, waiting_body
 from adelta.storage.object_answers import Answer, Failure, Kind, connection_failure, outcome_of
@@ -60,6 +60,7 @@ LARGE = 1 << 20
 """Bytes from which on a body is handled in a thread."""
 LONGEST_ERROR = 4096
 """Bytes that are kept of what a store says of an error."""
+_READS = ("GET", "HEAD")
 _WRITES = ("PUT", "POST")
 
 
@@ -325,7 +326,9 @@ class Sending(Generic[T]):
         if isinstance(result, Failure):
             return self._failed(result)
         request, fault = self.request, None
-        if asked := request.headers.get("range"):
+        if request.key and request.method in _READS:
+            fault = object_fault(result)
+        if fault is None and (asked := request.headers.get("range")):
             fault = range_fault(asked, result)
         if fault is None and request.verify:
             fault = await self.client.body_fault(request, result)

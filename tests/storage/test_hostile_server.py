@@ -248,8 +248,25 @@ async def test_headers_that_make_no_sense_are_one_error(
         await store.aclose()
 
 
+async def test_an_empty_page_of_success_makes_no_object_of_one_that_is_not_there() -> None:
+    """A proxy's, say: taken for a commit, it would leave a gap behind in the log."""
+    nothing = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\ndate: Thu, 01 Jan 2026 00:00:00 GMT\r\n\r\n"
+    async with Server(lambda *_: iter([nothing])) as server:
+        store = server.store()
+        for read in (
+            lambda: store.get("x"),
+            lambda: store.get_with_meta("x"),
+            lambda: store.get_range("x", 0, 10),
+            lambda: store.get_suffix("x", 10),
+            lambda: store.head("x"),
+        ):
+            with pytest.raises(StorageError, match="neither an entity tag nor a time"):
+                await read()
+        await store.aclose()
+
+
 async def test_a_head_without_a_size_is_one_error() -> None:
-    async with Server(lambda *_: iter([b"HTTP/1.1 200 OK\r\n\r\n"])) as server:
+    async with Server(lambda *_: iter([b'HTTP/1.1 200 OK\r\netag: "1"\r\n\r\n'])) as server:
         store = server.store()
         with pytest.raises(StorageError, match="did not say the size"):
             await store.head("x")
