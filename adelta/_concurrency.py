@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -33,14 +32,14 @@ from collections.abc import (
 )
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
-from functools import cache, partial
-from importlib.util import find_spec
+from functools import partial
 from typing import Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
 import anyio
 import pyarrow as pa
 
+from adelta._arrow_values import arrow_is_ready
 from adelta._workers import Workers
 from adelta.errors import OutOfMemoryError
 
@@ -49,7 +48,6 @@ __all__ = [
     "ItemsInThread",
     "JobRunner",
     "ahead_of_others",
-    "arrow_is_ready",
     "arrow_ready",
     "ended",
     "goes_ahead",
@@ -166,23 +164,6 @@ class ItemsInThread(AsyncIterator[T]):
         if item is _END:
             raise StopAsyncIteration
         return cast("T", item)
-
-
-def arrow_is_ready() -> bool:
-    """Whether Arrow turns Python's values into its own at once.
-
-    The first time that it does so it imports pandas, where that is installed: half a second, during
-    which other threads that ask for the same wait.
-    """
-    pandas = sys.modules.get("pandas")
-    if pandas is None:
-        return not _is_pandas_installed()
-    return not getattr(pandas.__spec__, "_initializing", False)
-
-
-@cache
-def _is_pandas_installed() -> bool:
-    return find_spec("pandas") is not None
 
 
 async def arrow_ready() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from adelta._arrow_values import empty_table
 from adelta._concurrency import in_thread, map_concurrent
 from adelta._frames import to_pandas, to_polars
 from adelta._html import described, of_columns
@@ -143,7 +144,7 @@ class Scan:
             return pa.table({"": pa.nulls(sum(t.num_rows for t in tables))}).select([])
         if len(tables) == 1:
             return tables[0]
-        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+        return pa.concat_tables(tables) if tables else empty_table(self.schema)
 
     async def to_pandas(self) -> pd.DataFrame:
         """All rows as a data frame of pandas, which has to be installed.

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from adelta._arguments import check_choice, check_count, check_flag, check_names, check_text
+from adelta._arrow_values import arrow_is_ready
 from adelta._clock import moment
-from adelta._concurrency import arrow_is_ready, in_thread, map_concurrent
+from adelta._concurrency import in_thread, map_concurrent
 from adelta._frames import to_pandas, to_polars
 from adelta._html import described, of_columns
 from adelta._streams import stream

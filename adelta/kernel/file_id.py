@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from adelta._arrow_values import scalar_of
 from adelta.kernel.actions.file_actions import AddFile, RemoveFile, decode_path
 
 if TYPE_CHECKING:
@@ -153,7 +154,9 @@ def paths_of(texts: pa.Array[Any]) -> pa.Array[Any]:
     if not pc.any(with_vector).as_py():
         return texts
     found: pa.Array[Any] = pc.unique(
-        _pc.list_element(_pc.split_pattern(texts, _SEPARATOR, max_splits=1), 0)
+        _pc.list_element(
+            _pc.split_pattern(texts, _SEPARATOR, max_splits=1), scalar_of(0, pa.int32())
+        )
     )
     return found
 
@@ -197,6 +200,10 @@ def canonical_paths(paths: pa.ChunkedArray[Any], root: str) -> pa.ChunkedArray[A
     return pa.chunked_array(chunks, pa.string())
 
 
+def _text(constant: str) -> Any:
+    return scalar_of(constant, pa.string())
+
+
 def _with_vectors(files: pa.RecordBatch, root: str) -> pa.Array[Any]:
     paths = canonical_paths(_pa.chunked_array([files.column("path")]), root).chunk(0)
     vectors = files.column("deletion_vector")
@@ -204,10 +211,10 @@ def _with_vectors(files: pa.RecordBatch, root: str) -> pa.Array[Any]:
     unique = _pc.binary_join_element_wise(
         pc.struct_field(vectors, "storageType"),
         pc.struct_field(vectors, "pathOrInlineDv"),
-        _pc.coalesce(_pc.binary_join_element_wise("@", offset, ""), ""),
-        "",
+        _pc.coalesce(_pc.binary_join_element_wise(_text("@"), offset, _text("")), _text("")),
+        _text(""),
     )
-    joined = _pc.binary_join_element_wise(paths, unique, _SEPARATOR)
+    joined = _pc.binary_join_element_wise(paths, unique, _text(_SEPARATOR))
     ids: pa.Array[Any] = _pc.if_else(vectors.is_valid(), joined, paths)
     return ids
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from adelta._arrow_values import empty_table
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import (
     ADD_SCHEMA,
@@ -35,7 +36,7 @@ class FileSet:
     @classmethod
     def empty(cls) -> FileSet:
         """A set of no files."""
-        return cls(ADD_SCHEMA.empty_table())
+        return cls(empty_table(ADD_SCHEMA))
 
     @classmethod
     def of(cls, files: Iterable[AddFile]) -> FileSet:

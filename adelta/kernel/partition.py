@@ -18,6 +18,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._arrow_values import array_of, null_of, scalar_of
 from adelta.errors import InvalidTableError, SchemaMismatchError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
@@ -35,6 +36,9 @@ __all__ = [
     "serialise_partition_values",
     "with_known_values",
 ]
+
+_EMPTY = scalar_of("", pa.string())
+_TRUE = array_of([True], pa.bool_())
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
@@ -99,17 +103,17 @@ def _known_map(maps: Any) -> Any:
     known = _known_texts(texts)
     if known is texts:
         return maps
-    there: Any = pa.concat_arrays([maps.is_valid(), pa.array([True])])
-    offsets = pc.if_else(there, maps.offsets, pa.scalar(None, pa.int32()))
+    there: Any = pa.concat_arrays([maps.is_valid(), _TRUE])
+    offsets = pc.if_else(there, maps.offsets, null_of(pa.int32()))
     arrays: Any = pa.MapArray
     return arrays.from_arrays(offsets, maps.keys, known, type=maps.type)
 
 
 def _known_texts(texts: pa.Array[Any]) -> pa.Array[Any]:
-    empty = pc.equal(texts, "")
+    empty = pc.equal(texts, _EMPTY)
     if not empty.true_count:
         return texts
-    return cast("pa.Array[Any]", pc.if_else(empty, pa.scalar(None, texts.type), texts))
+    return cast("pa.Array[Any]", pc.if_else(empty, null_of(texts.type), texts))
 
 
 def parse_partition_values(
@@ -156,7 +160,7 @@ def _parse_column(
 ) -> pa.Array[Any]:
     if data_type == t.TIMESTAMP:
         zoned = pc.match_substring_regex(texts, _ZONED)
-        none = pa.scalar(None, pa.string())
+        none = null_of(pa.string())
         instants = pc.if_else(zoned, texts, none).cast(target)
         local = pc.if_else(zoned, none, texts).cast(pa.timestamp("us"))
         either: pa.Array[Any] = pc.coalesce(instants, _in_zone(local, zone))
@@ -164,7 +168,10 @@ def _parse_column(
     if data_type == t.BOOLEAN:
         folded = pc.utf8_lower(texts)
         known = pc.is_in(folded, value_set=pa.array(["true", "false"]))
-        if not pc.all(pc.fill_null(pc.or_(known, pc.is_null(texts)), False), min_count=0).as_py():
+        if not pc.all(
+            pc.fill_null(pc.or_(known, pc.is_null(texts)), scalar_of(False, pa.bool_())),
+            min_count=0,
+        ).as_py():
             raise pa.ArrowInvalid("neither true nor false")
     return texts.cast(target)
 
@@ -190,7 +197,7 @@ def _parse_each(
         if text is not None:
             try:
                 value, has_zone = parse(text)
-                pa.scalar(value, _carrier(target))
+                scalar_of(value, _carrier(target))
             except (ValueError, LookupError, ArithmeticError, pa.ArrowException) as error:
                 raise InvalidTableError(
                     f"partition column {column!r} has the value {text!r} in the log, which is not "
@@ -313,7 +320,7 @@ def serialise_partition_values(values: pa.Array[Any], data_type: t.DataType) -> 
             "hold; partition by another column, or by a text form of this one"
         ) from error
     if data_type in (t.STRING, t.BINARY):
-        texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+        texts = pc.if_else(pc.equal(texts, _EMPTY), null_of(pa.string()), texts)
     return texts
 
 
@@ -326,7 +333,7 @@ def serialise_partition_value(value: object, data_type: t.DataType) -> str | Non
     if isinstance(value, pa.Scalar):
         value = value.as_py()
     try:
-        column = pa.array([value], to_arrow_type(data_type))
+        column = array_of([value], to_arrow_type(data_type))
     except (pa.ArrowException, ValueError, TypeError, OverflowError) as error:
         raise SchemaMismatchError(
             f"{value!r} is not a value of type {data_type}; give a value of the column's type"

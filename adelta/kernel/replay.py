@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._arrow_values import empty_table, scalar_of
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.actions.json import (
     VERSION_COLUMN,
@@ -64,7 +65,7 @@ class ReconciledTail:
     def keys_alone(self) -> ReconciledTail:
         """The same without the files: all that is asked of it about other files."""
         return ReconciledTail(
-            ADD_SCHEMA.empty_table(), REMOVE_SCHEMA.empty_table(), self.keys, self.paths
+            empty_table(ADD_SCHEMA), empty_table(REMOVE_SCHEMA), self.keys, self.paths
         )
 
 
@@ -100,8 +101,8 @@ def reconcile_actions(adds: pa.Table, removes: pa.Table, root: str) -> Reconcile
     )
     kind = arrow.concat_arrays(
         [
-            arrow.repeat(pa.scalar(1, pa.int8()), adds.num_rows),
-            arrow.repeat(pa.scalar(0, pa.int8()), removes.num_rows),
+            arrow.repeat(scalar_of(1, pa.int8()), adds.num_rows),
+            arrow.repeat(scalar_of(0, pa.int8()), removes.num_rows),
         ]
     )
     index = arrow.arange(0, len(keys))
@@ -114,16 +115,17 @@ def reconcile_actions(adds: pa.Table, removes: pa.Table, root: str) -> Reconcile
     seen = pc.unique(newest_first)
     winners = pc.take(order, pc.index_in(seen, value_set=newest_first)).cast(pa.int64())
     winners = winners.take(pc.sort_indices(winners))
-    is_add = pc.less(winners, adds.num_rows)
+    first_gone = scalar_of(adds.num_rows, pa.int64())
+    is_add = pc.less(winners, first_gone)
     live = adds.take(winners.filter(is_add)).drop_columns([VERSION_COLUMN])
-    gone = removes.take(pc.subtract(winners.filter(pc.invert(is_add)), adds.num_rows))
+    gone = removes.take(pc.subtract(winners.filter(pc.invert(is_add)), first_gone))
     paths = paths_of(seen)
     return ReconciledTail(live, gone.drop_columns([VERSION_COLUMN]), seen, paths)
 
 
 def of_before(files: pa.Table) -> pa.Table:
     """File actions that stand before every commit, with the column of their version."""
-    versions = arrow.repeat(pa.scalar(_BEFORE, pa.int64()), files.num_rows)
+    versions = arrow.repeat(scalar_of(_BEFORE, pa.int64()), files.num_rows)
     return files.append_column(pa.field(VERSION_COLUMN, pa.int64()), versions)
 
 
@@ -132,7 +134,7 @@ def _stacked(tables: Sequence[pa.Table], before: pa.Table | None, schema: pa.Sch
     if before is not None and before.num_rows:
         stack.insert(0, of_before(before))
     if not stack:
-        return schema.append(pa.field(VERSION_COLUMN, pa.int64())).empty_table()
+        return empty_table(schema.append(pa.field(VERSION_COLUMN, pa.int64())))
     return pa.concat_tables(stack) if len(stack) > 1 else stack[0]
 
 

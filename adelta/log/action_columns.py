@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._arrow_values import array_of
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import DELETION_VECTOR
 from adelta.log.map_columns import as_maps
@@ -111,4 +112,4 @@ def kept_maps(maps: Values, arena: ColumnArena) -> Values:
 def _repeated(names: tuple[str, ...]) -> tuple[Values, Values]:
     """Offsets and keys of maps that all have the keys `names`."""
     offsets = arrow.arange(0, MOST_ROWS * len(names) + 1, max(1, len(names))).cast(pa.int32())
-    return offsets, arrow.array(names * MOST_ROWS, pa.string())
+    return offsets, array_of(names * MOST_ROWS, pa.string())

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._arrow_values import array_of
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import REMOVE_SCHEMA
@@ -167,7 +168,7 @@ def _groups_mask(file: ParquetFile, groups: Sequence[int], skipping: Skipping) -
         kind = to_arrow_type(statistic.type)
         values = [_bound(file, group, statistic) for group in groups]
         try:
-            column = pa.array(values, kind)
+            column = array_of(values, kind)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
             column = arrow.nulls(len(groups), kind)
         bounds[statistic.path] = widen(column, statistic)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._arrow_values import scalar_of
 from adelta.parquet.column_slices import ColumnSlices
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class RowGroupReader:
     def padded(self, masks: Sequence[Values]) -> Values:
         """The masks of the first rows as one for all rows."""
         missing = self.rows - sum(map(len, masks))
-        return arrow.concat_arrays([*masks, arrow.repeat(False, missing)])
+        return arrow.concat_arrays([*masks, arrow.repeat(scalar_of(False, pa.bool_()), missing)])
 
     def only_files(self) -> bool:
         """Whether the footer says that every row is of a live file."""

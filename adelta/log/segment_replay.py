@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pyarrow as pa
 
+from adelta._arrow_values import empty_table
 from adelta._concurrency import in_thread
 from adelta._memory import check_memory
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
@@ -292,7 +293,7 @@ class VersionReplay:
         """
         async with self._lock, aclosing(self.tombstone_batches()) as batches:
             tables = [table async for table in batches]
-            return pa.concat_tables(tables or [REMOVE_SCHEMA.empty_table()])
+            return pa.concat_tables(tables or [empty_table(REMOVE_SCHEMA)])
 
     async def tombstone_batches(self) -> AsyncGenerator[pa.Table, None]:
         """The removed files that the log still names, piece by piece, as `file_batches`.

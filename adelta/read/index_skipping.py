@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from adelta._arrow_values import array_of
 from adelta._concurrency import in_thread
 from adelta.errors import AdeltaError
 from adelta.kernel.data_skipping.equality import (
@@ -259,13 +260,13 @@ class IndexSkipping:
         columns: dict[Path, pa.Array[Any]] = {}
         for statistic in skipping.statistics:
             if statistic.kind == NUM_RECORDS:
-                columns[statistic.path] = pa.array(segments.rows, pa.int64())
+                columns[statistic.path] = array_of(segments.rows, pa.int64())
                 continue
             leaf = leaves.get(statistic.path[1:])
             if leaf is None:
                 continue
             if statistic.kind not in (MIN_VALUES, MAX_VALUES):
-                columns[statistic.path] = pa.array(segments.null_counts(leaf.number), pa.int64())
+                columns[statistic.path] = array_of(segments.null_counts(leaf.number), pa.int64())
                 continue
             values = segments.bounds(leaf.number, up=statistic.kind == MAX_VALUES)
             bounds = _typed(values, leaf.stored, statistic.type)

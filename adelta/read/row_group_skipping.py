@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._arrow_values import array_of, text_maps
 from adelta.errors import AdeltaError
 from adelta.kernel.data_skipping.prune import Columns, Skipping
 from adelta.kernel.data_skipping.rewrite import MAX_VALUES, MIN_VALUES, NUM_RECORDS
@@ -48,7 +49,7 @@ class RowGroupSkipping:
             path = statistic.path[1:]
             if statistic.kind == NUM_RECORDS:
                 rows = [parquet.layout.metadata.row_group(group).num_rows for group in range(count)]
-                columns[statistic.path] = pa.array(rows, pa.int64())
+                columns[statistic.path] = array_of(rows, pa.int64())
                 continue
             found = locate(path, self._plan, parquet.layout.schema)
             if found is None:
@@ -64,14 +65,14 @@ class RowGroupSkipping:
                 if bounds is not None:
                     columns[statistic.path] = bounds
             else:
-                columns[statistic.path] = pa.array(values[statistic.kind], pa.int64())
+                columns[statistic.path] = array_of(values[statistic.kind], pa.int64())
         mask = self.skipping.statistics_mask(columns, self.partition(file, count), count)
         return [group for group in range(count) if mask[group].as_py()]
 
     def partition(self, file: AddFile, count: int) -> Columns:
         """The file's partition values that the predicate names, `count` times."""
         assert self.skipping is not None
-        values = pa.array([list(file.partition_values.items())], pa.map_(pa.string(), pa.string()))
+        values = text_maps([file.partition_values], pa.map_(pa.string(), pa.string()))
         one = self.skipping.partition_values(values)
         return {path: pa.repeat(value[0], count) for path, value in one.items()}
 
@@ -132,7 +133,7 @@ def _is_bounded(chunk: ChunkStatistics) -> bool:
 def _typed(values: list[Any], kind: pa.DataType, target: DataType) -> pa.Array[Any] | None:
     """The bounds in the type of the table's column."""
     try:
-        bounds: pa.Array[Any] = conform(pa.array(values, kind), target, "none", "statistics")
+        bounds: pa.Array[Any] = conform(array_of(values, kind), target, "none", "statistics")
     except (AdeltaError, pa.ArrowException, OverflowError, TypeError, ValueError):
         return None
     return bounds

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from adelta._arrow_values import empty_table
 from adelta._memory import filtered
 from adelta.kernel.deletion_vector.mask import kept_rows, named_rows
 from adelta.kernel.scan_plan import ScanPlan, assemble, attach_row_ids
@@ -94,7 +95,7 @@ class UnitSlices:
 
     def none(self) -> pa.Table:
         """No rows."""
-        return self._plan.arrow_schema.empty_table()
+        return empty_table(self._plan.arrow_schema)
 
     def _assembled(self, plan: ScanPlan, table: pa.Table, at: int) -> pa.Table:
         opened, first, count = self._unit.opened, self._unit.first_row + at, table.num_rows

@@ -128,6 +128,17 @@ def test_opening_a_table_imports_no_pandas_at_all(uri: str) -> None:
     assert run("(await table.snapshot()).schema", uri) == 0
 
 
+@pytest.mark.parametrize(
+    "work",
+    [
+        "await (await table.snapshot()).files(where='id > 3')",
+        'await (await table.snapshot()).scan(where="id in (1, 2) and p < 5").to_arrow()',
+    ],
+)
+def test_the_first_query_does_not_pay_for_it(work: str, uri: str) -> None:
+    assert run(work, uri) == 0
+
+
 @pytest.mark.parametrize("work", [*READ.values()][:: cases(1, 2)], ids=[*READ][:: cases(1, 2)])
 def test_reading_imports_pandas_off_the_loop(work: str, uri: str) -> None:
     assert run(work, uri) <= 1

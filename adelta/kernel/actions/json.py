@@ -16,6 +16,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from adelta._arrow_values import array_of, empty_table, scalar_of, text_maps
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.columnar import OF_EVERY_VECTOR, decode_lines
 from adelta.kernel.actions.commit_info import CommitInfo
@@ -225,7 +226,7 @@ class _Rows:
         if self.bodies:
             self.slices.append(_table(self.bodies, self.versions, self.schema, self.names))
             self.bodies, self.versions = [], []
-        versions = _pa.repeat(pa.scalar(version, pa.int64()), table.num_rows)
+        versions = _pa.repeat(scalar_of(version, pa.int64()), table.num_rows)
         self.slices.append(table.append_column(_VERSION, versions))
 
     def __len__(self) -> int:
@@ -517,7 +518,7 @@ def _table(
     """Bodies as a table of `schema` with the version behind."""
     whole = schema.append(_VERSION)
     if not bodies:
-        return whole.empty_table()
+        return empty_table(whole)
     columns: list[pa.Array[Any]] = []
     for column in schema:
         name = names[column.name]
@@ -526,7 +527,7 @@ def _table(
             columns.append(_array(values, column.type))
         except _UNFIT as error:
             _name_the_culprit(bodies, versions, name, column.type, error)
-    columns.append(pa.array(versions, pa.int64()))
+    columns.append(array_of(versions, pa.int64()))
     return pa.Table.from_arrays(columns, schema=whole)
 
 
@@ -537,20 +538,28 @@ _UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, Overf
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array[Any]:
     if kind.equals(STRING_MAP):
-        values = [None if v is None else _text_map(v) for v in values]
-    elif kind.equals(DELETION_VECTOR):
+        return text_maps([None if v is None else _text_map(v) for v in values], kind)
+    if kind.equals(DELETION_VECTOR):
         return _vectors(values, kind)
-    return cast("pa.Array[Any]", _pa.array(values, kind))
+    return array_of(values, kind)
 
 
 def _vectors(values: list[Any], kind: pa.DataType) -> pa.Array[Any]:
     if all(value is None for value in values):
         return cast("pa.Array[Any]", _pa.nulls(len(values), kind))
-    vectors = pa.array(values, kind)
+    if not all(value is None or isinstance(value, dict) for value in values):
+        raise pa.ArrowTypeError("not an object")
+    fields: list[Any] = [*cast("Any", kind)]
+    children = [
+        array_of([None if value is None else value.get(field.name) for value in values], field.type)
+        for field in fields
+    ]
+    missing = array_of([value is None for value in values], pa.bool_())
+    vectors = _pa.StructArray.from_arrays(children, fields=fields, mask=missing)
     for name in OF_EVERY_VECTOR:  # without one of these a file has no identity
         if _pc.struct_field(vectors, name).null_count > vectors.null_count:
             raise pa.ArrowInvalid(f"a deletion vector without {name}")
-    return vectors
+    return cast("pa.Array[Any]", vectors)
 
 
 def _text_map(value: object) -> dict[str, str | None]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._arrow_values import array_of
 from adelta.kernel.data_skipping.stats_parse import parse_stats
 from adelta.kernel.schema.arrow import to_arrow_type
 
@@ -46,7 +47,7 @@ class KnownStatistics:
         for statistic in statistics:
             known = self._columns.get(statistic)
             found[statistic] = (
-                pa.array([], to_arrow_type(statistic.type)) if known is None else known
+                array_of([], to_arrow_type(statistic.type)) if known is None else known
             )
         lacking = [each for each in found if len(found[each]) < len(self._texts)]
         lacking.sort(key=lambda each: len(found[each]))

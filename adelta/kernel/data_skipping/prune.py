@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._arrow_values import null_of, scalar_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.data_skipping.rewrite import (
     MAX_VALUES,
@@ -225,7 +226,7 @@ class Skipping:
         columns = {s.path: _leaf(stats_parsed, s) for s in self.statistics}
         if stats is None or not stats_parsed.null_count:
             return columns
-        without = pc.if_else(stats_parsed.is_null(), stats, pa.scalar(None, pa.string()))
+        without = pc.if_else(stats_parsed.is_null(), stats, null_of(pa.string()))
         for path, values in parse_stats(without, self.statistics).items():
             columns[path] = pc.coalesce(columns[path], values)
         return columns
@@ -236,7 +237,7 @@ def _looked_up(maps: Values, key: str) -> Values:
     chunks = maps.chunks if isinstance(maps, pa.ChunkedArray) else [maps]
     found = [_only_values(chunk, key) for chunk in chunks]
     if any(chunk is None for chunk in found):
-        return pc.map_lookup(maps, pa.scalar(key), "first")
+        return pc.map_lookup(maps, scalar_of(key, pa.string()), "first")
     return arrow.chunked_array(found, pa.string())
 
 
@@ -246,7 +247,10 @@ def _only_values(maps: Values, key: str) -> Values | None:
     offsets, rows = maps.offsets, len(maps)
     start = offsets[0].as_py()
     single = offsets.equals(arrow.arange(start, start + rows + 1).cast(offsets.type))
-    if not single or not pc.all(pc.equal(maps.keys.slice(start, rows), key)).as_py():
+    if (
+        not single
+        or not pc.all(pc.equal(maps.keys.slice(start, rows), scalar_of(key, pa.string()))).as_py()
+    ):
         return None
     return maps.items.slice(start, rows)
 
@@ -265,7 +269,7 @@ def _leaf(parsed: Values, statistic: Statistic) -> Values:
 
 
 def _may_match(node: Node | None, columns: Columns, rows: int) -> pa.BooleanArray:
-    keep: pa.BooleanArray = arrow.repeat(True, rows)
+    keep: pa.BooleanArray = arrow.repeat(scalar_of(True, pa.bool_()), rows)
     if node is None or not rows:
         return keep
     needed = {path: columns.get(path) for path in columns_of(node)}
@@ -276,7 +280,7 @@ def _may_match(node: Node | None, columns: Columns, rows: int) -> pa.BooleanArra
         found = evaluate(node, nest(arrays))
     except InvalidExpressionError:
         return keep  # a bound that overflows says nothing
-    return cast("pa.BooleanArray", pc.fill_null(found, True))
+    return cast("pa.BooleanArray", pc.fill_null(found, scalar_of(True, pa.bool_())))
 
 
 def widen(values: Values, statistic: Statistic) -> Values:
@@ -288,17 +292,26 @@ def widen(values: Values, statistic: Statistic) -> Values:
         return _close_again(values)
     if kind == t.DATE:
         days = values.cast(pa.int32())
-        slack = pc.if_else(pc.less(days, _GREGORIAN), _JULIAN_DAYS, 0)
+        slack = pc.if_else(_is_before(days, _GREGORIAN), _whole(_JULIAN_DAYS), _whole(0))
         return _shift(days, slack, up).cast(pa.int32()).cast(values.type)
     if kind not in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
         return values
     micros = values.cast(pa.int64())
-    julian = pc.less(micros, _GREGORIAN * _DAY)
-    old = pc.less(micros, _OLD_OFFSETS)
-    slack = pc.if_else(julian, _JULIAN_DAYS * _DAY, pc.if_else(old, _MINUTE, 0))
+    julian = _is_before(micros, _GREGORIAN * _DAY)
+    old = _is_before(micros, _OLD_OFFSETS)
+    slack = pc.if_else(old, _whole(_MINUTE), _whole(0))
+    slack = pc.if_else(julian, _whole(_JULIAN_DAYS * _DAY), slack)
     if up:
-        slack = pc.add(slack, _MILLISECOND)
+        slack = pc.add(slack, _whole(_MILLISECOND))
     return _shift(micros, slack, up).cast(values.type)
+
+
+def _whole(number: int) -> Any:
+    return scalar_of(number, pa.int64())
+
+
+def _is_before(values: Values, limit: int) -> Values:
+    return pc.less(values, scalar_of(limit, values.type))
 
 
 def _shift(values: Values, slack: Values, up: bool) -> Values:
@@ -308,9 +321,9 @@ def _shift(values: Values, slack: Values, up: bool) -> Values:
         low, high = -_END_OF_DATES, _END_OF_DATES - 1
     wide, slack = values.cast(pa.int64()), slack.cast(pa.int64())
     if up:
-        room = pc.subtract(high, pc.max_element_wise(wide, 0, skip_nulls=False))
+        room = pc.subtract(_whole(high), pc.max_element_wise(wide, _whole(0), skip_nulls=False))
         return pc.add(wide, pc.min_element_wise(slack, room, skip_nulls=False))
-    room = pc.subtract(pc.min_element_wise(wide, 0, skip_nulls=False), low)
+    room = pc.subtract(pc.min_element_wise(wide, _whole(0), skip_nulls=False), _whole(low))
     return pc.subtract(wide, pc.min_element_wise(slack, room, skip_nulls=False))
 
 
@@ -364,11 +377,11 @@ def exact_row_counts(
             return None
     records = parse_stats(files.column("stats"), [_NUM_RECORDS])[_NUM_RECORDS.path]
     vectors = files.column("deletion_vector").combine_chunks()
-    removed = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
+    removed = pc.fill_null(pc.struct_field(vectors, "cardinality"), scalar_of(0, pa.int64()))
     if isinstance(removed, pa.ChunkedArray):
         removed = removed.combine_chunks()
     counts = pc.subtract(records, removed)
     # A file cannot have fewer rows than none: its statistics are wrong.
-    counts = pc.if_else(pc.greater_equal(counts, 0), counts, pa.scalar(None, pa.int64()))
+    counts = pc.if_else(pc.greater_equal(counts, 0), counts, null_of(pa.int64()))
     unknown = pc.indices_nonzero(counts.is_null()).cast(pa.int64())
     return int(pc.sum(counts).as_py() or 0), cast("pa.Int64Array", unknown)

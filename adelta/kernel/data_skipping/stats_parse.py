@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.json
 
+from adelta._arrow_values import array_of, null_of, scalar_of
 from adelta.kernel.data_skipping.rewrite import MAX_VALUES
 from adelta.kernel.expressions.text_values import parse_date, parse_timestamp, parse_timestamp_ntz
 from adelta.kernel.schema import types as t
@@ -57,7 +58,7 @@ def parse_stats(
     found = {}
     for statistic in statistics:
         kind = to_arrow_type(statistic.type)
-        columns = [part[statistic.path] for part in parts] or [pa.array([], kind)]
+        columns = [part[statistic.path] for part in parts] or [array_of([], kind)]
         found[statistic.path] = pa.concat_arrays(columns)
     return found
 
@@ -100,13 +101,14 @@ def _parse_chunk(
 def _parse_quickly(
     texts: pa.Array[Any], statistics: Sequence[Statistic]
 ) -> dict[tuple[str, ...], pa.Array[Any]]:
-    texts = pc.fill_null(texts.cast(pa.large_string()), "{}")
+    texts = pc.fill_null(texts.cast(pa.large_string()), scalar_of("{}", pa.large_string()))
     # Each text must begin an object: then as many rows as texts are these very rows.
     if not pc.all(pc.starts_with(texts, pattern="{"), min_count=0).as_py():
         raise pa.ArrowInvalid("a text that is no object")
+    lists: Any = pa.LargeListArray
     joined = pc.binary_join(
-        pa.LargeListArray.from_arrays(pa.array([0, len(texts)], pa.int64()), texts),
-        pa.scalar("\n", pa.large_string()),
+        lists.from_arrays(array_of([0, len(texts)], pa.int64()), texts),
+        scalar_of("\n", pa.large_string()),
     )
     longest = pc.max(pc.binary_length(texts)).as_py() or 0
     table = pyarrow.json.read_json(
@@ -166,7 +168,7 @@ def _typed(values: pa.Array[Any], statistic: Statistic) -> pa.Array[Any]:
     if kind in _INTEGERS and kind != t.LONG:
         limit = 1 << _INTEGERS[kind]
         fits = pc.and_(pc.greater_equal(values, -limit), pc.less(values, limit))
-        values = pc.if_else(fits, values, pa.scalar(None, pa.int64()))
+        values = pc.if_else(fits, values, null_of(pa.int64()))
     return values.cast(target, safe=kind != t.FLOAT)
 
 

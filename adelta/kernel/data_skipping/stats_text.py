@@ -13,6 +13,8 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._arrow_values import scalar_of
+
 __all__ = ["stats_text"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
@@ -112,7 +114,7 @@ def _value(values: Any) -> _Pieces | None:
 
 def _quoted(values: Any) -> _Pieces:
     if pc.match_substring_regex(_as_one(values), _ESCAPED)[0].as_py():
-        odd = pc.fill_null(pc.match_substring_regex(values, _ESCAPED), False)
+        odd = pc.fill_null(pc.match_substring_regex(values, _ESCAPED), scalar_of(False, pa.bool_()))
         escaped = [orjson.dumps(text).decode()[1:-1] for text in values.filter(odd).to_pylist()]
         values = pc.replace_with_mask(values, odd, pa.array(escaped, pa.string()))
     return ['"', values, '"']

@@ -7,6 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._arrow_values import null_of, scalar_of
+
 __all__ = ["compare", "extreme", "is_in"]
 
 pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
@@ -82,13 +84,13 @@ def is_in(values: pa.Array[Any], options: pa.Array[Any]) -> Any:
     known = options.drop_null()
     if pa.types.is_floating(values.type):
         # Hashing tells 0.0 from −0.0, which are equal.
-        zero = pa.scalar(0.0, values.type)
+        zero = scalar_of(0.0, values.type)
         values, known = pc.add(values, zero), pc.add(known, zero)
     if pa.types.is_decimal(values.type) and known.type != values.type:
         found = _any_equal(values, known)
     else:
         found = pc.is_in(values, value_set=known)
-    none = pa.scalar(None, pa.bool_())
+    none = null_of(pa.bool_())
     if options.null_count:
         found = pc.if_else(found, found, none)
     return pc.if_else(pc.is_valid(values), found, none)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._arrow_values import array_of, scalar_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions import arithmetic, datetimes, strings
 from adelta.kernel.expressions.casts import cast_values, never_fails
@@ -95,7 +96,7 @@ def filter_mask(node: Node, rows: pa.Table | pa.RecordBatch) -> pa.BooleanArray:
     Raises:
         InvalidExpressionError: as for `evaluate`.
     """
-    return cast("pa.BooleanArray", pc.fill_null(evaluate(node, rows), False))
+    return cast("pa.BooleanArray", pc.fill_null(evaluate(node, rows), scalar_of(False, pa.bool_())))
 
 
 def can_fail(node: Node) -> bool:
@@ -195,7 +196,7 @@ def _value(node: Node, rows: _Rows) -> _Value:
         case Column(path):
             return rows.column(path)
         case Literal(value, data_type):
-            return pa.scalar(value, to_arrow_type(data_type))
+            return scalar_of(value, to_arrow_type(data_type))
         case Comparison(op, left, right):
             return _compare(op, _value(left, rows), _value(right, rows))
         case And(operands):
@@ -278,7 +279,7 @@ def _in(operand: Node, options: tuple[Node, ...], rows: _Rows) -> _Value:
         kinds = {to_arrow_type(option.type) for option in options if isinstance(option, Literal)}
         if len(kinds) == 1:
             constants = [option.value for option in options if isinstance(option, Literal)]
-            return is_in(values, pa.array(constants, kinds.pop()))
+            return is_in(values, array_of(constants, kinds.pop()))
     result = compare("=", values, _value(options[0], rows))
     for option in options[1:]:
         result = pc.or_kleene(result, compare("=", values, _value(option, rows)))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._arrow_values import array_of
 from adelta._dictionaries import TEXTS, with_dictionaries
 from adelta.errors import InvalidTableError, SchemaMismatchError
 from adelta.kernel.expressions.compute import filter_mask
@@ -55,7 +56,7 @@ def assemble(
     columns = _columns(plan, table, source)
     for field in plan.partition_fields:
         text = partition_values.get(physical_name(field, plan.mapping_mode))
-        texts = pa.array([text], pa.string())
+        texts = array_of([text], pa.string())
         try:
             value = parse_partition_values(texts, field.type, column=field.name)
         except InvalidTableError as error:

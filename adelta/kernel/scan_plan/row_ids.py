@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._arrow_values import scalar_of
 from adelta.errors import InvalidTableError
 from adelta.kernel.scan_plan.plan import ROW_COMMIT_VERSION, ROW_ID
 
@@ -46,7 +47,7 @@ def attach_row_ids(
     base, version = file.base_row_id, file.default_row_commit_version
     count = rows.num_rows
     fresh = None if base is None else arrow.arange(base + first_row, base + first_row + count)
-    constant = None if version is None else arrow.repeat(pa.scalar(version, pa.int64()), count)
+    constant = None if version is None else arrow.repeat(scalar_of(version, pa.int64()), count)
     for hidden, name, default in zip(plan.row_ids, _ATTACHED, (fresh, constant), strict=True):
         values: Any = default
         if hidden in rows.column_names:

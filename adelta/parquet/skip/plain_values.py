@@ -16,6 +16,8 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from adelta._arrow_values import array_of
+
 __all__ = ["PlainType", "Value", "decode_plain", "encode_plain"]
 
 Value: TypeAlias = bool | int | float | Decimal | str | bytes | date | datetime | None
@@ -43,23 +45,23 @@ def decode_plain(values: list[bytes | None], stored: PlainType) -> pa.Array[Any]
     """
     physical, kind = stored.physical, stored.kind
     if physical == "BYTE_ARRAY" and _is_text(kind):
-        return pa.array([_text(value) for value in values], pa.string())
+        return array_of([_text(value) for value in values], pa.string())
     if physical in ("FLOAT", "DOUBLE") and pa.types.is_floating(kind):
         floats = [_unpacked(value, physical) for value in values]
-        return pa.array([None if f is None or math.isnan(f) else f for f in floats], kind)
+        return array_of([None if f is None or math.isnan(f) else f for f in floats], kind)
     if pa.types.is_decimal(kind):
         unscaled = [_unscaled(value, stored) for value in values]
         exact = [None if n is None else Decimal(n).scaleb(-kind.scale, _EXACT) for n in unscaled]
-        return pa.array(exact, kind)
+        return array_of(exact, kind)
     if physical not in ("INT32", "INT64"):
         return None
     numbers = [_unpacked(value, physical) for value in values]
     if pa.types.is_signed_integer(kind):
-        return pa.array(numbers, kind)
+        return array_of(numbers, kind)
     if pa.types.is_date32(kind) and physical == "INT32":
-        return pa.array(numbers, pa.int32()).view(kind)
+        return array_of(numbers, pa.int32()).view(kind)
     if pa.types.is_timestamp(kind) and physical == "INT64":
-        return pa.array(numbers, pa.int64()).view(kind)
+        return array_of(numbers, pa.int64()).view(kind)
     return None
 
 

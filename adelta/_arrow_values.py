@@ -1,0 +1,182 @@
+"""Arrow values made of Python's without Arrow's own conversion, where the type is a plain one.
+
+The first time that Arrow converts a value of Python's it imports pandas, if that is installed: half
+a second, of which the first query of a process should not consist. So the constants and the few
+values that lie on the way to files and rows are made here from bytes, until pandas is there.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import cache
+from importlib.util import find_spec
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["array_of", "arrow_is_ready", "empty_table", "null_of", "scalar_of", "text_maps"]
+
+_pa: Any = pa  # the stubs do not know nulls of a type that is a variable
+_FORMATS = {
+    pa.int8(): "b",
+    pa.int16(): "h",
+    pa.int32(): "i",
+    pa.int64(): "q",
+    pa.float32(): "f",
+    pa.float64(): "d",
+}
+_OFFSETS = {pa.string(): "i", pa.large_string(): "q", pa.binary(): "i", pa.large_binary(): "q"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_MOST_VALUES = 1 << 17  # of more Arrow's own conversion saves what pandas costs
+_MOST_BYTES = 1 << 30
+
+
+def arrow_is_ready() -> bool:
+    """Whether Arrow turns Python's values into its own at once.
+
+    The first time that it does so it imports pandas, where that is installed: half a second, during
+    which other threads that ask for the same wait.
+    """
+    pandas = sys.modules.get("pandas")
+    if pandas is None:
+        return not _is_pandas_installed()
+    return not getattr(pandas.__spec__, "_initializing", False)
+
+
+@cache
+def _is_pandas_installed() -> bool:
+    return find_spec("pandas") is not None
+
+
+def array_of(values: Sequence[Any], data_type: pa.DataType) -> pa.Array[Any]:
+    """`values` as Arrow's, in all like ``pa.array(values, data_type)``."""
+    if not arrow_is_ready() and len(values) <= _MOST_VALUES:
+        found = _made(values, data_type)
+        if found is not None:
+            return found
+    return pa.array(values, data_type)
+
+
+def scalar_of(value: object, data_type: pa.DataType) -> Any:
+    """`value` as Arrow's, in all like ``pa.scalar(value, data_type)``."""
+    return null_of(data_type) if value is None else array_of([value], data_type)[0]
+
+
+def null_of(data_type: pa.DataType) -> Any:
+    """The null of a type."""
+    return _pa.nulls(1, data_type)[0]
+
+
+def text_maps(
+    maps: Sequence[Mapping[str, str | None] | None], data_type: pa.DataType
+) -> pa.Array[Any]:
+    """Maps of texts to texts as Arrow's, in all like ``pa.array(maps, data_type)``."""
+    ends = accumulate((len(each or ()) for each in maps), initial=0)
+    begins = [None if each is None else end for each, end in zip([*maps, ()], ends, strict=True)]
+    keys = [key for each in maps if each for key in each]
+    items = [item for each in maps if each for item in each.values()]
+    made: pa.Array[Any] = _pa.MapArray.from_arrays(
+        array_of(begins, pa.int32()),
+        array_of(keys, pa.string()),
+        array_of(items, pa.string()),
+        type=data_type,
+    )
+    return made
+
+
+def empty_table(schema: pa.Schema) -> pa.Table:
+    """A table of no rows, in all like ``schema.empty_table()``."""
+    return pa.Table.from_arrays([_pa.nulls(0, field.type) for field in schema], schema=schema)
+
+
+def _made(values: Sequence[Any], data_type: pa.DataType) -> pa.Array[Any] | None:
+    """None where values are not what the type has, or the type is none of the plain ones."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return cast("pa.Array[Any]", _pa.nulls(len(values), data_type))
+    buffers = _buffers(values, data_type, {type(value) for value in known})
+    if buffers is None:
+        return None
+    valid = None if len(known) == len(values) else _bits([v is not None for v in values])
+    made: pa.Array[Any] = _pa.Array.from_buffers(data_type, len(values), [valid, *buffers])
+    return made
+
+
+def _buffers(
+    values: Sequence[Any], data_type: pa.DataType, kinds: set[type]
+) -> tuple[pa.Buffer, ...] | None:
+    """What Arrow keeps of values that are all of one of Python's types, and of nulls."""
+    if len(kinds) != 1:
+        return None
+    (kind,) = kinds
+    form = _FORMATS.get(data_type)
+    if form is not None and kind is (float if form in "fd" else int):
+        return _of_numbers(values, form)
+    if kind is Decimal and pa.types.is_decimal128(data_type):
+        return _of_decimals(values, data_type)
+    if kind is bool and data_type == pa.bool_():
+        return (_bits(values),)
+    if kind is date and data_type == pa.date32():
+        return _of_numbers([v and v.toordinal() - _EPOCH.toordinal() for v in values], "i")
+    if kind is datetime and data_type in (pa.timestamp("us"), pa.timestamp("us", "UTC")):
+        return _of_moments(values, has_zone=data_type != pa.timestamp("us"))
+    if kind is str and data_type in (pa.string(), pa.large_string()):
+        try:
+            return _of_bytes([v and v.encode() for v in values], _OFFSETS[data_type])
+        except UnicodeEncodeError:
+            return None
+    if kind is bytes and data_type in (pa.binary(), pa.large_binary()):
+        return _of_bytes(values, _OFFSETS[data_type])
+    return None
+
+
+def _bits(values: Sequence[object]) -> pa.Buffer:
+    bits = sum(1 << place for place, value in enumerate(values) if value)
+    return pa.py_buffer(bits.to_bytes((len(values) + 7) // 8, "little"))
+
+
+def _of_numbers(values: Sequence[float | None], form: str) -> tuple[pa.Buffer] | None:
+    try:
+        return (
+            pa.py_buffer(
+                struct.pack(f"={len(values)}{form}", *(0 if v is None else v for v in values))
+            ),
+        )
+    except (struct.error, OverflowError):
+        return None
+
+
+def _of_decimals(values: Sequence[Any], data_type: Any) -> tuple[pa.Buffer] | None:
+    stored = []
+    for value in values:
+        sign, digits, exponent = (value or Decimal(0)).as_tuple()
+        if not isinstance(exponent, int) or exponent + data_type.scale < 0:
+            return None
+        whole = int("".join(map(str, digits))) * 10 ** (exponent + data_type.scale)
+        if whole >= 10**data_type.precision:
+            return None
+        stored.append((-whole if sign else whole).to_bytes(16, "little", signed=True))
+    return (pa.py_buffer(b"".join(stored)),)
+
+
+def _of_moments(values: Sequence[Any], *, has_zone: bool) -> tuple[pa.Buffer] | None:
+    if any(v is not None and (v.tzinfo is not None) != has_zone for v in values):
+        return None
+    epoch = _EPOCH if has_zone else _EPOCH.replace(tzinfo=None)
+    return _of_numbers([v and (v - epoch) // _MICROSECOND for v in values], "q")
+
+
+def _of_bytes(values: Sequence[bytes | None], form: str) -> tuple[pa.Buffer, pa.Buffer] | None:
+    ends = list(accumulate((len(value or b"") for value in values), initial=0))
+    if ends[-1] > _MOST_BYTES:
+        return None
+    offsets = struct.pack(f"={len(ends)}{form}", *ends)
+    return pa.py_buffer(offsets), pa.py_buffer(b"".join(value or b"" for value in values))
