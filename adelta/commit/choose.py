@@ -29,7 +29,6 @@ import orjson
 
 from adelta.commit.check_then_put import check_then_put
 from adelta.commit.coordinated_store import CoordinatedStore
-from adelta.commit.dynamodb import DynamoDbCoordinator
 from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.commit.ownable_store import OwnableStore
 from adelta.commit.owned_store import OwnedStore, owned_store
@@ -161,6 +160,7 @@ def _on_filesystem(
 def _by_dynamodb(
     store: ObjectStore, create: Create, given: GivenOptions, options: Mapping[str, str]
 ) -> CommitCoordinator:
+    from adelta.commit.dynamodb import DynamoDbCoordinator
     from adelta.storage.dynamodb import DynamoTable
     from adelta.storage.dynamodb_options import parse_dynamo_options
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import TypeAlias
 
 from adelta._arguments import check_text
@@ -75,6 +74,9 @@ def find_commit_owner(name: str) -> OwnerFactory | None:
             module, function = _BUILT_IN[name]
             built_in: OwnerFactory = getattr(import_module(module), function)
             return built_in
+        # few tables have an owner, and few owners come from another package
+        from importlib.metadata import entry_points
+
         for point in entry_points(group=ENTRY_POINTS, name=name):
             loaded: OwnerFactory = point.load()
             return loaded
