@@ -25,7 +25,7 @@ from adelta.storage.object_client import LARGE, ObjectRequest, http_time_ms
 from adelta.storage.object_path import check_path
 from adelta.storage.object_store import ObjectMeta
 from adelta.storage.pieces import in_pieces
-from adelta.storage.s3_xml import LONGEST_DOCUMENT
+from adelta.storage.s3_xml import LONGEST_DOCUMENT, folders_below
 from adelta.storage.sigv4 import encode_query
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class AzureStore(HttpObjectStore):
 
     def __init__(self, container: str, root: str, options: AzureOptions, uri: str) -> None:
         super().__init__(AzureClient(container, uri, options), uri, root)
-        self._identity = f"az|{options.endpoint}|{container}/{self._root}"
+        self._place = f"az|{options.endpoint}|{container}"
         self._in_order = True  # as far as is known: not in hierarchical namespaces
 
     @classmethod
@@ -68,7 +68,7 @@ class AzureStore(HttpObjectStore):
     @property
     def identity(self) -> str:
         """Its address, with the account's endpoint."""
-        return self._identity
+        return f"{self._place}/{self._root}"
 
     def _tag(self, headers: Mapping[str, str]) -> str | None:
         return headers.get("etag")
@@ -201,11 +201,8 @@ def _read_page(body: bytes, what: str, start: int, whole: str, after: str) -> tu
             raise ValueError("it declares a document type")
         document = ET.fromstring(body.removeprefix(b"\xef\xbb\xbf").strip())
         for blob in document.iterfind("Blobs/Blob"):
-            named = blob.find("Name")
+            name = _name_of(blob)
             said = {each.tag: each.text or "" for each in blob.iterfind("Properties/*")}
-            name = "" if named is None else named.text or ""
-            if named is not None and named.get("Encoded") == "true":
-                name = unquote(name)
             if not name.startswith(whole):
                 raise StorageError(f"{what} has the name {name!r}, which was not asked for")
             kind = said.get("ResourceType")
@@ -224,8 +221,16 @@ def _read_page(body: bytes, what: str, start: int, whole: str, after: str) -> tu
                     f'"{tag}"' if tag else None,
                 )
             )
+        named = map(_name_of, document.iterfind("Blobs/BlobPrefix"))
+        folders = folders_below(named, start, whole, what)
         token = document.findtext("NextMarker") or None
     except (ET.ParseError, ValueError, LookupError) as error:
         raise StorageError(f"the answer to {what} is no listing of blobs: {error!r}") from error
     objects.sort(key=lambda meta: meta.path.encode())
-    return Page(objects, token), hierarchical
+    return Page(objects, token, folders), hierarchical
+
+
+def _name_of(element: ET.Element) -> str:
+    named = element.find("Name")
+    name = "" if named is None else named.text or ""
+    return unquote(name) if named is not None and named.get("Encoded") == "true" else name

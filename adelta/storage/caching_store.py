@@ -78,6 +78,10 @@ class CachingStore(ForwardingStore):
         self._identity = inner.identity
         self._answered: weakref.WeakKeyDictionary[Pin, dict[str, str]] = weakref.WeakKeyDictionary()
 
+    def below(self, path: str) -> CachingStore:
+        """A folder of the store, before which the same cache is asked."""
+        return CachingStore(self.inner.below(path), self.cache)
+
     # ------------------------------------------------------------------------------------- what
 
     def _wanted(self, path: str) -> _Version | None:

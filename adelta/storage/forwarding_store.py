@@ -10,7 +10,7 @@ from adelta.storage.object_store import ObjectStore
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 
-    from adelta.storage.object_store import LocalFiles, ObjectMeta, SuffixRead
+    from adelta.storage.object_store import FolderPage, LocalFiles, ObjectMeta, SuffixRead
     from adelta.storage.stats import RequestCounter
 
 __all__ = ["ForwardingStore", "innermost"]
@@ -58,6 +58,10 @@ class ForwardingStore(ObjectStore):
         """The time by the store's own clock, where that is known."""
         return await self.inner.now_ms()
 
+    def below(self, path: str) -> ObjectStore:
+        """A folder of the store below, as that gives it. Raises: InvalidOptionError."""
+        return self.inner.below(path)
+
     async def aclose(self) -> None:
         """Give back connections. Calling it again does nothing."""
         await self.inner.aclose()
@@ -101,6 +105,14 @@ class ForwardingStore(ObjectStore):
         """Pages of the objects whose path starts with `prefix`, in order."""
         pages = self.inner.list(prefix, start_after=start_after, recursive=recursive)
         async with aclosing(pages):
+            async for page in pages:
+                yield page
+
+    async def list_folder(
+        self, prefix: str = "", *, start_after: str | None = None
+    ) -> AsyncGenerator[FolderPage, None]:
+        """Pages of what lies directly below `prefix`."""
+        async with aclosing(self.inner.list_folder(prefix, start_after=start_after)) as pages:
             async for page in pages:
                 yield page
 

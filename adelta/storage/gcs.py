@@ -27,7 +27,13 @@ from adelta.storage.object_answers import Answer, Kind, Page
 from adelta.storage.object_client import LARGE, ObjectRequest
 from adelta.storage.object_path import check_path
 from adelta.storage.object_store import ObjectMeta
-from adelta.storage.s3_xml import LONGEST_DOCUMENT, delete_document, delete_errors, fits_xml
+from adelta.storage.s3_xml import (
+    LONGEST_DOCUMENT,
+    delete_document,
+    delete_errors,
+    fits_xml,
+    folders_below,
+)
 from adelta.storage.sigv4 import encode_query
 
 if TYPE_CHECKING:
@@ -195,7 +201,7 @@ class GcsStore(HttpObjectStore):
         whole = self._root + prefix
         wanted = {"prefix": whole, "fields": _FIELDS, "maxResults": str(_PAGE)}
         if not recursive:
-            wanted["delimiter"] = "/"
+            wanted |= {"delimiter": "/", "fields": f"prefixes,{_FIELDS}"}
         first = f"{self._root}{start_after}" if start_after else ""
         if first > whole:
             wanted["startOffset"] = first
@@ -269,6 +275,7 @@ def _read_page(body: bytes, what: str, start: int, whole: str, first: str) -> Pa
             objects.append(
                 ObjectMeta(name[start:], int(item["size"]), moment, str(item["generation"]))
             )
+        folders = folders_below(said.get("prefixes") or [], start, whole, what)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise StorageError(f"the answer to {what} is no listing: {error!r}") from error
-    return Page(objects, token)
+    return Page(objects, token, folders)

@@ -9,7 +9,9 @@ to see to.
 from __future__ import annotations
 
 import asyncio
+import copy
 from abc import abstractmethod
+from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,7 +31,7 @@ from adelta.storage.long_body import memory_for
 from adelta.storage.object_answers import Answer, Failure, Kind
 from adelta.storage.object_client import Into, ObjectRequest, http_time_ms
 from adelta.storage.object_path import check_path, check_prefix, check_range
-from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
+from adelta.storage.object_store import FolderPage, ObjectMeta, ObjectStore, SuffixRead
 from adelta.storage.pin import Pin, current_pin, pinned
 
 if TYPE_CHECKING:
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
         Mapping,
         Sequence,
     )
+    from typing import Self
 
     from adelta.storage.object_answers import Page
     from adelta.storage.object_client import ObjectClient
@@ -75,6 +78,7 @@ class HttpObjectStore(ObjectStore):
         self._uri = f"{uri}/{root}".rstrip("/")
         self._client = client
         self._read_headers: Mapping[str, str] = {}
+        self._borrows = False  # the client, of a store that is closed by itself
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._uri!r})"
@@ -102,6 +106,13 @@ class HttpObjectStore(ObjectStore):
     def observe_requests(self, observer: Callable[[str, str, str], None] | None) -> None:
         """Call `observer` with method, key and query of every HTTP request from now on."""
         self._client.on_request = observer
+
+    def below(self, path: str) -> Self:
+        """A folder of the bucket, by the same client. Raises: InvalidOptionError."""
+        made = copy.copy(self)
+        made._root, made._uri = f"{self._root}{check_path(path)}/", f"{self._uri}/{path}"
+        made._borrows = True
+        return made
 
     @property
     @abstractmethod
@@ -390,23 +401,41 @@ class HttpObjectStore(ObjectStore):
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
     ) -> AsyncGenerator[list[ObjectMeta], None]:
         """Pages of the objects whose path starts with `prefix`, in order."""
+        async with aclosing(self._pages(prefix, start_after, recursive=recursive)) as pages:
+            async for page in pages:
+                if page.objects:
+                    yield page.objects
+
+    async def list_folder(
+        self, prefix: str = "", *, start_after: str | None = None
+    ) -> AsyncGenerator[FolderPage, None]:
+        """Pages of what lies directly below `prefix`."""
+        async with aclosing(self._pages(prefix, start_after, recursive=False)) as pages:
+            async for page in pages:
+                yield FolderPage(page.objects, page.folders)
+
+    async def _pages(
+        self, prefix: str, start_after: str | None, *, recursive: bool
+    ) -> AsyncGenerator[Page, None]:
+        """Pages that are not empty. Raises: StorageError."""
         check_prefix(prefix)
         what = f"the listing of {self._uri}/{prefix}"
         token: str | None = None
         after, empty = "", 0
         while True:
             page = await self._page(prefix, start_after, token, recursive)
-            last = page.objects[-1].path if page.objects else after
-            empty = 0 if page.objects else empty + 1
+            ends = [*page.folders[-1:], *(meta.path for meta in page.objects[-1:])]
+            last = max(ends, default=after)
+            empty = 0 if ends else empty + 1
             again = (page.token is not None and page.token == token) or self._goes_back(last, after)
-            if again or (last == after and page.objects) or empty > _EMPTY_PAGES:
+            if again or (last == after and ends) or empty > _EMPTY_PAGES:
                 raise StorageError(
                     f"{what} does not go on: the store answers with what it has listed before, or "
                     "with no object time and again. Find out what is wrong with the store"
                 )
             after, token = last, page.token
-            if page.objects:
-                yield page.objects
+            if ends:
+                yield page
             if token is None:
                 return
 
@@ -415,8 +444,9 @@ class HttpObjectStore(ObjectStore):
         return last < after
 
     async def aclose(self) -> None:
-        """Give back the connections. Calling it again does nothing."""
-        await self._client.aclose()
+        """Give back the connections, unless they are another store's."""
+        if not self._borrows:
+            await self._client.aclose()
 
 
 async def _one(data: bytes) -> AsyncIterator[bytes]:

@@ -32,7 +32,13 @@ from adelta.storage.local_errors import ABSENT, regular, translate, translated
 from adelta.storage.local_root import LocalRoot
 from adelta.storage.local_writing import HIDDEN_PREFIX, NewFile, is_hidden, meta_of, tag_of
 from adelta.storage.object_path import check_path, check_prefix, check_range
-from adelta.storage.object_store import FoundFiles, ObjectStore, SuffixRead, UnfinishedObject
+from adelta.storage.object_store import (
+    FolderPage,
+    FoundFiles,
+    ObjectStore,
+    SuffixRead,
+    UnfinishedObject,
+)
 from adelta.storage.pin import Pin, current_pin
 
 if TYPE_CHECKING:
@@ -77,6 +83,7 @@ class LocalStore(ObjectStore):
     def __init__(self, root: str | os.PathLike[str], linked: Sequence[str] = ()) -> None:
         self._below = LocalRoot(root)
         self._root = self._below.path
+        self._linked = linked
         self._bounds = LinkBounds(self._root, linked)
         self._uri = "file://" + quote(self._root.rstrip("/"))
 
@@ -87,6 +94,12 @@ class LocalStore(ObjectStore):
     def uri(self) -> str:
         """The root's address."""
         return self._uri
+
+    def below(self, path: str) -> LocalStore:
+        """A directory below the root. Raises: InvalidOptionError."""
+        made = LocalStore(f"{self._root}/{check_path(path)}", self._linked)
+        made.memory_limit, made.counter = self.memory_limit, self.counter
+        return made
 
     @property
     def root(self) -> str:
@@ -325,6 +338,25 @@ class LocalStore(ObjectStore):
         while page := await in_io_thread(lambda: list(islice(found, _PAGE))):
             yield page
             self.counter.asked("list")
+
+    async def list_folder(
+        self, prefix: str = "", *, start_after: str | None = None
+    ) -> AsyncGenerator[FolderPage, None]:
+        """One page of what lies directly below `prefix`."""
+        check_prefix(prefix)
+        self.counter.asked("list")
+        yield await in_io_thread(self._folder, prefix, start_after or "")
+
+    def _folder(self, prefix: str, after: str) -> FolderPage:
+        directory, _, start = prefix.rpartition("/")
+        objects: list[ObjectMeta] = []
+        folders: list[str] = []
+        for path, is_directory in self._entries(f"{directory}/" if directory else "", start, True):
+            if is_directory:
+                folders.append(path)
+            elif path > after and (status := _status(f"{self._root}/{path}")) is not None:
+                objects.append(meta_of(path, status))
+        return FolderPage(objects, folders)
 
     async def list_unfinished(self, directory: str) -> tuple[UnfinishedObject, ...]:
         """Hidden files below a directory: of puts that were broken off, or are under way.

@@ -6,6 +6,7 @@ Stores opened by the same ``memory://name`` share their objects until the proces
 
 from __future__ import annotations
 
+import copy
 import itertools
 from bisect import bisect_left, bisect_right, insort
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from adelta._clock import SYSTEM_CLOCK, Clock
 from adelta._locks import ForkSafeLock
 from adelta.errors import InvalidOptionError, ObjectExistsError, ObjectNotFoundError
 from adelta.storage.object_path import check_path, check_prefix, check_range
-from adelta.storage.object_store import ObjectMeta, ObjectStore, SuffixRead
+from adelta.storage.object_store import FolderPage, ObjectMeta, ObjectStore, SuffixRead
 from adelta.storage.pin import Pin, current_pin, pinned
 
 if TYPE_CHECKING:
@@ -79,6 +80,13 @@ class MemoryStore(ObjectStore):
     def concurrency(self) -> int:
         """As many as a caller would want: memory does not make anyone wait."""
         return 64
+
+    def below(self, path: str) -> MemoryStore:
+        """A folder of the same objects. Raises: InvalidOptionError."""
+        made = copy.copy(self)
+        made._root, made._uri = f"{self._root}{check_path(path)}/", f"{self._uri}/{path}"
+        made.counter = self.counter
+        return made
 
     def _find(self, path: str) -> _Object:
         with self._space.lock:
@@ -193,6 +201,30 @@ class MemoryStore(ObjectStore):
         while page := self._page(prefix, after, recursive=recursive):
             yield page
             after = self._root + page[-1].path
+
+    async def list_folder(
+        self, prefix: str = "", *, start_after: str | None = None
+    ) -> AsyncGenerator[FolderPage, None]:
+        """One page of what lies directly below `prefix`."""
+        whole = self._root + check_prefix(prefix)
+        after = "" if start_after is None else self._root + start_after
+        self.counter.asked("list")
+        skip = len(self._root)
+        objects: list[ObjectMeta] = []
+        folders: list[str] = []
+        with self._space.lock:
+            keys = self._space.keys
+            at = bisect_left(keys, whole)
+            while at < len(keys) and keys[at].startswith(whole):
+                slash = keys[at].find("/", len(whole))
+                if slash >= 0:
+                    folders.append(keys[at][skip : slash + 1])
+                    at = bisect_left(keys, keys[at][:slash] + "0", at)  # after the whole subtree
+                    continue
+                if keys[at] > after:
+                    objects.append(_meta(keys[at][skip:], self._space.objects[keys[at]]))
+                at += 1
+        yield FolderPage(objects, folders)
 
 
 def _meta(path: str, found: _Object) -> ObjectMeta:

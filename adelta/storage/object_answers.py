@@ -7,7 +7,7 @@ the statuses of HTTP is here. `outcome_of` says what may help after a failure.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from adelta.errors import (
@@ -129,10 +129,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a listing, its paths cut by the root; `token` asks for the next one."""
+    """One page of a listing, its paths cut by the root; `token` asks for the next one.
+
+    `folders`, whose paths end in ``/``, are told of where the listing is not recursive.
+    """
 
     objects: list[ObjectMeta]
     token: str | None
+    folders: list[str] = field(default_factory=list)
 
 
 def kind_of(status: int) -> Kind:

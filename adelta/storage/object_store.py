@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from adelta.storage.stats import StoreStats
 
 __all__ = [
+    "FolderPage",
     "FoundFiles",
     "LocalFiles",
     "ObjectMeta",
@@ -71,6 +72,17 @@ class SuffixRead:
 
     data: bytes
     object_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class FolderPage:
+    """A page of what lies directly in a folder: its objects, and the paths of folders in it.
+
+    The paths of folders end in ``/``.
+    """
+
+    objects: Sequence[ObjectMeta]
+    folders: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +155,17 @@ class ObjectStore(ABC):
         None where the store has not told it, in any answer so far.
         """
         return None
+
+    @abstractmethod
+    def below(self, path: str) -> ObjectStore:
+        """The folder at `path` as a store of its own, by the connections of this one. No I/O.
+
+        What one of the two is asked counts in the `stats` of both, and closing the new one gives
+        nothing back. It is of use as long as this one is open.
+
+        Raises:
+            InvalidOptionError: no folder can have that path.
+        """
 
     async def aclose(self) -> None:  # noqa: B027 - most have nothing to give back
         """Give back connections; later requests make new ones. Calling it again does nothing."""
@@ -266,6 +289,15 @@ class ObjectStore(ABC):
 
         A page is fetched when it is asked for. With ``recursive=False`` objects below a further
         ``/`` are left out.
+        """
+
+    @abstractmethod
+    def list_folder(
+        self, prefix: str = "", *, start_after: str | None = None
+    ) -> AsyncGenerator[FolderPage, None]:
+        """Pages of what ``list(..., recursive=False)`` gives, and of the folders that it leaves out.
+
+        Folders come once each, in no order, and `start_after` need not keep one of them back.
         """
 
 

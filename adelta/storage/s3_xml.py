@@ -17,7 +17,7 @@ from adelta.storage.object_answers import Page
 from adelta.storage.object_store import ObjectMeta
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 __all__ = [
     "LONGEST_DOCUMENT",
@@ -26,6 +26,7 @@ __all__ = [
     "delete_document",
     "delete_errors",
     "fits_xml",
+    "folders_below",
     "list_page",
     "upload_id",
 ]
@@ -157,7 +158,23 @@ def list_page(body: bytes, *, what: str, root: str, prefix: str) -> Page:
         token = document.findtext(f"{ns}NextContinuationToken")
         if not token:
             raise StorageError(f"{what}: the page is truncated, but names no next one")
-    return Page(objects, token)
+    named = (each.text or "" for each in document.iterfind(f"{ns}CommonPrefixes/{ns}Prefix"))
+    folders = folders_below(map(unquote_plus, named) if encoded else named, start, whole, what)
+    return Page(objects, token, folders)
+
+
+def folders_below(names: Iterable[str], start: int, whole: str, what: str) -> list[str]:
+    """The paths of the folders that a listing names, cut at `start`.
+
+    Raises:
+        StorageError: one does not begin with `whole`, or is no folder.
+    """
+    folders: list[str] = []
+    for name in names:
+        if not name.startswith(whole) or name[-1:] != "/":
+            raise StorageError(f"{what} has the folder {name!r}, which was not asked for")
+        folders.append(name[start:])
+    return folders
 
 
 def fits_xml(key: str) -> bool:

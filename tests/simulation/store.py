@@ -165,6 +165,12 @@ class SimulatedStore(ObjectStore):
     async def _ask(self, kind: str, path: str, effect: Callable[[], R]) -> R:
         return await self.network.carry(Request(kind, path), effect)
 
+    def below(self, path: str) -> ObjectStore:
+        raise AssertionError("one table alone is simulated")
+
+    def list_folder(self, prefix: str = "", *, start_after: str | None = None) -> Any:
+        raise AssertionError("one table alone is simulated")
+
     async def now_ms(self) -> int | None:
         return self.bucket.world.now_ms()
 

@@ -37,6 +37,16 @@ async def paths_of(store: ObjectStore, prefix: str = "", **how: object) -> list[
     return [meta.path async for page in store.list(prefix, **how) for meta in page]
 
 
+async def folder_of(
+    store: ObjectStore, prefix: str = "", **how: str
+) -> tuple[list[str], list[str]]:
+    """What lies directly below a prefix: objects as they come, and folders in order."""
+    pages = [page async for page in store.list_folder(prefix, **how)]
+    folders = [folder for page in pages for folder in page.folders]
+    assert len(set(folders)) == len(folders)
+    return [meta.path for page in pages for meta in page.objects], sorted(folders)
+
+
 async def pieces(*chunks: bytes) -> AsyncIterator[bytes]:
     for chunk in chunks:
         yield chunk
@@ -305,6 +315,47 @@ class ObjectStoreSuite:
                 flat = [path for path in expected if "/" not in path[len(prefix) :]]
                 found = await paths_of(store, prefix, start_after=after, recursive=False)
                 assert found == flat, (prefix, after)
+
+    async def test_a_folder_lists_its_objects_and_the_folders_in_it(
+        self, store: ObjectStore
+    ) -> None:
+        paths = ["a", "log/00", "log/01", "log/sub/03", "log/sub/04", "log/sub0", "log/é/x", "lp"]
+        for path in paths:
+            await store.put(path, b"")
+        assert await folder_of(store) == (["a", "lp"], ["log/"])
+        assert await folder_of(store, "log/") == (
+            ["log/00", "log/01", "log/sub0"],
+            ["log/sub/", "log/é/"],
+        )
+        assert await folder_of(store, "log/s") == (["log/sub0"], ["log/sub/"])
+        assert await folder_of(store, "log/sub/") == (["log/sub/03", "log/sub/04"], [])
+        objects, folders = await folder_of(store, "log/", start_after="log/00")
+        assert objects == ["log/01", "log/sub0"]
+        assert set(folders) == {"log/sub/", "log/é/"}
+        assert await folder_of(store, "none/") == ([], [])
+        with pytest.raises(InvalidOptionError, match="not a prefix"):
+            await folder_of(store, "../")
+
+    async def test_a_store_below_a_folder_shares_connections_and_figures(
+        self, store: ObjectStore
+    ) -> None:
+        inner = store.below("t/an odd %20é name")
+        assert inner.uri.startswith(f"{store.uri}/t/")
+        assert inner.memory_limit == store.memory_limit
+        await inner.put("x/y", b"1")
+        assert await store.get("t/an odd %20é name/x/y") == b"1"
+        assert await paths_of(inner) == ["x/y"]
+        assert await folder_of(inner, "x/") == (["x/y"], [])
+        assert await paths_of(inner.below("x")) == ["y"]
+        assert await paths_of(store.below("t/an")) == []
+        assert inner.stats == store.stats
+        await inner.aclose()
+        before = store.stats.num_requests
+        assert (await inner.head("x/y")).size == 1
+        assert store.stats.num_requests == before + 1
+        for name in ("", "..", "a//b", "/a", "a/"):
+            with pytest.raises(InvalidOptionError, match="not a path"):
+                store.below(name)
 
     async def test_a_list_tells_what_head_tells(self, store: ObjectStore) -> None:
         await store.put("p/x", b"123")

@@ -84,7 +84,7 @@ PLAIN = [contents(number, KEY, TIME, TAG, SIZE) for number in range(3)]
         document(contents(9, "<Key>t/&amp;</Key>", TIME, TAG, SIZE), encoding=""),
         document(*PLAIN, contents(9, "<Key>t/&#97;</Key>", TIME, TAG, SIZE), encoding=""),
         document(contents(9, "<Key>t/\u00e4</Key>", TIME, TAG, SIZE), encoding=""),
-        document(*PLAIN, "<CommonPrefixes><Prefix>t/x</Prefix></CommonPrefixes>", PLAIN[0]),
+        document(*PLAIN, "<CommonPrefixes><Prefix>t/x/</Prefix></CommonPrefixes>", PLAIN[0]),
         document(PLAIN[0], "<Contents/>".replace("/", " a='b'>") + "<Key>t/b</Key>" + TIME.format(1)
                  + TAG.format(1) + SIZE.format(1) + "</Contents>"),
         document(*PLAIN).replace(b"UTF-8", b"iso-8859-1"),

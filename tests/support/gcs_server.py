@@ -219,18 +219,22 @@ class FakeGcs:
         for name in sorted(self._bucket(bucket), key=str.encode):
             if not name.startswith(prefix) or name.encode() < start.encode():
                 continue
-            if seen == most:
-                answer["nextPageToken"] = base64.b64encode(last.encode()).decode()
-                break
             rest = name[len(prefix) :]
-            last = name
+            folder = ""
             if delimiter and delimiter in rest:
                 folder = prefix + rest.partition(delimiter)[0] + delimiter
-                seen += folder not in prefixes
-                prefixes.add(folder)
-            else:
+            if folder not in prefixes:
+                if seen == most:
+                    answer["nextPageToken"] = base64.b64encode(last.encode()).decode()
+                    break
                 seen += 1
-                items.append(_resource(name, self.objects[bucket][name]))
+                if folder:
+                    prefixes.add(folder)
+                else:
+                    items.append(_resource(name, self.objects[bucket][name]))
+            last = name
+        if prefixes:
+            answer["prefixes"] = sorted(prefixes, key=str.encode)
         if items:
             answer["items"] = items
         return answer
