@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from adelta.kernel.schema.types import PrimitiveType as PrimitiveType
     from adelta.kernel.schema.types import StructField as StructField
     from adelta.kernel.schema.types import StructType as StructType
+    from adelta.lake.lake import Lake as Lake
+    from adelta.lake.values import LakeTable as LakeTable
+    from adelta.lake.values import TableChange as TableChange
     from adelta.operations.add_columns import add_columns as add_columns
     from adelta.operations.add_feature import add_feature as add_feature
     from adelta.operations.alter import AlterMetrics as AlterMetrics
@@ -173,6 +176,8 @@ __all__ = exports(
             "StructField",
             "StructType",
         ),
+        "adelta.lake.lake": ("Lake",),
+        "adelta.lake.values": ("LakeTable", "TableChange"),
         "adelta.operations.add_columns": ("add_columns",),
         "adelta.operations.add_feature": ("add_feature",),
         "adelta.operations.alter": ("AlterMetrics",),

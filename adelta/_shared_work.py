@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from contextlib import nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -67,11 +68,13 @@ class _Run(Generic[R]):
 class SharedWork(Generic[R]):
     """Runs one piece of work for all who have asked for it, one run at a time; see the module.
 
-    A run begins when it has got `turn`, which others may take too.
+    A run begins when it has got `turn`, which others may take too, and goes ahead of others unless
+    it is long.
     """
 
-    def __init__(self, turn: anyio.Lock) -> None:
+    def __init__(self, turn: anyio.Lock, *, ahead: bool = True) -> None:
         self._turn = turn
+        self._ahead = ahead
         self._runs: set[_Run[R]] = set()
         self._stopped_by: Exception | None = None
 
@@ -126,7 +129,7 @@ class SharedWork(Generic[R]):
         async with self._turn:
             run.begun = True
             del run  # which holds this task, and that the error
-            with ahead_of_others():
+            with ahead_of_others() if self._ahead else nullcontext():
                 return await work()
 
     async def _end(self, run: _Run[R]) -> None:

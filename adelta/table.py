@@ -286,9 +286,8 @@ class Table:
         """
         if not isinstance(options, CommitOptions):
             raise InvalidOptionError(f"options is {options!r:.100}; pass adelta.CommitOptions(...)")
-        self._check_open()
-        made = object.__new__(Table)
-        vars(made).update(vars(self), _commits=options, _lender=self)
+        made = lent(self)
+        made._commits = options
         return made
 
     def _check_open(self) -> None:
@@ -519,6 +518,42 @@ def snapshot_of(table: Table, state: LogState) -> Snapshot:
     configuration = state.configuration
     configuration.check_readable(table.uri)
     return Snapshot(state, table._roots, configuration)
+
+
+def table_in(
+    store: ObjectStore,
+    options: Mapping[str, str],
+    catalog: CatalogClient | None,
+    *,
+    used: Callable[[LatestState], None],
+    opens: Callable[[str, Mapping[str, str]], ObjectStore],
+) -> Table:
+    """A handle on the table in a store that is open, and that its caller closes.
+
+    `used` and `opens` are as for `LatestState` and `StoreRoots`.
+
+    Raises:
+        InvalidOptionError: an option has a value that is not allowed.
+    """
+    home = open_log_store(store.uri, options, catalog, store=store)
+    made = Table(store.uri, options, store=home)
+    made._catalog = catalog
+    made._roots = StoreRoots(home, options, opens=opens)
+    made._source = LatestState(home, made._clock, used)
+    made._queue = QueueOfTable(home, options, catalog)
+    return made
+
+
+def lent(table: Table) -> Table:
+    """Another handle on the same table, of use as long as this one is open; closing it is free.
+
+    Raises:
+        InvalidUseError: the handle is closed.
+    """
+    table._check_open()
+    made = object.__new__(Table)
+    vars(made).update(vars(table), _lender=table)
+    return made
 
 
 def roots_of(table: Table) -> StoreRoots:

@@ -92,17 +92,21 @@ def open_log_store(
     uri: str,
     storage_options: Mapping[str, str] | None = None,
     catalog: CatalogClient | CommitOwnerClient | None = None,
+    *,
+    store: ObjectStore | None = None,
 ) -> ObjectStore:
     """The store of the table at `uri`, with the coordinator that the options choose. No I/O.
 
-    With `catalog` it is the table that this client is for.
+    With `catalog` it is the table that this client is for. `store` is that of the address, where it
+    has been opened already.
 
     Raises:
         InvalidOptionError: the scheme or an option is unknown, or an option has a value that is not
             allowed.
     """
     options = storage_options or {}
-    store = open_store(uri, options)
+    if store is None:
+        store = open_store(uri, options)
     provider = provider_of(store.uri)
     given = GivenOptions(options, None if provider.reads_environment else {})
     conditional = provider.has_conditional_puts(options)

@@ -81,6 +81,11 @@ class OwnableStore(ForwardingStore):
         return self.inner if isinstance(self.inner, OwnedStore) else None
 
     @property
+    def has_connections(self) -> bool:
+        """Whether closing it gives back more than connections of the table's own store."""
+        return bool(self._owned) or self.plain is not self._raw
+
+    @property
     def is_followed(self) -> bool:
         """Whether it is known who decides on the table's commits."""
         return self._followed is not None

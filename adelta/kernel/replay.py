@@ -55,6 +55,11 @@ class ReconciledTail:
     keys: pa.Array[Any]
     paths: pa.Array[Any]
 
+    @property
+    def nbytes(self) -> int:
+        """Its memory in bytes."""
+        return sum(each.nbytes for each in (self.adds, self.tombstones, self.keys, self.paths))
+
     @classmethod
     def nothing(cls) -> ReconciledTail:
         """What no commit leaves."""

@@ -125,6 +125,11 @@ class CheckpointReader:
         return self._checkpoint.version
 
     @property
+    def num_held(self) -> int:
+        """How many files of it are open."""
+        return len(self._files) + len(self._held)
+
+    @property
     def memory_limit(self) -> int:
         """What all that is kept of its files may take, in bytes."""
         return memory_limit_of(self._store)

@@ -14,6 +14,8 @@ from adelta.log.load import load_state
 from adelta.log.refresh import refresh_state
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
@@ -29,9 +31,16 @@ class LatestState:
     It moves to newer versions, and to another table only where that has been found in its place.
     """
 
-    def __init__(self, store: ObjectStore, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        clock: Clock = SYSTEM_CLOCK,
+        used: Callable[[LatestState], None] | None = None,
+    ) -> None:
+        """Of the table in `store`; `used` is called whenever its state is given out or replaced."""
         self.store = store
         self._clock = clock
+        self._used = used
         self._seen_ms: int | None = None
         self._doubted_at = -math.inf
         self._state: LogState | None = None
@@ -60,6 +69,8 @@ class LatestState:
             return await self.latest_state()
         if self._state.tail_length >= self._longest_tail:
             await self._begin_anew()
+        elif self._used is not None:
+            self._used(self)
         return self._state
 
     async def _begin_anew(self) -> None:
@@ -87,6 +98,10 @@ class LatestState:
             InvalidUseError: the handle is closed meanwhile.
         """
         return await self._look.result(self._read_latest)
+
+    def forget(self) -> None:
+        """Keep the state no longer: the next who asks for it has it loaded anew."""
+        self._state = self._seen_ms = None
 
     async def aclose(self) -> None:
         """End the looks that are under way."""
@@ -119,6 +134,8 @@ class LatestState:
             state.note_seen(asked_at)
             if self._state is None or state.version >= self._state.version:
                 self._take(state)
+            elif self._used is not None:
+                self._used(self)
         else:
             self.replace_state(state)
         if asked_at < self._doubted_at:
@@ -166,3 +183,5 @@ class LatestState:
     def _take(self, state: LogState) -> None:
         self._state = state
         self._seen_ms = self._clock.now_ms()
+        if self._used is not None:
+            self._used(self)

@@ -42,6 +42,7 @@ __all__ = ["SegmentReplay", "VersionReplay", "reconciled"]
 
 _KEPT_WHOLE = 16 << 20  # a smaller checkpoint is read at once, and its files are kept
 _MOST_CHUNKS = 64  # of the table of files
+_FILE_BYTES = 50_000  # of memory of an open file of a checkpoint, about: its footer
 
 
 class SegmentReplay:
@@ -59,6 +60,14 @@ class SegmentReplay:
         self._tail_lock = anyio.Lock()
         self._transactions: Mapping[str, SetTransaction] | None = None
         self._domains: Mapping[str, DomainMetadata] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of what has been read and derived, about, in bytes."""
+        tail = 0 if self._tail is None else self._tail.nbytes
+        reader = self.opened.reader
+        kept = _FILE_BYTES * (0 if reader is None else reader.num_held)
+        return tail + kept + sum(batch.nbytes for batch in self.opened.batches)
 
     async def tail(self) -> ReconciledTail:
         """What the commits after the checkpoint leave.
@@ -118,6 +127,18 @@ class VersionReplay:
         self._known: KnownStatistics | None = None  # of `_files`
         # Live files after so many newer batches.
         self._carried: tuple[FileSet, KnownStatistics, int] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of what has been derived beside the segment's, about, in bytes."""
+        carried = () if self._carried is None else self._carried[:2]
+        files = {id(each): each for each in (self._files, *carried[:1]) if each is not None}
+        known = {id(each): each for each in (self._known, *carried[1:]) if each is not None}
+        derived = sum(each.nbytes for each in known.values())
+        if self._tail is not None:
+            derived += self._tail.nbytes
+        listed = sum(int(each.table.nbytes) for each in files.values())
+        return int(derived) + listed
 
     @property
     def files_loaded(self) -> bool:

@@ -74,13 +74,16 @@ class CachingStore(ForwardingStore):
         self.cache = cache
         self.figures = CacheFigures()
         self._counted = CacheFigures()
+        self._counts_for = self
         self._listed: OrderedDict[str, ObjectMeta] = OrderedDict()
         self._identity = inner.identity
         self._answered: weakref.WeakKeyDictionary[Pin, dict[str, str]] = weakref.WeakKeyDictionary()
 
     def below(self, path: str) -> CachingStore:
-        """A folder of the store, before which the same cache is asked."""
-        return CachingStore(self.inner.below(path), self.cache)
+        """A folder of the store, before which the same cache is asked, and counted here."""
+        made = CachingStore(self.inner.below(path), self.cache)
+        made._counts_for = self._counts_for
+        return made
 
     # ------------------------------------------------------------------------------------- what
 
@@ -269,7 +272,8 @@ class CachingStore(ForwardingStore):
             later(self.cache, entry, extent, piece)
 
     def _count(self, cached: int, fetched: int) -> None:
-        self.figures += CacheFigures(int(not fetched), int(fetched > 0), cached, fetched)
+        counted = CacheFigures(int(not fetched), int(fetched > 0), cached, fetched)
+        self._counts_for.figures += counted
 
     # ------------------------------------------------------------------------------------- rest
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import FolderPage, LocalFiles, ObjectMeta, SuffixRead
     from adelta.storage.stats import RequestCounter
 
-__all__ = ["ForwardingStore", "innermost"]
+__all__ = ["BorrowedStore", "ForwardingStore", "innermost"]
 
 
 def innermost(store: ObjectStore) -> ObjectStore:
@@ -141,3 +141,10 @@ class ForwardingStore(ObjectStore):
     async def delete(self, paths: Iterable[str]) -> None:
         """Delete every object; one that is not there is no error. Raises: OutsideRootError."""
         await self.inner.delete(paths)
+
+
+class BorrowedStore(ForwardingStore):
+    """A store that somebody else has opened, and closes."""
+
+    async def aclose(self) -> None:
+        """Give nothing back."""

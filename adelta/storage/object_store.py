@@ -295,7 +295,7 @@ class ObjectStore(ABC):
     def list_folder(
         self, prefix: str = "", *, start_after: str | None = None
     ) -> AsyncGenerator[FolderPage, None]:
-        """Pages of what ``list(..., recursive=False)`` gives, and of the folders that it leaves out.
+        """Pages of what ``list(..., recursive=False)`` gives, and of folders that it leaves out.
 
         Folders come once each, in no order, and `start_after` need not keep one of them back.
         """

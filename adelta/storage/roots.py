@@ -30,7 +30,7 @@ from adelta.storage.providers import LOCAL
 from adelta.storage.resolve import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from adelta.storage.object_store import ObjectStore
 
@@ -43,13 +43,22 @@ _LONGEST = 8192  # characters; file systems and buckets end well below
 class StoreRoots:
     """Finds the store of a file action's path; every other root is opened once."""
 
-    def __init__(self, store: ObjectStore, options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        options: Mapping[str, str] | None = None,
+        *,
+        opens: Callable[[str, Mapping[str, str]], ObjectStore] = open_store,
+    ) -> None:
         """The roots of the table in `store`, and those that the storage options allow.
+
+        `opens` gives the store at another root, by its address and options.
 
         Raises:
             InvalidOptionError: the option `allowed_roots` has a wrong value.
         """
         self.store = store
+        self._opens = opens
         self._options = options or {}
         self._allowed = allowed_roots(self._options)
         self._others: dict[Place, ObjectStore] = {}
@@ -96,7 +105,7 @@ class StoreRoots:
 
     def _opened(self, root: AllowedRoot) -> ObjectStore:
         if root.place not in self._others:
-            self._others[root.place] = open_store(root.place.address, self._options_of(root))
+            self._others[root.place] = self._opens(root.place.address, self._options_of(root))
         return self._others[root.place]
 
     def _options_of(self, root: AllowedRoot) -> Mapping[str, str]:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from adelta import FsckReport as FsckReport
     from adelta import HistoryEntry as HistoryEntry
     from adelta import Lag as Lag
+    from adelta import LakeTable as LakeTable
     from adelta import LogCleanupMetrics as LogCleanupMetrics
     from adelta import LogCompactionMetrics as LogCompactionMetrics
     from adelta import ManagedTable as ManagedTable
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from adelta import StoredPosition as StoredPosition
     from adelta import StructField as StructField
     from adelta import StructType as StructType
+    from adelta import TableChange as TableChange
     from adelta import TableDetail as TableDetail
     from adelta import UnityCatalogClient as UnityCatalogClient
     from adelta import UpdateMetrics as UpdateMetrics
@@ -74,6 +76,7 @@ if TYPE_CHECKING:
     from adelta import identity_column as identity_column
     from adelta import register_commit_owner as register_commit_owner
     from adelta.sync import consumers as consumers
+    from adelta.sync import lake as lake
     from adelta.sync import operations as operations
     from adelta.sync._iterate import BlockingIterator as BlockingIterator
     from adelta.sync._retry import retry as retry
@@ -81,6 +84,7 @@ if TYPE_CHECKING:
     from adelta.sync.changes.tail import tail as tail
     from adelta.sync.consumers.change_consumer import ChangeConsumer as ChangeConsumer
     from adelta.sync.consumers.consumer import Consumer as Consumer
+    from adelta.sync.lake.lake import Lake as Lake
     from adelta.sync.merge.builder import Merge as Merge
     from adelta.sync.merge.builder import merge as merge
     from adelta.sync.operations.add_columns import add_columns as add_columns
@@ -166,6 +170,7 @@ __all__ = exports(
             "FsckReport",
             "HistoryEntry",
             "Lag",
+            "LakeTable",
             "LogCleanupMetrics",
             "LogCompactionMetrics",
             "ManagedTable",
@@ -190,6 +195,7 @@ __all__ = exports(
             "StoredPosition",
             "StructField",
             "StructType",
+            "TableChange",
             "TableDetail",
             "UnityCatalogClient",
             "UpdateMetrics",
@@ -206,6 +212,7 @@ __all__ = exports(
         "adelta.sync.changes.tail": ("tail",),
         "adelta.sync.consumers.change_consumer": ("ChangeConsumer",),
         "adelta.sync.consumers.consumer": ("Consumer",),
+        "adelta.sync.lake.lake": ("Lake",),
         "adelta.sync.merge.builder": ("Merge", "merge"),
         "adelta.sync.operations.add_columns": ("add_columns",),
         "adelta.sync.operations.add_feature": ("add_feature",),
@@ -247,5 +254,5 @@ __all__ = exports(
         "adelta.sync.table": ("Table", "open_table"),
         "adelta.sync.transaction": ("Transaction",),
     },
-    modules=("consumers", "operations"),
+    modules=("consumers", "lake", "operations"),
 )

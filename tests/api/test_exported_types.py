@@ -14,7 +14,7 @@ import adelta.sync
 
 ELSEWHERE = {
     "Any", "Array", "AsyncGenerator", "DataFrame", "DataType", "Field", "Iterable", "Literal",
-    "Mapping", "None", "RecordBatch", "Schema", "Self", "Sequence", "StoreStats", "T", "Table",
+    "AdeltaError", "Mapping", "None", "RecordBatch", "Schema", "Self", "Sequence", "StoreStats", "T", "Table",
 }  # fmt: skip
 INTERNAL = {"ActionBatch", "ColumnName", "ObjectStore", "ScanPlan"}
 """Seams between adelta's layers, and a name for a text or a tuple of texts."""

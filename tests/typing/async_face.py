@@ -52,6 +52,14 @@ async def transactions(table: adelta.Table, data: pa.Table) -> None:
     await adelta.write_table(table, data, mode="upsert")  # type: ignore[arg-type]
 
 
+async def lakes() -> None:
+    async with adelta.Lake("lake") as lake:
+        assert_type(await lake.refresh(), tuple[adelta.TableChange, ...])
+        assert_type(lake.table("t"), adelta.Table)
+        async for table in lake.tables():
+            assert_type(table, adelta.LakeTable)
+
+
 async def lasting_consumers(table: adelta.Table) -> None:
     async with adelta.Consumer(table, "c", "positions", max_rows=10) as consumer:
         assert_type(consumer, adelta.Consumer)

@@ -29,6 +29,7 @@ PARTS = {
     "merge": ("operations.merge",),
     "changes": ("changes",),
     "consumers": ("consumers",),
+    "lake": ("lake",),
     "sql": ("sql",),
 }
 """Which modules of the async face go into which module of the blocking one; a package into one."""

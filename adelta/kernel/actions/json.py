@@ -59,6 +59,7 @@ __all__ = [
 VERSION_COLUMN = "version"
 _SLICE = 2048
 _FEW = 16  # bodies that stay beside the table that was made of them
+_BODY_BYTES = 2000  # of memory of a decoded action, about
 _TOGETHER = _SLICE // _FEW  # commits of few file actions
 _BLOCK = 1 << 20  # bytes of a large file that are decoded at once
 _WORTHWHILE = 64 << 10  # less is as soon decoded line by line
@@ -193,6 +194,11 @@ class ActionBatch:
         return len(self._adds) + len(self._removes)
 
     @property
+    def nbytes(self) -> int:
+        """The memory that its file actions take, about, in bytes."""
+        return self._adds.nbytes + self._removes.nbytes + self._cdc.nbytes
+
+    @property
     def changes_files(self) -> bool:
         """Whether there is a live file or a tombstone; without making tables."""
         return self.num_files > 0
@@ -234,6 +240,12 @@ class _Rows:
         if made is not None:
             return made.num_rows
         return len(bodies) + sum(table.num_rows for table in self.slices)
+
+    @property
+    def nbytes(self) -> int:
+        made, slices = self.made, list(self.slices)
+        tables = slices if made is None else [made]
+        return _BODY_BYTES * len(self.bodies) + sum(table.nbytes for table in tables)
 
     @property
     def is_few(self) -> bool:

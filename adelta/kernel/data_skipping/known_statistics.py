@@ -41,6 +41,11 @@ class KnownStatistics:
         longer._columns = dict(self._columns)
         return longer
 
+    @property
+    def nbytes(self) -> int:
+        """The memory of what has been parsed, in bytes."""
+        return sum(column.nbytes for column in self._columns.values())
+
     def columns(self, statistics: Sequence[Statistic]) -> dict[tuple[str, ...], pa.Array[Any]]:
         """For each statistic, by its path, its value in each file; NULL where there is none."""
         found: dict[Statistic, pa.Array[Any]] = {}

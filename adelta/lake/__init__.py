@@ -1,0 +1,1 @@
+"""Many tables below one root: found, opened and watched within one budget."""
