@@ -13,8 +13,9 @@ import adelta
 import adelta.sync
 
 ELSEWHERE = {
-    "Any", "Array", "AsyncGenerator", "DataFrame", "DataType", "Field", "Iterable", "Literal",
-    "AdeltaError", "Mapping", "None", "RecordBatch", "Schema", "Self", "Sequence", "StoreStats", "T", "Table",
+    "Any", "Array", "AsyncGenerator", "DataFrame", "DataType", "Field", "Iterable",
+    "AdeltaError", "Literal", "Mapping", "None", "RecordBatch", "Schema", "Self", "Sequence",
+    "StoreStats", "T", "Table",
 }  # fmt: skip
 INTERNAL = {"ActionBatch", "ColumnName", "ObjectStore", "ScanPlan"}
 """Seams between adelta's layers, and a name for a text or a tuple of texts."""
