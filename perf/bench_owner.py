@@ -176,18 +176,20 @@ async def one(uri: str, options: Options) -> float:
     return statistics.median(times)
 
 
-def writers(uri: str, options: Options, commits: int) -> float:
-    """Commits a second."""
+def writers(uri: str, options: Options, commits: int, owner: OwnerProcess) -> tuple[float, float]:
+    """Commits a second, and the owner's milliseconds of CPU for each; not those of the warm-up."""
     processes = [start("write", uri, options, commits) for _ in range(PROCESSES)]
+    before = owner.cpu_seconds()
     for process in processes:
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
     said = [json.loads(process.communicate()[0]) for process in processes]
+    spent = owner.cpu_seconds() - before
     total = PROCESSES * WRITERS_EACH * commits
     asyncio.run(check(uri, options, total, commits))
     seconds = max(each["ended"] for each in said) - min(each["begun"] for each in said)
-    return total / seconds
+    return total / seconds, 1000 * spent / total
 
 
 async def tables(uri: str, options: Options, endpoint: str | None) -> float:
@@ -273,11 +275,10 @@ class Bench:
 
     def writers(self) -> dict[str, float]:
         """32 of one table."""
-        plain = writers(self._made("writers", None), self._options, 1)
-        before = self._process.cpu_seconds()
-        owned = writers(self._made("writers", self._endpoint), self._options, self._commits)
-        spent = self._process.cpu_seconds() - before
-        cpu = 1000 * spent / (PROCESSES * WRITERS_EACH * self._commits)
+        options, process = self._options, self._process
+        plain, _ = writers(self._made("writers", None), options, 1, process)
+        uri = self._made("writers", self._endpoint)
+        owned, cpu = writers(uri, options, self._commits, process)
         return {"faster": owned / plain, "rate": owned, "plain": plain, "cpu": cpu}
 
     def tables(self) -> dict[str, float]:
