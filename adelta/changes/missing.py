@@ -2,7 +2,8 @@
 
 Of a folder that others write to, a listing may leave out a file that is there, and show a newer
 one. So what a listing does not show is asked for by name, several times, before it counts as gone;
-and only a log that can be read from a later version on has been cleaned up.
+and only a log that can be read from a later version on has been cleaned up. A clean-up that was
+broken off may leave old commits before those that it deleted.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from adelta.errors import (
     TableNotFoundError,
     VersionNotFoundError,
 )
+from adelta.kernel.log_cleanup import LEAST_AGE_MS
 from adelta.kernel.log_path import LogFileKind
 from adelta.kernel.log_segment import complete_checkpoints
 from adelta.log.listing import find_commit, list_log
@@ -63,7 +65,7 @@ def _gone(store: ObjectStore, version: int, files: Sequence[LogPath]) -> Excepti
             f"{store.uri}: the commit of version {version} is gone, and nothing later is there; if "
             "the table was made anew, start again from its beginning, or from a snapshot"
         )
-    if not begins and min(commits) < version:
+    if not begins and not _may_be_cleaned_up(version, files, checkpoints):
         return MissingCommitError(
             f"{store.uri}: the commit of version {version} is missing from the log; restore the "
             "file from a backup"
@@ -74,3 +76,13 @@ def _gone(store: ObjectStore, version: int, files: Sequence[LogPath]) -> Excepti
         f"read; start again from version {start}, or from a snapshot",
         earliest_version=start,
     )
+
+
+def _may_be_cleaned_up(version: int, files: Sequence[LogPath], checkpoints: Sequence[int]) -> bool:
+    """Whether the commits before `version` are none, or what a clean-up has not come to delete."""
+    left = [file for file in files if file.kind is LogFileKind.COMMIT and file.version < version]
+    if not left:
+        return True
+    newest = max(file.last_modified_ms for file in files)  # by the same clock as the others
+    expired = all(file.last_modified_ms <= newest - LEAST_AGE_MS for file in left)
+    return expired and any(checkpoint >= version for checkpoint in checkpoints)

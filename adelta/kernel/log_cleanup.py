@@ -19,9 +19,11 @@ from adelta.kernel.log_segment import CheckpointFiles, complete_checkpoints
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-__all__ = ["LogCleanup", "day_of", "is_abandoned", "plan_cleanup"]
+__all__ = ["LEAST_AGE_MS", "LogCleanup", "day_of", "is_abandoned", "plan_cleanup"]
 
 DAY_MS = 86_400_000
+LEAST_AGE_MS = 3_600_000
+"""How old a commit is at least that a clean-up deletes, whatever the retention."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,13 @@ from adelta.errors import (
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.checkpoint.v2 import V2Manifest
 from adelta.kernel.deletable import SidecarPath, parse_sidecar_path
-from adelta.kernel.log_cleanup import LogCleanup, day_of, is_abandoned, plan_cleanup
+from adelta.kernel.log_cleanup import (
+    LEAST_AGE_MS,
+    LogCleanup,
+    day_of,
+    is_abandoned,
+    plan_cleanup,
+)
 from adelta.kernel.log_path import (
     COMMITS_DIR,
     LOG_DIR,
@@ -65,8 +71,6 @@ if TYPE_CHECKING:
 __all__ = ["CleanedLog", "clean_expired", "clean_log"]
 
 _log = logging.getLogger("adelta.log")
-
-_LEAST_AGE_MS = 3_600_000
 
 _LOOK_LASTS_MS = 24 * 3_600_000  # others may restore files with older times
 
@@ -153,7 +157,7 @@ async def clean_log(
     if retention_ms is None:
         retention_ms = configuration.properties.log_retention_ms
     expired_ms = now_ms - retention_ms
-    cutoff_ms = min(day_of(expired_ms) if whole_days else expired_ms, now_ms - _LEAST_AGE_MS)
+    cutoff_ms = min(day_of(expired_ms) if whole_days else expired_ms, now_ms - LEAST_AGE_MS)
     files = await list_log_until(store, cutoff_ms)
     if files:
         _looks[store] = _Look(now_ms, min(file.last_modified_ms for file in files))

@@ -262,6 +262,24 @@ async def test_a_commit_in_the_middle_of_the_log_that_stays_missing_is_named() -
     assert len(asked) > 1
 
 
+async def test_what_a_clean_up_that_failed_has_left_does_not_make_the_log_a_damaged_one() -> None:
+    """It deletes in no order, and keeps commits that the times of later ones hang on."""
+    clock = ManualClock()
+    store = MemoryStore(clock=clock)
+    table = Table(store.uri, store=store)
+    await write(store, *range(6))
+    clock.advance(days=40)
+    await write(store, 6, 7, 8)
+    await put_checkpoint(store, 6, [protocol(), metadata()])
+    await store.delete([commit_path(version) for version in (2, 3)])
+    async with aclosing(tail(table, poll=0.02)) as commits:  # type: ignore[type-var]
+        assert [(await anext(commits)).version for _ in range(2)] == [0, 1]
+        with pytest.raises(ChangesNotAvailableError, match=r"2 to 3 .* again from version 4") as it:
+            await anext(commits)
+    assert it.value.earliest_version == 4
+    assert await take(table, 5, since=4) == [4, 5, 6, 7, 8]
+
+
 async def test_checkpoints_alone_tell_of_clean_up_too(store: CountingStore, table: Table) -> None:
     await write(store, 0, 1)
     async with aclosing(tail(table, poll=0.02)) as commits:  # type: ignore[type-var]
