@@ -266,8 +266,8 @@ class ObjectClient(ABC, Generic[T]):
                 return Failure(Kind.REFUSED, "", f"the address is not valid: {error}", {})
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 return connection_failure(error, sent=True)
-            except _TooLongError as error:
-                return Failure(Kind.REFUSED, "", str(error), {})
+            except _TooLongError as error:  # or its head says so, by mistake
+                return Failure(Kind.DAMAGED, "", str(error), {})
             except ValueError:  # of aiohttp, whose text may hold a header's secret
                 return Failure(Kind.REFUSED, "", _CANNOT_BE_SENT, {})
         self.counter.received(len(answer.body) + (answer.placed or 0))

@@ -114,6 +114,21 @@ async def test_a_range_of_more_bytes_than_were_asked_for_is_given_up_at_once(chu
         assert server.sent < 24 << 20  # what the system takes without being asked
 
 
+async def test_a_range_whose_answer_states_too_many_bytes_is_asked_for_again() -> None:
+    """The head is as wrong as one that states too few, by the same faults on the way."""
+
+    def answer(number: int, head: str) -> Iterator[bytes]:
+        most = 1010 if number == 0 else 10
+        which = "content-range: bytes 90-99/100"
+        yield f'HTTP/1.1 206 P\r\netag: "1"\r\n{which}\r\ncontent-length: {most}\r\n\r\n'.encode()
+        yield b"0123456789"
+
+    async with Server(answer) as server:
+        store = server.store()
+        assert (await store.get_suffix("x", 10)).data == b"0123456789"
+        await store.aclose()
+
+
 async def test_whole_objects_of_every_length_come_in_pieces_and_are_whole() -> None:
     data = random.Random(3).randbytes(23 << 20)
 
