@@ -39,7 +39,7 @@ async def retry(
     Raises:
         InvalidOptionError: `operation` is none, or `attempts` or `timeout` is no such number.
         CommitConflictError: the last attempt lost too.
-        As `operation` does.
+        Exception: as `operation` does.
     """
     check_operation(operation)
     check_count("attempts", attempts, least=1, optional=False)

@@ -118,8 +118,7 @@ class TableSource:
 
         Changes of metadata that follow each other, without a file between them, become one.
 
-        Raises:
-            As `open` does.
+        Raises: as `open` does.
         """
         source = await cls._opened(table, rules)
         schemas = source._schemas
@@ -244,16 +243,14 @@ class TableSource:
     async def pieces(self, start: SourceOffset, end: SourceOffset) -> list[Piece]:
         """What is read for the micro-batch between two offsets.
 
-        Raises:
-            As `latest_offset` does.
+        Raises: as `latest_offset` does.
         """
         return [piece for part in await self.parts(start, end) for piece in part.pieces]
 
     async def parts(self, start: SourceOffset, end: SourceOffset) -> list[SourcePart]:
         """What is read for the micro-batch between two offsets, version by version.
 
-        Raises:
-            As `latest_offset` does.
+        Raises: as `latest_offset` does.
         """
         begin = _begin_of(start, end)
         if begin.order >= end.order:

@@ -82,8 +82,7 @@ class MatchTask:
     async def run(self, roots: StoreRoots) -> MatchResult:
         """Those of the files that hold such a row, with all these rows.
 
-        Raises:
-            As `find_matches` does.
+        Raises: as `find_matches` does.
         """
         configuration = self.configuration
         plan = plan_columns(

@@ -197,8 +197,7 @@ async def rewrite(
 
     `on_progress` is told of the files that have been written.
 
-    Raises:
-        As `RewriteTask.run` does.
+    Raises: as `RewriteTask.run` does.
     """
     target = WriteSpec.of(task.configuration).target_file_size
     tasks = plan_rewrites(task, target, executor.tasks_at_once)

@@ -103,7 +103,7 @@ async def create_with_rows(table: Table, data: Data, request: WriteRequest) -> T
     Raises:
         TableAlreadyExistsError: another writer has created the table.
         MetadataChangedError: rows were to be appended, and that table is another one.
-        As `Transaction.append` does.
+        AdeltaError: as `Transaction.append` does.
     """
     coordinator_of(table.store)  # refused before rows are written, not after
     schema, batches = await open_batches(data)
@@ -135,7 +135,7 @@ async def change_rows(table: Table, data: Data, request: WriteRequest) -> Transa
 
     Raises:
         SchemaMismatchError: the table is partitioned or clustered by other columns.
-        As `Transaction.append` does.
+        AdeltaError: as `Transaction.append` does.
     """
     async with begin(table, request.transaction(request.kind.parameters)) as tx:
         if request.kind.schema_mode != "overwrite":

@@ -162,8 +162,7 @@ def encoded_chunks(
 ) -> list[ChunkBytes]:
     """The chunks of one row group of `rows`, as a file at `path` would hold them. CPU-heavy.
 
-    Raises:
-        As `ParquetObjectWriter.write` does.
+    Raises: as `ParquetObjectWriter.write` does.
     """
     encoder = Encoder(path, schema, options)
     pieces = encoder.encode([rows], statistics)

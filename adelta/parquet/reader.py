@@ -123,8 +123,7 @@ class ParquetFile:
         That spares the way to another one. Where `look` `decodes` it is one of those for CPU-heavy
         work. So many bytes of the object's `head` are asked for with its footer, for later reads.
 
-        Raises:
-            As `open` does, and `look`.
+        Raises: as `open` does, and `look`.
         """
         begin = _Opening(store, path, look, verify, pin := Pin())
         tail = tail if size is None else min(tail, size)
@@ -149,8 +148,7 @@ class ParquetFile:
 
         None where the object is none, or its footer is a long one.
 
-        Raises:
-            As `open` does, and `look`.
+        Raises: as `open` does, and `look`.
         """
         if store.local is None:
             return None

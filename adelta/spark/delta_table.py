@@ -282,8 +282,7 @@ class DeltaTable:
         refused while the session's `spark.databricks.delta.retentionDurationCheck.enabled` is true.
         The result has no rows.
 
-        Raises:
-            As `adelta.vacuum` does.
+        Raises: as `adelta.vacuum` does.
         """
         if retentionHours is not None:
             _check("retentionHours", retentionHours, (int, float), "a number")
@@ -296,8 +295,7 @@ class DeltaTable:
     def restoreToVersion(self, version: int) -> DataFrame:
         """Make the table what it was at a version, by a new one; one row of what that took.
 
-        Raises:
-            As `adelta.restore` does.
+        Raises: as `adelta.restore` does.
         """
         _check("version", version, int, "an integer")
         done = self._run(lambda table: restore(table, version=version))
@@ -307,8 +305,7 @@ class DeltaTable:
     def restoreToTimestamp(self, timestamp: str) -> DataFrame:
         """Make the table what it was at a time, of the session's zone if it names none.
 
-        Raises:
-            As `adelta.restore` does.
+        Raises: as `adelta.restore` does.
         """
         _check("timestamp", timestamp, str, "a string")
         moment = moment_in(timestamp, self._zone)
@@ -325,8 +322,7 @@ class DeltaTable:
     ) -> DeltaTable:
         """Make another table with the rows of the latest version; `target` is its path or name.
 
-        Raises:
-            As `adelta.clone` does.
+        Raises: as `adelta.clone` does.
         """
         return self._clone(target, isShallow, replace, properties)
 
@@ -341,8 +337,7 @@ class DeltaTable:
     ) -> DeltaTable:
         """Make another table with the rows of a version.
 
-        Raises:
-            As `adelta.clone` does.
+        Raises: as `adelta.clone` does.
         """
         _check("version", version, int, "an integer")
         return self._clone(target, isShallow, replace, properties, version=version)
@@ -358,8 +353,7 @@ class DeltaTable:
     ) -> DeltaTable:
         """Make another table with the rows that there were at a time.
 
-        Raises:
-            As `adelta.clone` does.
+        Raises: as `adelta.clone` does.
         """
         _check("timestamp", timestamp, str, "a string")
         moment = moment_in(timestamp, self._zone)
@@ -371,7 +365,7 @@ class DeltaTable:
 
         Raises:
             InvalidOptionError: the mode is not ``"symlink_format_manifest"``.
-            As `adelta.generate_manifest` does.
+            AdeltaError: as `adelta.generate_manifest` does.
         """
         if mode != "symlink_format_manifest":
             raise InvalidOptionError(
@@ -395,7 +389,7 @@ class DeltaTable:
 
         Raises:
             InvalidOptionError: the identifier names no path.
-            As `adelta.convert` does.
+            AdeltaError: as `adelta.convert` does.
         """
         path = path_named(identifier, ("parquet",))
         iceberg = path_named(identifier, ("iceberg",))

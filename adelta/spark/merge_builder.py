@@ -129,8 +129,7 @@ class DeltaMergeBuilder:
         The result is one row: ``num_affected_rows``, ``num_updated_rows``, ``num_deleted_rows``,
         ``num_inserted_rows``.
 
-        Raises:
-            As `adelta.Merge.execute` does.
+        Raises: as `adelta.Merge.execute` does.
         """
         table, spark = self._table, self._table._spark
         condition = self._text("'condition'", self._condition)

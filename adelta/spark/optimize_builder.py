@@ -46,8 +46,7 @@ class DeltaOptimizeBuilder:
     def executeCompaction(self) -> DataFrame:
         """Write small files anew as large ones; one row of ``path`` and ``metrics``.
 
-        Raises:
-            As `adelta.optimize` does.
+        Raises: as `adelta.optimize` does.
         """
         return self._run(())
 
@@ -55,8 +54,7 @@ class DeltaOptimizeBuilder:
     def executeZOrderBy(self, *cols: str | list[str] | tuple[str, ...]) -> DataFrame:
         """Write all files anew, along a Z-order of columns; one row of ``path`` and ``metrics``.
 
-        Raises:
-            As `adelta.optimize` does.
+        Raises: as `adelta.optimize` does.
         """
         names = cols[0] if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else cols
         for name in names:

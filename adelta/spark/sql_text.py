@@ -89,7 +89,7 @@ def sql(spark: SparkSession, text: str, args: _Args = None) -> DataFrame:
     Raises:
         InvalidStatementError: a statement that only adelta knows is not written as it is to be.
         TableNotFoundError: such a statement is about no Delta table.
-        As `adelta.sql` does, each of them as Spark's error, too.
+        AdeltaError: as `adelta.sql` does, each of them as Spark's error, too.
     """
     own = begins_as(text, _DELTAS_OWN)
     if not own and not is_remote() and not begins_as(text, _IN_PART):

@@ -132,8 +132,7 @@ class DeltaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The tasks of a micro-batch, which a reader before this one may have cut.
 
-        Raises:
-            As `latestOffset` does.
+        Raises: as `latestOffset` does.
         """
 
         async def plan(source: TableSource) -> Sequence[InputPartition]:

@@ -48,8 +48,7 @@ def create_for(
 ) -> str:
     """Create an empty table for the rows of a stream; where it is.
 
-    Raises:
-        As `DeltaTableBuilder.execute` does.
+    Raises: as `DeltaTableBuilder.execute` does.
     """
     wish = TableWish(
         name,

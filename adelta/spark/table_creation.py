@@ -80,8 +80,7 @@ def create_as_wished(
 ) -> tuple[str, str | None]:
     """Create or replace the table; where it is, and its full name where it has one.
 
-    Raises:
-        As `DeltaTableBuilder.execute` does.
+    Raises: as `DeltaTableBuilder.execute` does.
     """
     if mode in ("replace", "create or replace") and not wish.columns:
         raise InvalidOptionError(

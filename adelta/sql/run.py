@@ -143,8 +143,7 @@ async def sql_batches(
     The statement is run when the first batch is asked for. There is one at least, which may have no
     rows.
 
-    Raises:
-        As `sql` does.
+    Raises: as `sql` does.
     """
     session = _session(tables, zone, user_metadata, storage_options)
     statement = await in_thread(parse_statement, text, zone=zone, now=session.now)

@@ -33,7 +33,7 @@ def retry(operation: Callable[[], T], *, attempts: int = 10, timeout: float = 30
     Raises:
         InvalidOptionError: `attempts` or `timeout` is no such number.
         CommitConflictError: the last attempt lost too.
-        As `operation` does.
+        Exception: as `operation` does.
     """
     check_operation(operation)
     check_count("attempts", attempts, least=1, optional=False)

@@ -56,8 +56,7 @@ class ChangeDataWriter(Abortable):
     async def __aenter__(self) -> Self:
         """The writer itself, which knows by now what its files will be like.
 
-        Raises:
-            As `DataFileLayout.of` does.
+        Raises: as `DataFileLayout.of` does.
         """
         await self._writer.__aenter__()
         return self

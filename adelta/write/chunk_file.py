@@ -49,8 +49,7 @@ class ChunkLayout:
     def of(cls, spec: WriteSpec) -> ChunkLayout | None:
         """The layout; None where rows have to be encoded anew. CPU-heavy.
 
-        Raises:
-            As `DataFileLayout.of` does.
+        Raises: as `DataFileLayout.of` does.
         """
         files = DataFileLayout.of(spec)
         options = files.options

@@ -104,8 +104,7 @@ class DataFileWriter(Abortable):
     async def __aenter__(self) -> Self:
         """The writer itself, which knows by now what its files will be like.
 
-        Raises:
-            As `DataFileLayout.of` does.
+        Raises: as `DataFileLayout.of` does.
         """
         self._layout = await in_thread(DataFileLayout.of, self._spec)
         self._numbers = self._layout.identity_values()

@@ -169,8 +169,7 @@ class DataFileLayout:
     def complete(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """`batch` with all of the table's columns, under their logical names, held to the rules.
 
-        Raises:
-            As `conform` does.
+        Raises: as `conform` does.
         """
         if self.rules is not None:
             return self.rules.apply(batch, self.table_schema)

@@ -70,8 +70,7 @@ async def write_manifests(state: LogState) -> ManifestsWritten:
 async def keep_manifests(state: LogState) -> bool:
     """Write the manifests that the commit which made `state` has changed, if the table keeps any.
 
-    Raises:
-        As `write_manifests` does.
+    Raises: as `write_manifests` does.
     """
     if not state.configuration.properties.symlink_format_manifest:
         return False

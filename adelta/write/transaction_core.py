@@ -86,8 +86,7 @@ class TransactionCore(TransactionLife):
     async def read(self, where: Where | None = None) -> list[AddFile]:
         """`read_set` as rows.
 
-        Raises:
-            As `read_set` does.
+        Raises: as `read_set` does.
         """
         found = await self.read_set(where)
         return await in_thread(lambda: list(found.rows()))
@@ -181,7 +180,7 @@ class TransactionCore(TransactionLife):
         Raises:
             InvalidUseError: something else has been staged before.
             InvariantViolationError: the table only takes appends.
-            As `write` does.
+            AdeltaError: as `write` does.
         """
         self.check_untouched()
         await self._take_latest()

@@ -381,8 +381,7 @@ class TransactionLife:
     def take_base(self, base: LogState | None) -> None:
         """Make the changes against `base`, if it may be written to.
 
-        Raises:
-            As `__aenter__` does.
+        Raises: as `__aenter__` does.
         """
         self._base = base
         self.configuration.check_writable(self.root)

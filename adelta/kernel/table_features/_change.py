@@ -76,8 +76,7 @@ def check_change(before: ProtocolAndMetadata | None, after: ProtocolAndMetadata)
 def check_replacement(before: ProtocolAndMetadata, after: ProtocolAndMetadata) -> None:
     """Refuse a definition of a table in place of another one, all of whose files go.
 
-    Raises:
-        As `check_change` does.
+    Raises: as `check_change` does.
     """
     for feature in supported_features(after.protocol):
         feature.check(before if feature.followed else None, after)

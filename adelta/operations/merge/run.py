@@ -96,8 +96,7 @@ async def run_merge(
 ) -> MergeMetrics:
     """Carry out a merge, in one commit.
 
-    Raises:
-        As `Merge.execute` does.
+    Raises: as `Merge.execute` does.
     """
     watch = Stopwatch()
     opened = await source.open()

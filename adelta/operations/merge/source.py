@@ -109,7 +109,7 @@ class GivenSource:
 
         Raises:
             InvalidUseError: it can be read once, and has been.
-            As `open_source` does.
+            AdeltaError: as `open_source` does.
         """
         if self._is_spent:
             raise InvalidUseError(

@@ -55,8 +55,7 @@ async def compact(
     that it would be written anew again, that is done at once; if it fails, it is left for the next
     time, as what was asked for is done.
 
-    Raises:
-        As `Rearrangement.carry_out` does.
+    Raises: as `Rearrangement.carry_out` does.
     """
     files = await files_in_partitions(table.uri, base, where)
     plan, left = await in_thread(_plan, base.configuration, files, sizes)

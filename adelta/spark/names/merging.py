@@ -101,8 +101,7 @@ def merge_rows(
     That is the one which the statement was understood by, and which the source reads where it reads
     the table: what others have committed since is judged as it is when a commit loses a race.
 
-    Raises:
-        As `adelta.Merge.execute` does.
+    Raises: as `adelta.Merge.execute` does.
     """
     rows = GivenSource(staged_rows(spark, source, uri, storage_options))
     options = MergeOptions(

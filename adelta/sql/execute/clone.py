@@ -32,7 +32,7 @@ async def run_clone(statement: CreateClone, session: Session) -> pa.Table:
 
     Raises:
         TableNotFoundError: there is no table that the clone is to replace.
-        As `adelta.clone` does.
+        AdeltaError: as `adelta.clone` does.
     """
     uri, options = place_of(statement, session)
     as_of, mode = statement.source_as_of, statement.mode

@@ -39,7 +39,7 @@ async def query_rows(query: Query, session: Session) -> AsyncIterator[RunningQue
 
     Raises:
         TableNotFoundError: there is no such table.
-        As `running_query` does.
+        AdeltaError: as `running_query` does.
     """
     async with AsyncExitStack() as stack:
         names: list[str] = []

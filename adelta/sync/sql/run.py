@@ -76,8 +76,7 @@ def sql_batches(
     The statement is run when the first batch is asked for. There is one at least, which may have no
     rows.
 
-    Raises:
-        As `sql` does.
+    Raises: as `sql` does.
     """
     return iterate(
         (),
