@@ -124,7 +124,7 @@ async def test_a_range_whose_answer_states_too_many_bytes_is_asked_for_again() -
         yield b"0123456789"
 
     async with Server(answer) as server:
-        store = server.store()
+        store = server.store(max_retries="1", init_backoff="1ms")
         assert (await store.get_suffix("x", 10)).data == b"0123456789"
         await store.aclose()
 
