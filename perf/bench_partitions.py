@@ -8,7 +8,7 @@ query, of another table by the same format, before; the table's log is cold for 
 ``spark.read.parquet`` does the same on the same folders, which lists all of them. Of the largest
 tables only the file that is asked for is there, so nothing can list them.
 
-With ``--plot`` a picture goes to perf/partitions.svg.
+With ``--plot`` a picture goes to perf/partitions.png, for which matplotlib has to be there.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from child import run_child
 from figures import record
-from partition_plot import draw
 
 import adelta.spark
 import adelta.sync
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from pyspark.sql import SparkSession
 
 COUNTS = (1, 1_000, 10_000, 100_000, 1_000_000)
@@ -105,6 +106,32 @@ def child(road: str, warm: str, place: str, part: int) -> None:
     print(json.dumps({"first": first, "again": again}))
 
 
+def draw(path: Path, lines: Mapping[str, Sequence[tuple[int, float]]]) -> None:
+    """Write a picture with a line a road: seconds by numbers of partitions, both logarithmic."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(8, 4.2), dpi=150)
+    for (name, line), colour in zip(lines.items(), ("#0b6fa4", "#b4552d"), strict=True):
+        counts, seconds = zip(*line, strict=True)
+        axes.plot(counts, seconds, marker="o", color=colour, label=name)
+        for count, took in line:
+            at = (count, took)
+            axes.annotate(f"{took:.2f} s", at, (0, 7), textcoords="offset points", fontsize=8)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlabel("partitions of the table")
+    axes.set_ylabel("seconds")
+    axes.set_title("Seconds of a session's first query for one partition of a table", fontsize=11)
+    axes.grid(axis="y", color="#ddd", linewidth=0.6)
+    axes.legend(fontsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    figure.savefig(path)
+
+
 def main() -> None:
     if sys.argv[1:2] == ["--child"]:
         road, warm, place, part = sys.argv[2:]
@@ -142,7 +169,7 @@ def main() -> None:
                     record(f"spark partitions {count}", seconds=first)
             print(f"| {count:,} | {' | '.join(cells)} |", flush=True)
         if asked.plot:
-            draw(Path(__file__).with_name("partitions.svg"), roads)
+            draw(Path(__file__).with_name("partitions.png"), roads)
 
 
 if __name__ == "__main__":
