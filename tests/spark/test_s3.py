@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import deltalake
 import pytest
@@ -10,6 +11,7 @@ from pyspark.errors import AnalysisException, PySparkException
 
 import adelta.spark
 from adelta.spark import DeltaTable
+from adelta.spark.native.jvm import why_not_listed
 from adelta.storage.dynamodb import DynamoTable
 from adelta.storage.dynamodb_options import parse_dynamo_options
 
@@ -86,6 +88,51 @@ def test_a_session_says_once_how_s3_is_opened(spark, s3_location, tmp_path):
         for key in settings:
             spark.conf.unset(f"spark.hadoop.{key}")
         spark.sql("DROP TABLE IF EXISTS on_s3")
+
+
+# What a JVM says of s3a:// where no connector is, and where one is that cannot open the folder.
+NO_CONNECTORS = {
+    "none": ({}, r"S3AFileSystem.* not found"),
+    "one of another scheme": (
+        {
+            "fs.s3a.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+            "fs.s3a.impl.disable.cache": "true",
+        },
+        "Wrong FS",
+    ),
+    "one that does not start": (
+        {"fs.s3a.impl": "org.apache.hadoop.hdfs.DistributedFileSystem"},
+        "NameNode address",
+    ),
+}
+
+
+@pytest.mark.parametrize("connector", NO_CONNECTORS)
+def test_what_the_jvm_has_no_working_connector_for_is_read_by_adelta_which_says_why(
+    spark, s3_location, caplog, connector
+):
+    uri = s3_location.uri.replace("s3://", "s3a://")
+    settings, why = NO_CONNECTORS[connector]
+    settings = {**hadoop_settings(s3_location.storage_options), **settings}
+    own = spark.newSession()
+    for key, value in settings.items():
+        own.conf.set(f"spark.hadoop.{key}", value)
+        if key.startswith("fs.s3a.impl"):
+            own.conf.set(key, value)
+    own.range(3).write.format("adelta").save(uri)
+    with caplog.at_level("INFO", "adelta.spark"):
+        found = own.read.format("adelta").load(uri)
+    assert re.search(f"is read by adelta's data source: .*{why}", caplog.text)
+    assert sorted(row.id for row in found.collect()) == [0, 1, 2]
+
+
+def test_the_jvm_is_asked_for_a_folder_once_and_sees_that_it_is_not_there(spark, tmp_path):
+    folder = f"file:{tmp_path}/log"
+    assert "FileNotFoundException" in (why_not_listed(spark, folder) or "")
+    (tmp_path / "log").mkdir()
+    assert why_not_listed(spark, folder) is None
+    (tmp_path / "log").rmdir()
+    assert why_not_listed(spark, folder) is None
 
 
 def test_wrong_keys_are_an_error_that_shows_no_secret(spark, s3_location):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from pyspark import __version__, java_gateway
 from pyspark.sql import DataFrame
@@ -32,12 +33,12 @@ __all__ = [
     "forget_source",
     "frame_over",
     "give_schema",
-    "has_file_system",
     "options_of",
     "plans_by_row_counts",
     "ships_classes",
     "sql_of",
     "unusable",
+    "why_not_listed",
     "write_state",
 ]
 
@@ -53,6 +54,8 @@ DELETED = "__adelta_deleted"
 FileIndex = Any
 """A `TableFileIndex` in the JVM."""
 
+_seen: WeakKeyDictionary[SparkSession, set[str]] = WeakKeyDictionary()
+
 
 def unusable(spark: SparkSession) -> str | None:
     """Why a session's inside cannot be reached; None where it can."""
@@ -63,15 +66,32 @@ def unusable(spark: SparkSession) -> str | None:
     return None
 
 
-def has_file_system(spark: SparkSession, scheme: str) -> bool:
-    """Whether the JVM can open files of a scheme."""
+def why_not_listed(spark: SparkSession, folder: str) -> str | None:
+    """Why the JVM does not see a folder by the session's connector for its scheme; None if it does.
+
+    A connector may be named and not be there, be there and not start, or be refused, or see another
+    store than adelta does. What it sees it is not asked for again in the session.
+    """
+    seen = _seen.setdefault(spark, set())
+    if folder in seen:
+        return None
     jvm: Any = spark._jvm
     hadoop = spark._jsparkSession.sessionState().newHadoopConf()
     try:
-        jvm.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, hadoop)
-    except Exception:  # the class is named and is not there, or none is named
-        return False
-    return True
+        path = jvm.org.apache.hadoop.fs.Path(folder)
+        if not path.getFileSystem(hadoop).getFileStatus(path).isDirectory():
+            return f"{folder} is no folder there"
+    except Exception as error:
+        return _first_line(error)
+    seen.add(folder)
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    """What an exception of Java's says, without the calls that led to it."""
+    thrown = getattr(error, "java_exception", None)
+    text = str(error) if thrown is None else str(thrown.toString())
+    return text.strip().partition("\n")[0]
 
 
 def options_of(reader: DataFrameReader) -> tuple[str, dict[str, str], bool]:

@@ -125,9 +125,10 @@ def _hadoop_root(spark: SparkSession, options: ReadOptions) -> str:
     place, scheme = Place.of(options.uri), scheme_of(options.uri)
     if place.provider is LOCAL or scheme is None:
         return f"file:{place.address}"
-    if not jvm.has_file_system(spark, scheme):
-        raise _NotNativeError(f"the JVM has no file system for {scheme}://")
-    return options.uri.rstrip("/")
+    root = options.uri.rstrip("/")
+    if (reason := jvm.why_not_listed(spark, f"{root}/_delta_log")) is not None:
+        raise _NotNativeError(f"the JVM cannot read there: {without_secrets(reason)}")
+    return root
 
 
 def _frame(spark: SparkSession, options: ReadOptions, version: OpenVersion, root: str) -> DataFrame:
