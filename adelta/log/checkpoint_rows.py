@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from adelta.kernel.data_skipping.prune import Skipping
     from adelta.kernel.file_set import FileSet
     from adelta.kernel.table_configuration import TableConfiguration
+    from adelta.progress import Meter
 
 __all__ = ["CheckpointRows", "FileActions"]
 
@@ -49,7 +50,7 @@ class CheckpointRows:
     """The file actions of a version as a checkpoint of it holds them at `now_ms`.
 
     `num_removes` and `counted`, a checksum that is `empty` at first, count what has been yielded.
-    Where the live files are `loaded` they are not read.
+    Where the live files are `loaded` they are not read. `meter` is told of those yielded.
     """
 
     def __init__(
@@ -60,10 +61,12 @@ class CheckpointRows:
         empty: VersionChecksum,
         now_ms: int,
         loaded: FileSet | None = None,
+        meter: Meter | None = None,
     ) -> None:
         self._replay = replay
         self._root = root
         self._loaded = loaded
+        self._meter = meter
         self._now_ms = now_ms
         self._retention_ms = configuration.properties.deleted_file_retention_ms
         as_json, as_struct = statistics_kept(configuration.properties)
@@ -125,7 +128,10 @@ class CheckpointRows:
         async with aclosing(self._files()) as files:
             async for table in files:
                 for slice_ in _slices(table):
-                    yield await in_thread(count_adds, slice_)
+                    made = await in_thread(count_adds, slice_)
+                    if self._meter is not None:
+                        self._meter.advance(slice_.num_rows)
+                    yield made
         async with aclosing(self._tombstones()) as tombstones:
             async for table in tombstones:
                 for slice_ in _slices(table):

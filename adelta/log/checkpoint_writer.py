@@ -49,6 +49,7 @@ from adelta.log.expiry_time import expiry_time_ms
 from adelta.log.listing import read_hint
 from adelta.parquet.write.options import WriterOptions
 from adelta.parquet.write.writer import ParquetObjectWriter
+from adelta.progress import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from adelta.log.checksum_writer import NonFiles
     from adelta.log.segment_replay import VersionReplay
     from adelta.log.state import LogState
+    from adelta.progress import OnProgress
     from adelta.storage.object_store import ObjectStore
 
 __all__ = [
@@ -96,19 +98,28 @@ def is_checkpoint_due(state: LogState) -> bool:
 
 
 async def write_checkpoint(
-    state: LogState, clock: Clock = SYSTEM_CLOCK, *, in_one: bool = False
+    state: LogState,
+    clock: Clock = SYSTEM_CLOCK,
+    *,
+    in_one: bool = False,
+    on_progress: OnProgress | None = None,
 ) -> LastCheckpoint:
     """Write a checkpoint of `state`, and the hint that points to it.
 
     A hint of a newer checkpoint stays as it is. With `in_one` it is one object at
-    `checkpoint_path`, whatever kind the table asks for.
+    `checkpoint_path`, whatever kind the table asks for. `on_progress` is told of the live files.
 
     Raises:
         InvalidTableError: an earlier checkpoint is damaged, and none before it helps.
         StorageError: the store refused or failed.
     """
     now_ms = await expiry_time_ms(state.store, clock.now_ms())
-    hint = await state.replayed(lambda replay: _write(state, replay, now_ms, in_one=in_one))
+    meter = None
+    if on_progress is not None:
+        known = await known_checksum(state)
+        total = None if known is None else known.num_files
+        meter = Meter(on_progress, "writing", total=total)
+    hint = await state.replayed(lambda replay: _write(state, replay, now_ms, meter, in_one=in_one))
     await point_to(state.store, hint)
     return hint
 
@@ -161,11 +172,13 @@ class CheckpointContent:
 
 
 async def _write(
-    state: LogState, replay: VersionReplay, now_ms: int, *, in_one: bool
+    state: LogState, replay: VersionReplay, now_ms: int, meter: Meter | None, *, in_one: bool
 ) -> LastCheckpoint:
     content = await CheckpointContent.of(state, replay, now_ms)
     loaded = await replay.files() if replay.files_loaded else None
-    rows = CheckpointRows(replay, state.root, content.configuration, content.empty, now_ms, loaded)
+    rows = CheckpointRows(
+        replay, state.root, content.configuration, content.empty, now_ms, loaded, meter
+    )
     write = _write_one if in_one else _write_kind
     hint = await write(state.store, content, rows)
     counted = counted_by(rows.counted, state, replay.segment.opened)

@@ -59,6 +59,7 @@ from adelta.log.deletion import delete_objects
 from adelta.log.expiry_time import expiry_time_ms
 from adelta.log.listing import list_log, list_log_until
 from adelta.log.time_travel import in_commit_timestamp_ms
+from adelta.progress import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from adelta.kernel.log_segment import CheckpointFiles
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
+    from adelta.progress import OnProgress
     from adelta.storage.object_store import ObjectMeta, ObjectStore, UnfinishedObject
 
 __all__ = ["CleanedLog", "clean_expired", "clean_log"]
@@ -140,12 +142,14 @@ async def clean_log(
     whole_days: bool = True,
     dry_run: bool = False,
     sweep: bool = True,
+    on_progress: OnProgress | None = None,
 ) -> CleanedLog:
     """Delete what has expired after `retention_ms`, by default the table's own retention.
 
     With `whole_days` what has expired since the last midnight UTC stays.
 
     `state` is the latest one. Sidecars are looked at where a checkpoint is deleted, or to `sweep`.
+    `on_progress` is told of what is deleted.
 
     Raises:
         InvalidTableError: the log is damaged.
@@ -172,14 +176,17 @@ async def clean_log(
         if gone and not dry_run:
             if configuration.supports_v2_checkpoints:
                 await _leave_sign(store, plan.first, reader, files)
-            await delete_objects(store, plan.commits)
-            await delete_objects(store, [f for f in gone if f.kind is not LogFileKind.COMMIT])
+            meter = Meter(on_progress, "deleting", total=len(gone), unit="objects")
+            await delete_objects(store, plan.commits, meter)
+            others = [f for f in gone if f.kind is not LogFileKind.COMMIT]
+            await delete_objects(store, others, meter)
     sidecars: tuple[SidecarPath, ...] = ()
     unfinished: tuple[UnfinishedObject, ...] = ()
     if sweep or any(file.is_checkpoint for file in gone):
         sidecars = await _unreferenced(store, frozenset(file.path for file in gone), now_ms)
         if sidecars and not dry_run:
-            sidecars = await _delete_sidecars(store, sidecars)
+            meter = Meter(on_progress, "deleting sidecars", total=len(sidecars), unit="objects")
+            sidecars = await _delete_sidecars(store, sidecars, meter)
         unfinished = await _broken_off(store, now_ms)
         if unfinished and not dry_run:
             await delete_objects(store, unfinished)
@@ -334,11 +341,11 @@ async def _unreferenced(
 
 
 async def _delete_sidecars(
-    store: ObjectStore, sidecars: tuple[SidecarPath, ...]
+    store: ObjectStore, sidecars: tuple[SidecarPath, ...], meter: Meter
 ) -> tuple[SidecarPath, ...]:
     """Delete them: those that have gone, which links have not."""
     try:
-        await delete_objects(store, sidecars)
+        await delete_objects(store, sidecars, meter)
     except OutsideRootError as error:
         _log.warning("%s/%s: some of its sidecars stay: %s", store.uri, LOG_DIR, error)
         left = await _sidecars(store)

@@ -17,6 +17,7 @@ from adelta.kernel.log_path import LogFileKind, LogPath, commit_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from adelta.progress import Meter
     from adelta.storage.object_store import ObjectStore
 
 __all__ = [
@@ -81,8 +82,12 @@ async def decode_listed(files: Sequence[LogPath], bodies: Sequence[bytes]) -> li
     return await in_thread(decode)
 
 
-async def read_action_batches(store: ObjectStore, files: Sequence[LogPath]) -> list[ActionBatch]:
+async def read_action_batches(
+    store: ObjectStore, files: Sequence[LogPath], meter: Meter | None = None
+) -> list[ActionBatch]:
     """Commits and log compactions, in ascending order of version, as few large batches.
+
+    `meter` is told of files that were fetched.
 
     Raises:
         MissingCommitError: one of them is not there.
@@ -92,6 +97,8 @@ async def read_action_batches(store: ObjectStore, files: Sequence[LogPath]) -> l
 
     async def read(chunk: list[LogPath]) -> list[ActionBatch]:
         data = await _fetch(store, chunk)
+        if meter is not None:
+            meter.advance(len(chunk))
         size = sum(map(len, data))
         if size < _INLINE_BYTES:
             return _decode(chunk, data)

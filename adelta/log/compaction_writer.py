@@ -16,9 +16,11 @@ from adelta.kernel.log_path import LogFileKind, LogPath, commit_path, compaction
 from adelta.kernel.table_properties import TableProperties
 from adelta.log.commit_reader import read_action_batches
 from adelta.log.segment_replay import reconciled
+from adelta.progress import Meter
 
 if TYPE_CHECKING:
     from adelta.log.state import LogState
+    from adelta.progress import OnProgress
     from adelta.storage.object_store import ObjectStore
 
 __all__ = ["WrittenCompaction", "compact_if_due", "is_compaction_due", "write_compaction"]
@@ -59,8 +61,12 @@ def is_compaction_due(state: LogState) -> bool:
     return interval is not None and state.version >= interval and state.version % interval == 0
 
 
-async def write_compaction(store: ObjectStore, start: int, end: int) -> WrittenCompaction | None:
+async def write_compaction(
+    store: ObjectStore, start: int, end: int, on_progress: OnProgress | None = None
+) -> WrittenCompaction | None:
     """Write the compaction of the commits `start` to `end`; none where they leave nothing.
+
+    `on_progress` is told of the commits that are read.
 
     Raises:
         MissingCommitError: a commit of them is gone.
@@ -68,7 +74,8 @@ async def write_compaction(store: ObjectStore, start: int, end: int) -> WrittenC
         StorageError: the store refused or failed.
     """
     commits = [LogPath(commit_path(v), LogFileKind.COMMIT, v) for v in range(start, end + 1)]
-    batches = await read_action_batches(store, commits)
+    meter = Meter(on_progress, "reading", total=len(commits), unit="objects")
+    batches = await read_action_batches(store, commits, meter)
     left = await reconciled(batches, store.uri)
     pieces = compaction_pieces(batches, left.adds, left.tombstones)
     content = [piece async for piece in ItemsInThread(pieces)]

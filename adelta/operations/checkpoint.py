@@ -14,6 +14,7 @@ from adelta.write.upkeep import after_checkpoint
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from adelta.progress import OnProgress
     from adelta.table import TableOrAddress
 
 __all__ = ["CheckpointMetrics", "checkpoint"]
@@ -31,12 +32,16 @@ class CheckpointMetrics:
 
 @checked
 async def checkpoint(
-    table: TableOrAddress, *, storage_options: Mapping[str, str] | None = None
+    table: TableOrAddress,
+    *,
+    on_progress: OnProgress | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> CheckpointMetrics:
     """Write a checkpoint of the latest version, so that the table opens without the commits before.
 
     Commits do this by themselves, every `delta.checkpointInterval` versions. What has expired in
-    the log is cleaned up then, unless `delta.enableExpiredLogCleanup` is false.
+    the log is cleaned up then, unless `delta.enableExpiredLogCleanup` is false. `on_progress` is
+    told of the live files that are written.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -50,7 +55,7 @@ async def checkpoint(
         configuration = state.configuration
         configuration.check_writable(handle.uri)
         await publish(handle.store, configuration)
-        written = await write_checkpoint(state, clock_of(handle))
+        written = await write_checkpoint(state, clock_of(handle), on_progress=on_progress)
         await after_checkpoint(state, clock_of(handle))
         return CheckpointMetrics(
             version=written.version,

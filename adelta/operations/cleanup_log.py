@@ -17,6 +17,7 @@ from adelta.table import clock_of, latest_state, opened
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from adelta.progress import OnProgress
     from adelta.table import TableOrAddress
 
 __all__ = ["LogCleanupMetrics", "cleanup_log"]
@@ -65,6 +66,7 @@ async def cleanup_log(
     *,
     retention: timedelta | None = None,
     dry_run: bool = False,
+    on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> LogCleanupMetrics:
     """Delete commits, checkpoints and their like that the table's history no longer needs.
@@ -76,6 +78,7 @@ async def cleanup_log(
 
     Writers that have worked on an old version for longer than `retention` may commit again what
     others did meanwhile: make it longer than any transaction takes. An hour is kept in any case.
+    `on_progress` is told of what is deleted.
 
     Raises:
         InvalidOptionError: `retention` is negative, or too long; or the table is managed by a
@@ -97,7 +100,9 @@ async def cleanup_log(
         configuration.check_writable(handle.uri)
         check_maintenance(handle.store, configuration)
         now_ms = clock_of(handle).now_ms()
-        cleaned = await clean_log(state, now_ms, retention_ms=kept_ms, dry_run=dry_run)
+        cleaned = await clean_log(
+            state, now_ms, retention_ms=kept_ms, dry_run=dry_run, on_progress=on_progress
+        )
     return LogCleanupMetrics(
         cutoff=from_ms(cleaned.cutoff_ms),
         first_version=cleaned.first_version,

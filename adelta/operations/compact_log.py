@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.log.state import LogState
+    from adelta.progress import OnProgress
     from adelta.table import TableOrAddress
 
 __all__ = ["LogCompactionMetrics", "compact_log"]
@@ -45,13 +46,14 @@ async def compact_log(
     *,
     start_version: int | None = None,
     end_version: int | None = None,
+    on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> LogCompactionMetrics:
     """Write what the commits of a range leave into one file, which readers may read instead.
 
     The range is by default all commits after the newest checkpoint. The commits stay. Commits do
     this by themselves every `adelta.logCompactionInterval` versions, where the table has that
-    property.
+    property. `on_progress` is told of the commits that are read.
 
     Raises:
         InvalidOptionError: the range is empty, or ends after the latest version; or the table is
@@ -79,7 +81,7 @@ async def compact_log(
             )
         if start >= end:
             return LogCompactionMetrics()
-        written = await write_compaction(handle.store, start, end)
+        written = await write_compaction(handle.store, start, end, on_progress)
         if written is None:
             return LogCompactionMetrics()
         return LogCompactionMetrics(

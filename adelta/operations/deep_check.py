@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from adelta._concurrency import CPU_THREADS, in_thread, map_concurrent
 from adelta.errors import (
@@ -27,6 +27,7 @@ from adelta.log.checksum_io import read_checksum
 from adelta.log.commit_reader import read_commits
 from adelta.parquet.guard.page_checks import check_pages
 from adelta.parquet.reader import ParquetFile
+from adelta.progress import Meter
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -35,10 +36,13 @@ if TYPE_CHECKING:
     from adelta.kernel.log_path import LogPath
     from adelta.kernel.log_segment import CheckpointFiles
     from adelta.parquet.fetch import FetchedColumns
+    from adelta.progress import OnProgress
     from adelta.storage.object_store import ObjectStore
     from adelta.storage.roots import StoreRoots
 
 __all__ = ["NOT_TO_BE_READ", "DeepCheck", "check_all"]
+
+T = TypeVar("T")
 
 _FILES_AT_ONCE = CPU_THREADS + 1
 _SHARE = 16 << 20  # bytes of a row group that are read and decoded at once, a column at least
@@ -67,10 +71,11 @@ async def check_all(
     listing: Sequence[LogPath],
     checkpoints: Iterable[CheckpointFiles],
     files: Sequence[AddFile],
+    on_progress: OnProgress | None = None,
 ) -> DeepCheck:
     """Read every live file, every checkpoint, and every commit and version checksum of `listing`.
 
-    What is not there is passed over. Raises: StorageError.
+    What is not there is passed over. `on_progress` is told how far it is. Raises: StorageError.
     """
     check = DeepCheck([])
     store = roots.store
@@ -82,6 +87,17 @@ async def check_all(
             return
         except NOT_TO_BE_READ as error:
             check.problems.append((kind, path, str(error)))
+
+    async def each(
+        phase: str, items: Sequence[T], work: Callable[[T], Awaitable[None]], limit: int
+    ) -> None:
+        meter = Meter(on_progress, phase, total=len(items), unit="objects")
+
+        async def one(item: T) -> None:
+            await work(item)
+            meter.advance()
+
+        await map_concurrent(one, items, limit=limit)
 
     async def look_at_data(file: AddFile) -> None:
         async def read() -> None:
@@ -102,10 +118,10 @@ async def check_all(
         elif file.kind is LogFileKind.CHECKSUM:
             await look("checksum", file.path, lambda: read_checksum(store, file.version))
 
-    await map_concurrent(look_at_log, listing, limit=store.concurrency)
+    await each("reading the log", listing, look_at_log, store.concurrency)
     parts = [path for each in checkpoints for path in await _parquet_files(store, each)]
-    await map_concurrent(look_at_checkpoint, parts, limit=_FILES_AT_ONCE)
-    await map_concurrent(look_at_data, files, limit=_FILES_AT_ONCE)
+    await each("reading checkpoints", parts, look_at_checkpoint, _FILES_AT_ONCE)
+    await each("reading files", files, look_at_data, _FILES_AT_ONCE)
     return check
 
 

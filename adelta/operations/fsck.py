@@ -29,12 +29,14 @@ from adelta.log.deletion_vector_reader import read_deletion_vector
 from adelta.log.listing import list_whole_log
 from adelta.log.verify import checkpoint_faults, replay
 from adelta.operations.deep_check import NOT_TO_BE_READ, check_all
+from adelta.progress import Meter
 from adelta.table import latest_state, opened, roots_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from adelta.kernel.actions.file_actions import AddFile
+    from adelta.progress import OnProgress
     from adelta.storage.object_store import ObjectMeta
     from adelta.storage.roots import StoreRoots
     from adelta.table import Table, TableOrAddress
@@ -97,6 +99,7 @@ async def fsck(
     *,
     dry_run: bool = True,
     deep: bool = False,
+    on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> FsckReport:
     """Check the table's log and files; without `dry_run`, take files that are gone out of it.
@@ -107,7 +110,8 @@ async def fsck(
 
     It only looks, by default; the default of deltalake's `repair` is to take them out. Taking them
     out is a commit of its own, ``FSCK`` in the history: earlier versions still name the files.
-    Restore the files instead, where there is a copy of them.
+    Restore the files instead, where there is a copy of them. `on_progress` is told of checkpoints,
+    files and deletion vectors that were looked at, and then of what a deep check has read.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -118,10 +122,12 @@ async def fsck(
         StorageError: the store refused or failed.
     """
     async with opened(table, storage_options) as handle:
-        return await _fsck(handle, dry_run=dry_run, deep=deep)
+        return await _fsck(handle, on_progress, dry_run=dry_run, deep=deep)
 
 
-async def _fsck(table: Table, *, dry_run: bool, deep: bool) -> FsckReport:
+async def _fsck(
+    table: Table, on_progress: OnProgress | None, *, dry_run: bool, deep: bool
+) -> FsckReport:
     latest = (await latest_state(table)).version  # or that there is no table
     store = table.store
     listing = await list_whole_log(store, latest)
@@ -130,19 +136,23 @@ async def _fsck(table: Table, *, dry_run: bool, deep: bool) -> FsckReport:
     checkpoints = complete_checkpoints(listing)
     commits = [file.version for file in listing if file.kind is LogFileKind.COMMIT]
     problems = list(_gaps(commits))
+    meter = Meter(on_progress, "checking checkpoints", total=len(checkpoints), unit="objects")
     for checkpoint in reversed(checkpoints):
         path = checkpoint.files[0].path
         faults = await checkpoint_faults(store, listing, checkpoint)
         problems += [FsckProblem("checkpoint", path, fault) for fault in faults]
+        meter.advance()
     try:
         await verify_checksum(state)
     except InvalidTableError as error:
         problems.append(FsckProblem("checksum", checksum_path(state.version), str(error)))
     files = await in_thread(list, (await state.files()).rows())
     roots = roots_of(table)
-    problems += await _file_problems(roots, files)
-    problems += await _vector_problems(roots, files)
-    read = await check_all(roots, listing, checkpoints, files) if deep else None
+    problems += await _file_problems(
+        roots, files, Meter(on_progress, "checking files", total=len(files))
+    )
+    problems += await _vector_problems(roots, files, on_progress)
+    read = await check_all(roots, listing, checkpoints, files, on_progress) if deep else None
     if read is not None:
         known = {(problem.kind, problem.path) for problem in problems}
         found = (FsckProblem(*problem) for problem in read.problems)
@@ -171,7 +181,9 @@ def _gaps(commits: Sequence[int]) -> Iterator[FsckProblem]:
             )
 
 
-async def _file_problems(roots: StoreRoots, files: Sequence[AddFile]) -> list[FsckProblem]:
+async def _file_problems(
+    roots: StoreRoots, files: Sequence[AddFile], meter: Meter
+) -> list[FsckProblem]:
     """Live files that are gone or have another size.
 
     The table's own objects are listed, which costs a request a thousand. What the listing lacks is
@@ -186,6 +198,7 @@ async def _file_problems(roots: StoreRoots, files: Sequence[AddFile]) -> list[Fs
             store, path = roots.locate(file.path, decode_path(file.path))
         except NOT_TO_BE_READ as error:
             problems.append(FsckProblem("file", file.path, str(error)))
+            meter.advance()
             continue
         if store is roots.store:
             wanted[path] = file
@@ -193,7 +206,9 @@ async def _file_problems(roots: StoreRoots, files: Sequence[AddFile]) -> list[Fs
             asked.append(file)
     if wanted:
         async for page in roots.store.list():
-            sizes.update(_known(page, wanted))
+            known = _known(page, wanted)
+            sizes.update(known)
+            meter.advance(len(known))
     asked += [file for path, file in wanted.items() if path not in sizes]
     problems += [
         _size_problem(wanted[path], size)
@@ -202,6 +217,11 @@ async def _file_problems(roots: StoreRoots, files: Sequence[AddFile]) -> list[Fs
     ]
 
     async def ask(file: AddFile) -> FsckProblem | None:
+        found = await answer(file)
+        meter.advance()
+        return found
+
+    async def answer(file: AddFile) -> FsckProblem | None:
         store, path = roots.locate(file.path, decode_path(file.path))
         try:
             size = (await store.head(path)).size
@@ -227,8 +247,18 @@ def _size_problem(file: AddFile, size: int) -> FsckProblem:
     return FsckProblem("file", file.path, f"has {size:,} bytes where the log says {file.size:,}")
 
 
-async def _vector_problems(roots: StoreRoots, files: Sequence[AddFile]) -> list[FsckProblem]:
+async def _vector_problems(
+    roots: StoreRoots, files: Sequence[AddFile], on_progress: OnProgress | None
+) -> list[FsckProblem]:
+    with_vectors = [file for file in files if file.deletion_vector is not None]
+    meter = Meter(on_progress, "checking deletion vectors", total=len(with_vectors), unit="objects")
+
     async def check(file: AddFile) -> FsckProblem | None:
+        found = await look(file)
+        meter.advance()
+        return found
+
+    async def look(file: AddFile) -> FsckProblem | None:
         assert file.deletion_vector is not None
         stated = file.deletion_vector.cardinality
         try:
@@ -240,7 +270,6 @@ async def _vector_problems(roots: StoreRoots, files: Sequence[AddFile]) -> list[
         message = f"its deletion vector names {len(rows):,} rows where the log says {stated:,}"
         return FsckProblem("deletion vector", file.path, message)
 
-    with_vectors = [file for file in files if file.deletion_vector is not None]
     found = await map_concurrent(check, with_vectors, limit=roots.store.concurrency)
     return [problem for problem in found if problem is not None]
 

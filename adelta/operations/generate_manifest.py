@@ -12,6 +12,7 @@ from adelta.write.symlink_manifests import write_manifests
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from adelta.progress import OnProgress
     from adelta.table import TableOrAddress
 
 __all__ = ["ManifestMetrics", "generate_manifest"]
@@ -32,13 +33,17 @@ class ManifestMetrics:
 
 @checked
 async def generate_manifest(
-    table: TableOrAddress, *, storage_options: Mapping[str, str] | None = None
+    table: TableOrAddress,
+    *,
+    on_progress: OnProgress | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> ManifestMetrics:
     """Write the manifests of the latest version, below ``_symlink_format_manifest`` in the table.
 
     That is a manifest a partition (``part=x/manifest``), or one for a table without partitions;
     each line is the address of a data file. Commits keep them up from then on where the table has
-    the property ``delta.compatibility.symlinkFormatManifest.enabled``.
+    the property ``delta.compatibility.symlinkFormatManifest.enabled``. `on_progress` is told of the
+    manifests; where somebody commits meanwhile they are written again.
 
     Raises:
         InvalidUseError: the table has deletion vectors or maps its columns, so that engines which
@@ -50,5 +55,5 @@ async def generate_manifest(
     async with opened(table, storage_options) as handle:
         state = await latest_state(handle)
         state.configuration.check_writable(handle.uri)
-        done = await write_manifests(state)
+        done = await write_manifests(state, on_progress)
         return ManifestMetrics(done.version, done.num_manifests, done.num_files, done.num_removed)

@@ -21,12 +21,14 @@ from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.partition import partition_directory
 from adelta.log.commit_reader import read_commit
 from adelta.log.refresh import refresh_state
+from adelta.progress import Meter
 from adelta.storage.addresses import is_absolute_uri
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from adelta.log.state import LogState
+    from adelta.progress import OnProgress
 
 __all__ = ["ManifestsWritten", "keep_manifests", "write_manifests"]
 
@@ -46,8 +48,12 @@ class ManifestsWritten:
     num_removed: int
 
 
-async def write_manifests(state: LogState) -> ManifestsWritten:
+async def write_manifests(
+    state: LogState, on_progress: OnProgress | None = None
+) -> ManifestsWritten:
     """Write a manifest for every partition, and remove those of partitions without files.
+
+    `on_progress` is told of the manifests.
 
     Raises:
         InvalidUseError: engines that read manifests would read the table wrongly.
@@ -60,7 +66,7 @@ async def write_manifests(state: LogState) -> ManifestsWritten:
             for meta in page
             if meta.path.endswith(f"/{_NAME}")
         ]
-        written = await _write(state, None, there)
+        written = await _write(state, None, there, on_progress)
         newest = await refresh_state(state)
         if newest.version == state.version:
             return written
@@ -94,7 +100,12 @@ async def keep_manifests(state: LogState) -> bool:
     return True
 
 
-async def _write(state: LogState, only: set[str] | None, there: Sequence[str]) -> ManifestsWritten:
+async def _write(
+    state: LogState,
+    only: set[str] | None,
+    there: Sequence[str],
+    on_progress: OnProgress | None = None,
+) -> ManifestsWritten:
     """Write the manifests of the directories `only`, and remove those of `there` without files."""
     if state.configuration.column_mapping_mode != "none":
         raise InvalidUseError(
@@ -113,10 +124,12 @@ async def _write(state: LogState, only: set[str] | None, there: Sequence[str]) -
     if not names and not groups:
         groups = [("", [])]  # of a table without partitions there is always one
     wanted = {d: paths for d, paths in groups if only is None or d in only}
+    meter = Meter(on_progress, "writing", total=len(wanted), unit="objects")
 
     async def put(directory: str) -> None:
         paths = wanted[directory]
         await state.store.put(_path(directory), await in_thread(_text, state.root, paths))
+        meter.advance()
 
     await map_concurrent(put, list(wanted), limit=state.store.concurrency)
     gone = sorted(set(there) - {_path(directory) for directory in wanted})

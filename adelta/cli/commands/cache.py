@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from adelta._concurrency import in_io_thread
 from adelta.cli.arguments import add_storage, add_table, add_version, open_snapshot, open_table
+from adelta.console.progress_bar import progress_bar
 from adelta.console.render import camel_case, size
 from adelta.errors import InvalidOptionError
+from adelta.progress import Meter
 from adelta.storage.given_options import GivenOptions
 from adelta.storage.providers import provider_of
 from adelta.storage.resolve import cache_of
@@ -96,12 +98,15 @@ async def _warm(arguments: argparse.Namespace, output: Output) -> None:
         raise InvalidOptionError(f"{arguments.uri} is near: nothing of it is kept in the cache")
     rows = 0
     before = (await in_io_thread(cache.status)).figures
-    async with open_table(arguments) as table:
-        snapshot = await open_snapshot(table, arguments)
-        scan = snapshot.scan(columns=arguments.columns, where=arguments.where)
-        async with aclosing(scan.batches()) as batches:
-            async for batch in batches:
-                rows += batch.num_rows
+    with progress_bar() as bar:
+        async with open_table(arguments) as table:
+            snapshot = await open_snapshot(table, arguments)
+            scan = snapshot.scan(columns=arguments.columns, where=arguments.where)
+            meter = Meter(bar, "reading", unit="rows")
+            async with aclosing(scan.batches()) as batches:
+                async for batch in batches:
+                    rows += batch.num_rows
+                    meter.advance(batch.num_rows)
     status = await in_io_thread(cache.status)
     fetched = status.figures.bytes_from_store - before.bytes_from_store
     if output.as_json:

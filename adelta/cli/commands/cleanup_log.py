@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import adelta
 from adelta.cli.arguments import add_table, interval, open_table
+from adelta.console.progress_bar import progress_bar
 from adelta.console.render import camel_case, counted, size
 
 if TYPE_CHECKING:
@@ -35,10 +36,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Delete, and say what."""
-    async with open_table(arguments, write=True) as table:
-        found = await adelta.cleanup_log(
-            table, retention=arguments.retention, dry_run=arguments.dry_run
-        )
+    with progress_bar() as bar:
+        async with open_table(arguments, write=True) as table:
+            found = await adelta.cleanup_log(
+                table,
+                retention=arguments.retention,
+                dry_run=arguments.dry_run,
+                on_progress=bar,
+            )
     if output.as_json:
         output.line(camel_case(found))
         return

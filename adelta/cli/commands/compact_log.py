@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import adelta
 from adelta.cli.arguments import add_table, natural, open_table
+from adelta.console.progress_bar import progress_bar
 from adelta.console.render import Output, camel_case, counted, size
 
 if TYPE_CHECKING:
@@ -23,10 +24,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Write the file, and say what it stands for."""
-    async with open_table(arguments, write=True) as table:
-        written = await adelta.compact_log(
-            table, start_version=arguments.start, end_version=arguments.end
-        )
+    with progress_bar() as bar:
+        async with open_table(arguments, write=True) as table:
+            written = await adelta.compact_log(
+                table,
+                start_version=arguments.start,
+                end_version=arguments.end,
+                on_progress=bar,
+            )
     if output.as_json:
         output.line(camel_case(written))
     elif written.path is None:

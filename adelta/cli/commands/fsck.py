@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import adelta
 from adelta.cli.arguments import add_table, open_table
+from adelta.console.progress_bar import progress_bar
 from adelta.console.render import Output, counted
 from adelta.errors import InvalidTableError
 
@@ -37,8 +38,11 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
     Raises:
         InvalidTableError: problems are left.
     """
-    async with open_table(arguments, write=arguments.repair) as table:
-        report = await adelta.fsck(table, dry_run=not arguments.repair, deep=arguments.deep)
+    with progress_bar() as bar:
+        async with open_table(arguments, write=arguments.repair) as table:
+            report = await adelta.fsck(
+                table, dry_run=not arguments.repair, deep=arguments.deep, on_progress=bar
+            )
     if output.as_json:
         output.line(_for_a_program(report))
     else:

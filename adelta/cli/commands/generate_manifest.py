@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import adelta
 from adelta.cli.arguments import add_table, open_table
+from adelta.console.progress_bar import progress_bar
 from adelta.console.render import Output, camel_case, counted
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
     """Write them, and say how many there are."""
-    async with open_table(arguments, write=True) as table:
-        done = await adelta.generate_manifest(table)
+    with progress_bar() as bar:
+        async with open_table(arguments, write=True) as table:
+            done = await adelta.generate_manifest(table, on_progress=bar)
     if output.as_json:
         output.line(camel_case(done))
         return

@@ -14,18 +14,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.operations.checkpoint import CheckpointMetrics
+    from adelta.progress import OnProgress
     from adelta.sync.table import Table
 
 __all__ = ["checkpoint"]
 
 
 def checkpoint(
-    table: Table | str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
+    table: Table | str | os.PathLike[str],
+    *,
+    on_progress: OnProgress | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> CheckpointMetrics:
     """Write a checkpoint of the latest version, so that the table opens without the commits before.
 
     Commits do this by themselves, every `delta.checkpointInterval` versions. What has expired in
-    the log is cleaned up then, unless `delta.enableExpiredLogCleanup` is false.
+    the log is cleaned up then, unless `delta.enableExpiredLogCleanup` is false. `on_progress` is
+    told of the live files that are written.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -34,4 +39,6 @@ def checkpoint(
         InvalidTableError: the log is damaged.
         StorageError: the store refused or failed.
     """
-    return _portal.call(_checkpoint, unwrap(table), storage_options=storage_options)
+    return _portal.call(
+        _checkpoint, unwrap(table), on_progress=on_progress, storage_options=storage_options
+    )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from adelta.operations.cleanup_log import LogCleanupMetrics
+    from adelta.progress import OnProgress
     from adelta.sync.table import Table
 
 __all__ = ["cleanup_log"]
@@ -25,6 +26,7 @@ def cleanup_log(
     *,
     retention: timedelta | None = None,
     dry_run: bool = False,
+    on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> LogCleanupMetrics:
     """Delete commits, checkpoints and their like that the table's history no longer needs.
@@ -36,6 +38,7 @@ def cleanup_log(
 
     Writers that have worked on an old version for longer than `retention` may commit again what
     others did meanwhile: make it longer than any transaction takes. An hour is kept in any case.
+    `on_progress` is told of what is deleted.
 
     Raises:
         InvalidOptionError: `retention` is negative, or too long; or the table is managed by a
@@ -51,5 +54,6 @@ def cleanup_log(
         unwrap(table),
         retention=retention,
         dry_run=dry_run,
+        on_progress=on_progress,
         storage_options=storage_options,
     )

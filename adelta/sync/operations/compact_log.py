@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.operations.compact_log import LogCompactionMetrics
+    from adelta.progress import OnProgress
     from adelta.sync.table import Table
 
 __all__ = ["compact_log"]
@@ -24,13 +25,14 @@ def compact_log(
     *,
     start_version: int | None = None,
     end_version: int | None = None,
+    on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> LogCompactionMetrics:
     """Write what the commits of a range leave into one file, which readers may read instead.
 
     The range is by default all commits after the newest checkpoint. The commits stay. Commits do
     this by themselves every `adelta.logCompactionInterval` versions, where the table has that
-    property.
+    property. `on_progress` is told of the commits that are read.
 
     Raises:
         InvalidOptionError: the range is empty, or ends after the latest version; or the table is
@@ -46,5 +48,6 @@ def compact_log(
         unwrap(table),
         start_version=start_version,
         end_version=end_version,
+        on_progress=on_progress,
         storage_options=storage_options,
     )

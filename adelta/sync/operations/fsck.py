@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.operations.fsck import FsckReport
+    from adelta.progress import OnProgress
     from adelta.sync.table import Table
 
 __all__ = ["fsck"]
@@ -24,6 +25,7 @@ def fsck(
     *,
     dry_run: bool = True,
     deep: bool = False,
+    on_progress: OnProgress | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> FsckReport:
     """Check the table's log and files; without `dry_run`, take files that are gone out of it.
@@ -34,7 +36,8 @@ def fsck(
 
     It only looks, by default; the default of deltalake's `repair` is to take them out. Taking them
     out is a commit of its own, ``FSCK`` in the history: earlier versions still name the files.
-    Restore the files instead, where there is a copy of them.
+    Restore the files instead, where there is a copy of them. `on_progress` is told of checkpoints,
+    files and deletion vectors that were looked at, and then of what a deep check has read.
 
     Raises:
         TableNotFoundError: there is no table.
@@ -45,5 +48,10 @@ def fsck(
         StorageError: the store refused or failed.
     """
     return _portal.call(
-        _fsck, unwrap(table), dry_run=dry_run, deep=deep, storage_options=storage_options
+        _fsck,
+        unwrap(table),
+        dry_run=dry_run,
+        deep=deep,
+        on_progress=on_progress,
+        storage_options=storage_options,
     )

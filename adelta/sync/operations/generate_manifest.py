@@ -14,19 +14,24 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from adelta.operations.generate_manifest import ManifestMetrics
+    from adelta.progress import OnProgress
     from adelta.sync.table import Table
 
 __all__ = ["generate_manifest"]
 
 
 def generate_manifest(
-    table: Table | str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None
+    table: Table | str | os.PathLike[str],
+    *,
+    on_progress: OnProgress | None = None,
+    storage_options: Mapping[str, str] | None = None,
 ) -> ManifestMetrics:
     """Write the manifests of the latest version, below ``_symlink_format_manifest`` in the table.
 
     That is a manifest a partition (``part=x/manifest``), or one for a table without partitions;
     each line is the address of a data file. Commits keep them up from then on where the table has
-    the property ``delta.compatibility.symlinkFormatManifest.enabled``.
+    the property ``delta.compatibility.symlinkFormatManifest.enabled``. `on_progress` is told of the
+    manifests; where somebody commits meanwhile they are written again.
 
     Raises:
         InvalidUseError: the table has deletion vectors or maps its columns, so that engines which
@@ -35,4 +40,6 @@ def generate_manifest(
         InvalidTableError: the log is damaged.
         StorageError: the store refused or failed.
     """
-    return _portal.call(_generate_manifest, unwrap(table), storage_options=storage_options)
+    return _portal.call(
+        _generate_manifest, unwrap(table), on_progress=on_progress, storage_options=storage_options
+    )
