@@ -25,7 +25,7 @@ from adelta.kernel.schema.names import leaf_fields, physical_schema
 from adelta.kernel.table_properties import TableProperties
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 __all__ = [
     "bounded_leaves",
@@ -280,7 +280,7 @@ def _fill(
 ) -> None:
     """Put the JSON text of every statistic where its column belongs."""
     for name, column in columns.items():
-        if isinstance(column, Mapping):
+        if type(column) is dict or isinstance(column, Mapping):
             parts: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] = ({}, {}, {})
             _fill(column, *parts, prefix)
             for target, part in zip((low, high, nulls), parts, strict=True):
@@ -294,9 +294,9 @@ def _fill(
             finite = all(map(math.isfinite, (b for b in (least, greatest) if b is not None)))
             if column.has_nan or not finite:
                 continue
-        if (text := _text(least, prefix, greatest=False)) is not None:
+        if least is not None and (text := _text(least, prefix, truncate_min)) is not None:
             low[name] = text
-        if (text := _text(greatest, prefix, greatest=True)) is not None:
+        if greatest is not None and (text := _text(greatest, prefix, truncate_max)) is not None:
             high[name] = text
 
 
@@ -309,22 +309,21 @@ def _value(bound: Any) -> Any:
         return None
 
 
-def _text(value: Any, prefix: int, *, greatest: bool) -> str | None:
+def _text(value: Any, prefix: int, truncate: Callable[[str, int], str | None]) -> str | None:
     """The JSON text of a bound; None where there is none."""
-    match value:
-        case str():
-            cut = truncate_max(value, prefix) if greatest else truncate_min(value, prefix)
-            return None if cut is None else _quoted(cut)
-        case int() | float():
-            return repr(value)
-        case Decimal():
-            return f"{value:f}"
-        case datetime():
-            zone = "" if value.tzinfo is None else "Z"
-            local = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
-            return f'"{local.isoformat(timespec="milliseconds")}{zone}"'
-        case date():
-            return f'"{value.isoformat()}"'
+    if isinstance(value, str):
+        cut = truncate(value, prefix)
+        return None if cut is None else _quoted(cut)
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, datetime):
+        zone = "" if value.tzinfo is None else "Z"
+        local = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+        return f'"{local.isoformat(timespec="milliseconds")}{zone}"'
+    if isinstance(value, date):
+        return f'"{value.isoformat()}"'
     return None
 
 
@@ -383,11 +382,15 @@ def truncate_max(text: str, length: int) -> str | None:
 
 def _units(text: str) -> int:
     """How many UTF-16 units a text takes."""
+    if text.isascii():
+        return len(text)
     return len(text) + sum(char >= _FIRST_OF_TWO_UNITS for char in text)
 
 
 def _characters(text: str, units: int) -> int:
     """How many characters make up the first `units` units, the last one whole."""
+    if text.isascii():
+        return min(units, len(text))
     taken = 0
     for count, char in enumerate(text, 1):
         taken += 2 if char >= _FIRST_OF_TWO_UNITS else 1

@@ -22,9 +22,21 @@ from adelta.operations.convert_schema import (
 )
 from adelta.parquet.arrow_reader import open_arrow_reader, open_footer
 from adelta.parquet.faults import reading
-from adelta.parquet.footer.fetch_footer import check_counts, fetch_footer, footer_within
-from adelta.parquet.footer.file_statistics import footer_statistics, plan_leaf
+from adelta.parquet.footer.fetch_footer import (
+    TRAILER,
+    check_counts,
+    fetch_footer,
+    footer_within,
+)
+from adelta.parquet.footer.file_statistics import (
+    footer_statistics,
+    orders_bytes,
+    plan_leaf,
+    shape_statistics,
+)
+from adelta.parquet.footer.footer_shape import FooterShape
 from adelta.parquet.footer.layout import FileLayout
+from adelta.parquet.thrift import ThriftError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,6 +54,7 @@ __all__ = ["ConvertResult", "ConvertTask", "StatisticsWanted"]
 
 _FIRST_TAIL = 64 * 1024
 _LEAST_TAIL = 4 * 1024
+_LESSONS = 16  # footers that shapes are learnt of, in a task
 _PARSED_TOGETHER = 32  # footers: a worker thread each would cost more than the parsing
 
 
@@ -149,7 +162,8 @@ class _Kind:
     num_leaves: int
     legacy: bool
     number: int
-    leaves: tuple[tuple[tuple[str, ...], LeafPlan], ...]
+    columns: tuple[tuple[str, ...], ...]
+    plans: tuple[LeafPlan, ...]
 
 
 class _Looking:
@@ -158,6 +172,8 @@ class _Looking:
     def __init__(self, task: ConvertTask) -> None:
         self._task = task
         self._kinds: list[_Kind] = []
+        self._shapes: list[tuple[FooterShape, _Kind]] = []
+        self._lessons = _LESSONS
         self._folders: dict[str, dict[str, str | None]] = {}
         self.found: list[FoundSchema] = []
         self.numbers: dict[str, int] = {}
@@ -167,13 +183,12 @@ class _Looking:
         """The files of this machine, for a worker thread."""
         assert store.local is not None
         adds = []
+        tails = store.local.read_suffixes([meta.path for meta in files], self._task.tail)
         for meta in files:
-            tail = min(self._task.tail, max(meta.size, 8))
             try:
-                suffix = store.local.read_suffix(meta.path, tail)
-                fetched = footer_within(meta.path, suffix)
+                fetched = footer_within(meta.path, next(tails))
                 if fetched is None:
-                    whole = store.local.read_suffix(meta.path, max(meta.size, 8))
+                    whole = store.local.read_suffix(meta.path, max(meta.size, TRAILER))
                     fetched = footer_within(meta.path, whole)
             except ObjectNotFoundError as error:
                 raise _changed(meta.path) from error
@@ -201,13 +216,9 @@ class _Looking:
         if fetched.object_size != meta.size:
             raise _changed(meta.path)
         self.longest = max(self.longest, len(fetched.footer))
-        metadata = open_arrow_reader(meta.path, fetched.footer).metadata
-        kind = self._kind(meta, metadata, fetched)
-        check_counts(meta.path, metadata, kind.num_leaves)
-        self.numbers[meta.path] = kind.number
-        stats = None
-        if self._task.wanted is not None:
-            stats = _stats(meta.path, metadata, kind, self._prefix)
+        footer = bytes(fetched.footer)
+        number, stats = self._by_shape(footer) or self._by_arrow(meta, fetched, footer)
+        self.numbers[meta.path] = number
         return AddFile(
             path=encode_path(meta.path),
             partition_values=self._partition(meta.path),
@@ -215,6 +226,54 @@ class _Looking:
             modification_time=meta.last_modified_ms,
             stats=stats,
         )
+
+    def _by_shape(self, footer: bytes) -> tuple[int, str | None] | None:
+        """The number of the file's schema, and its statistics; None where its footer is unlike."""
+        for shape, kind in self._shapes:
+            facts = shape.read(footer)
+            if facts is not None:
+                if self._task.wanted is None:
+                    return kind.number, None
+                found = shape_statistics(facts, kind.plans)
+                return kind.number, _stats(facts.num_rows, kind, found, self._prefix)
+        return None
+
+    def _by_arrow(
+        self, meta: ObjectMeta, fetched: FetchedFooter, footer: bytes
+    ) -> tuple[int, str | None]:
+        metadata = open_arrow_reader(meta.path, fetched.footer).metadata
+        kind = self._kind(meta, metadata, fetched)
+        check_counts(meta.path, metadata, kind.num_leaves)
+        found = footer_statistics(meta.path, metadata, kind.plans)
+        self._learn(footer, metadata, kind, found)
+        wanted = self._task.wanted is not None
+        stats = _stats(metadata.num_rows, kind, found, self._prefix) if wanted else None
+        return kind.number, stats
+
+    def _learn(
+        self,
+        footer: bytes,
+        metadata: pq.FileMetaData,
+        kind: _Kind,
+        found: Sequence[FooterStatistics],
+    ) -> None:
+        """Take in the shape of the footer, if by it the same is `found`."""
+        decodes = all(plan.decoded is not None for plan in kind.plans if plan.least)
+        if not self._lessons or not decodes or not orders_bytes(metadata):
+            return
+        self._lessons -= 1
+        known = next((each for each in self._shapes if each[0].is_of(footer)), None)
+        try:
+            shape = FooterShape(footer, kind.num_leaves) if known is None else known[0]
+            shape.learn(footer, metadata)
+        except ThriftError:
+            return
+        facts = shape.read(footer)
+        if facts is not None and shape_statistics(facts, kind.plans) != found:
+            self._shapes = [each for each in self._shapes if each[0] is not shape]
+            self._lessons = 0
+        elif known is None:
+            self._shapes = [(shape, kind), *self._shapes]
 
     @property
     def _prefix(self) -> int:
@@ -250,8 +309,9 @@ class _Looking:
         if number is None:
             number = len(self.found)
             self.found.append(FoundSchema(own, layout.path))
-        plans = self._plans(layout, own, legacy)
-        kind = _Kind(schema, arrow, flat, layout.tree.num_leaves, legacy, number, plans)
+        wanted = self._plans(layout, own, legacy)
+        columns, plans = tuple(path for path, _ in wanted), tuple(plan for _, plan in wanted)
+        kind = _Kind(schema, arrow, flat, layout.tree.num_leaves, legacy, number, columns, plans)
         self._kinds.append(kind)
         return kind
 
@@ -287,12 +347,11 @@ class _FileStatistics:
     columns: Mapping[str, Any]
 
 
-def _stats(path: str, metadata: pq.FileMetaData, kind: _Kind, prefix: int) -> str:
-    found = footer_statistics(path, metadata, [plan for _, plan in kind.leaves])
+def _stats(num_rows: int, kind: _Kind, found: Sequence[FooterStatistics], prefix: int) -> str:
     columns: dict[str, Any] = {}
-    for (steps, _), statistics in zip(kind.leaves, found, strict=True):
+    for steps, statistics in zip(kind.columns, found, strict=True):
         _put(columns, steps, statistics)
-    return stats_json(_FileStatistics(metadata.num_rows, columns), prefix)
+    return stats_json(_FileStatistics(num_rows, columns), prefix)
 
 
 def _put(columns: dict[str, Any], steps: tuple[str, ...], statistics: FooterStatistics) -> None:

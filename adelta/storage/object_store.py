@@ -325,6 +325,14 @@ class LocalFiles(Protocol):
         """
         ...
 
+    def read_suffixes(self, paths: Sequence[str], length: int) -> Iterator[SuffixRead]:
+        """As `read_suffix` of each of the objects, in order.
+
+        Raises:
+            ObjectNotFoundError: there is no such object.
+        """
+        ...
+
     async def list_unfinished(self, directory: str) -> tuple[UnfinishedObject, ...]:
         """What puts have left below a directory, which `list` leaves out, and `delete` takes.
 

@@ -21,6 +21,8 @@ from adelta.errors import (
     TableNotFoundError,
     UnsupportedFeatureError,
 )
+from adelta.operations import convert_files
+from adelta.parquet.arrow_reader import open_arrow_reader
 from adelta.storage.s3 import S3Store
 
 if TYPE_CHECKING:
@@ -74,6 +76,38 @@ async def test_statistics_of_footers_are_those_that_a_write_of_the_same_rows_sta
     assert file["modificationTime"] == status.st_mtime_ns // 1_000_000
     assert (file["size"], file["dataChange"]) == (status.st_size, True)
     assert table is not None
+
+
+async def test_footers_like_one_before_are_read_without_arrow_and_say_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def counted(path: str, source: Any) -> Any:
+        asked.append(path)
+        return open_arrow_reader(path, source)
+
+    monkeypatch.setattr(convert_files, "open_arrow_reader", counted)
+    for folder in ("learning", "asking"):
+        for number in range(40):
+            rows = pa.table(
+                {
+                    **{name: ROWS[name] for name in ROWS.column_names if name != "id"},
+                    "id": [number * 1000, None, number],
+                    "name": [f"a{number}", None, "b" * number],
+                    "half": [number / 2, 0.0, float("nan") if number % 5 else 1.0],
+                }
+            )
+            put(tmp_path / folder, f"{number:02}.parquet", rows, row_group_size=2 + number % 2)
+        await adelta.convert(tmp_path / folder)
+        monkeypatch.setattr(convert_files, "_LESSONS", 0)
+    stated = [
+        [(path, add["stats"]) for path, add in adds(tmp_path / folder).items()]
+        for folder in ("learning", "asking")
+    ]
+    assert stated[0] == stated[1]
+    assert len(asked) < 40 + 15
+    assert len(set(asked)) == 40  # those of the second folder, which nothing was learnt of
 
 
 async def test_bounds_that_a_footer_cannot_vouch_for_are_left_out(tmp_path: Path) -> None:

@@ -182,9 +182,24 @@ async def test_nothing_is_read_through_a_link_that_leads_out(tmp_path: Path, lin
             await read()
     with pytest.raises(RootNotAllowedError), store.file_to_read(name):
         pass
+    with pytest.raises(RootNotAllowedError):
+        next(store.read_suffixes([name], 1))
     if linked == "folder":
         with pytest.raises(RootNotAllowedError):
             await paths_of(store, "sub/")
+
+
+async def test_ends_of_many_files_come_in_order_up_to_one_that_is_missing(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    for path in ("a", "one/b", "one/c", "two/d"):
+        await store.put(path, b"0123" + path.encode())
+    paths = ["one/c", "a", "one/b", "two/d", "two/nothing", "a"]
+    ends = store.read_suffixes(paths, 5)
+    for path in paths[:4]:
+        end = next(ends)
+        assert (end.data, end.object_size) == ((b"0123" + path.encode())[-5:], 4 + len(path))
+    with pytest.raises(ObjectNotFoundError, match="nothing"):
+        next(ends)
 
 
 async def test_a_root_that_is_a_link_may_lead_elsewhere_later(tmp_path: Path) -> None:

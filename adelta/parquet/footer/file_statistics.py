@@ -11,21 +11,30 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from adelta.errors import InvalidTableError
 from adelta.parquet.faults import reading
+from adelta.parquet.footer.encoded_bounds import bound_decoder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow.parquet as pq
 
     from adelta.parquet.footer.columns import ColumnNode
+    from adelta.parquet.footer.footer_shape import ChunkFacts, FooterFacts
 
-__all__ = ["FooterStatistics", "LeafPlan", "footer_statistics", "plan_leaf"]
+__all__ = [
+    "FooterStatistics",
+    "LeafPlan",
+    "footer_statistics",
+    "orders_bytes",
+    "plan_leaf",
+    "shape_statistics",
+]
 
 _ORDERS_BYTES = re.compile(
     r"parquet-cpp|parquet-rs|DuckDB|Polars|"
@@ -49,7 +58,7 @@ class LeafPlan:
     """Where the statistics of a column are, and what of them counts.
 
     `leaves` are Parquet's, of the physical `types`; one for a column that is a leaf itself, as
-    `is_leaf` says.
+    `is_leaf` says. `decoded` makes a value of a bound as it is encoded; None where Arrow has to.
     """
 
     leaves: range
@@ -58,6 +67,7 @@ class LeafPlan:
     least: bool
     greatest: bool
     by_bytes: bool
+    decoded: Callable[[bytes], Any] | None = None
 
 
 def plan_leaf(node: ColumnNode, types: tuple[str, ...], *, bounded: bool) -> LeafPlan:
@@ -69,7 +79,8 @@ def plan_leaf(node: ColumnNode, types: tuple[str, ...], *, bounded: bool) -> Lea
     bounded = bounded and node.is_leaf and types[0] != "INT96"
     leaves = range(node.first_leaf, node.end_leaf)
     greatest = bounded and not pa.types.is_floating(node.type)
-    return LeafPlan(leaves, types, node.is_leaf, bounded, greatest, by_bytes)
+    decoded = bound_decoder(types[0], node.type) if bounded else None
+    return LeafPlan(leaves, types, node.is_leaf, bounded, greatest, by_bytes, decoded)
 
 
 def footer_statistics(
@@ -82,33 +93,70 @@ def footer_statistics(
     """
     with reading(path):
         groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
-        orders_bytes = _ORDERS_BYTES.match(metadata.created_by or "") is not None
-        return [_of_column(path, groups, plan, orders_bytes) for plan in plans]
+        bytes_are_ordered = orders_bytes(metadata)
+
+        def chunk(group: Any, leaf: int, kind: str) -> _Chunk | None:
+            return _told_by_arrow(_chunk(path, group, leaf, kind))
+
+        return [_of_column(groups, plan, chunk, bytes_are_ordered) for plan in plans]
+
+
+def orders_bytes(metadata: pq.FileMetaData) -> bool:
+    """Whether the writer of a file compares texts and decimals as Parquet has it."""
+    return _ORDERS_BYTES.match(metadata.created_by or "") is not None
+
+
+def shape_statistics(facts: FooterFacts, plans: Sequence[LeafPlan]) -> list[FooterStatistics]:
+    """As `footer_statistics`, of a footer that a shape has read, whose writer `orders_bytes`.
+
+    Of plans with bounds each can be `decoded`.
+    """
+
+    def chunk(group: Sequence[ChunkFacts | None], leaf: int, _: str) -> _Chunk | None:
+        return group[leaf]
+
+    return [_of_column(facts.groups, plan, chunk, True, plan.decoded) for plan in plans]
+
+
+class _Chunk(Protocol):
+    """What is said of a chunk that has statistics; both bounds are there, or none."""
+
+    @property
+    def num_values(self) -> int: ...
+    @property
+    def null_count(self) -> int | None: ...
+    @property
+    def low(self) -> Any: ...
+    @property
+    def high(self) -> Any: ...
 
 
 def _of_column(
-    path: str, groups: Sequence[Any], plan: LeafPlan, orders_bytes: bool
+    groups: Sequence[Any],
+    plan: LeafPlan,
+    look: Callable[[Any, int, str], _Chunk | None],
+    bytes_are_ordered: bool,
+    decoded: Callable[[bytes], Any] | None = None,
 ) -> FooterStatistics:
     if not plan.is_leaf:
         # A list that is empty, or is not there, is a null of each leaf below it.
         leaves = zip(plan.leaves, plan.types, strict=True)
-        whole = any(_nulls(path, groups, leaf, kind) == 0 for leaf, kind in leaves)
+        whole = any(_nulls(groups, leaf, kind, look) == 0 for leaf, kind in leaves)
         return FooterStatistics(null_count=0 if whole else None)
     (leaf,), (kind,) = plan.leaves, plan.types
     least: Any = None
     greatest: Any = None
     nulls: int | None = 0
-    bounded = plan.least and (orders_bytes or not plan.by_bytes)
+    bounded = plan.least and (bytes_are_ordered or not plan.by_bytes)
     for group in groups:
-        chunk = _chunk(path, group, leaf, kind)
-        found = chunk.statistics
+        found = look(group, leaf, kind)
         if found is None:
             return FooterStatistics()
-        count = found.null_count if found.has_null_count else None
+        count = found.null_count
         nulls = None if nulls is None or count is None else nulls + count
-        if not bounded or (count is not None and count == chunk.num_values):
+        if not bounded or (count is not None and count == found.num_values):
             continue
-        low, high = _bounds(found) if found.has_min_max else (_UNKNOWN, _UNKNOWN)
+        low, high = _bounds(found, decoded)
         if low is _UNKNOWN:
             bounded = False
             continue
@@ -121,10 +169,12 @@ def _of_column(
     return FooterStatistics(least, greatest if plan.greatest else None, nulls)
 
 
-def _bounds(found: Any) -> tuple[Any, Any]:
+def _bounds(found: _Chunk, decoded: Callable[[bytes], Any] | None) -> tuple[Any, Any]:
     """The bounds of a chunk that mean something; else twice that they are unknown."""
     try:
-        low, high = found.min, found.max
+        low, high = found.low, found.high
+        if decoded is not None and low is not None and high is not None:
+            low, high = decoded(low), decoded(high)
     except (ValueError, OverflowError):  # text that is none, days that Python does not count
         return _UNKNOWN, _UNKNOWN
     if low is None or high is None or not low <= high:  # NaN, and the bounds of damaged writers
@@ -132,14 +182,40 @@ def _bounds(found: Any) -> tuple[Any, Any]:
     return low, high
 
 
-def _nulls(path: str, groups: Sequence[Any], leaf: int, kind: str) -> int | None:
+def _nulls(
+    groups: Sequence[Any], leaf: int, kind: str, look: Callable[[Any, int, str], _Chunk | None]
+) -> int | None:
     total = 0
     for group in groups:
-        found = _chunk(path, group, leaf, kind).statistics
-        if found is None or not found.has_null_count:
+        found = look(group, leaf, kind)
+        if found is None or found.null_count is None:
             return None
         total += found.null_count
     return total
+
+
+class _ArrowChunk:
+    """What Arrow says of a chunk; its bounds cost much, and are made where they are asked for."""
+
+    __slots__ = ("_found", "null_count", "num_values")
+
+    def __init__(self, num_values: int, found: Any) -> None:
+        self.num_values: int = num_values
+        self.null_count: int | None = found.null_count if found.has_null_count else None
+        self._found = found
+
+    @property
+    def low(self) -> Any:
+        return self._found.min if self._found.has_min_max else None
+
+    @property
+    def high(self) -> Any:
+        return self._found.max if self._found.has_min_max else None
+
+
+def _told_by_arrow(chunk: Any) -> _Chunk | None:
+    found = chunk.statistics
+    return None if found is None else _ArrowChunk(chunk.num_values, found)
 
 
 def _chunk(path: str, group: Any, leaf: int, expected: str) -> Any:
