@@ -19,7 +19,7 @@ import re
 import sys
 import threading
 import time
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,12 +28,12 @@ import pyarrow as pa
 
 import adelta
 import adelta.sync
-from adelta.errors import AdeltaError
+from adelta.errors import AdeltaError, TableAlreadyExistsError
 from tests.soak.growth import Sample
 from tests.support.workload import SCHEMA, Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 HANDLES = 3
 ROWS = 50
@@ -83,13 +83,29 @@ async def follow(uri: str, options: Mapping[str, str]) -> None:
             await asyncio.sleep(0.1)
 
 
+async def insisted(operation: Callable[[], Awaitable[object]]) -> None:
+    """Do it again where a fault of the network has ended it, as a user would; not for ever."""
+    for _ in range(5):
+        try:
+            await operation()
+            return
+        except AdeltaError as error:
+            print(repr(error), file=sys.stderr)
+
+
+async def make(uri: str, options: Mapping[str, str]) -> None:
+    """Make a table; one that an attempt before has made is that one."""
+    with suppress(TableAlreadyExistsError):
+        made = await adelta.create_table(uri, SCHEMA, partition_by=["p"], storage_options=options)
+        await made.aclose()
+
+
 async def one_round(number: int, plan: Plan) -> None:
     """Make a table's history."""
     at = number % len(plan.roots)
     uri, options = f"{plan.roots[at]}/round-{number}", dict(plan.options[at])
     say({"round": number, "uri": uri, "root": at})
-    made = await adelta.create_table(uri, SCHEMA, partition_by=["p"], storage_options=options)
-    await made.aclose()
+    await insisted(lambda: make(uri, options))
     following = asyncio.ensure_future(follow(uri, options))
     async with AsyncExitStack() as stack:
         workers = []
@@ -99,22 +115,17 @@ async def one_round(number: int, plan: Plan) -> None:
             commits = plan.commits // HANDLES
             workers.append(Worker(table, f"w{seed}", seed, commits, say, upkeep=True))
         await asyncio.gather(*(worker.work() for worker in workers for _ in range(2)))
-        await adelta.optimize(workers[0].table)
+        await insisted(lambda: adelta.optimize(workers[0].table))
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
-    await asyncio.to_thread(look, uri, options)
+    await insisted(lambda: asyncio.to_thread(look, uri, options))
     say({"ended": number})
 
 
 def look(uri: str, options: dict[str, str]) -> None:
     """Read it once by the blocking face."""
-    for _ in range(5):
-        try:
-            with adelta.sync.open_table(uri, options) as table:
-                table.snapshot().scan().count()
-                return
-        except AdeltaError as error:
-            print(repr(error), file=sys.stderr)
+    with adelta.sync.open_table(uri, options) as table:
+        table.snapshot().scan().count()
 
 
 class Steady:
