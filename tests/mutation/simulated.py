@@ -76,7 +76,7 @@ _CHANGES = [
     _Change(_CLEANUP, "    return file.version < first\n", "    return True\n"),
     _Change(
         "adelta/log/cleanup.py",
-        "min(day_of(expired_ms) if whole_days else expired_ms, now_ms - _LEAST_AGE_MS)",
+        "min(day_of(expired_ms) if whole_days else expired_ms, now_ms - LEAST_AGE_MS)",
         "now_ms",
     ),
     # VACUUM

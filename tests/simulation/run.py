@@ -27,7 +27,7 @@ from adelta.errors import (
     CommitOutcomeUnknownError,
     StorageError,
 )
-from adelta.log.commit_reader import read_commit
+from adelta.kernel.log_path import commit_path
 from adelta.operations import checkpoint, cleanup_log, compact_log, optimize, vacuum
 from adelta.table import Table
 from tests.simulation.catalog import Catalog, CatalogClient
@@ -37,8 +37,8 @@ from tests.simulation.weather import Weather, WeatherStation
 from tests.simulation.world import World
 from tests.support.catalogs import MANAGED
 from tests.support.created import create_in
-from tests.support.linearizability import History, violations
-from tests.support.workload import NOTE, SCHEMA, Worker, digest, rows_of
+from tests.support.linearizability import History, checked, read_digest
+from tests.support.workload import SCHEMA, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tests.simulation.plan import Plan
     from tests.simulation.store import Network
     from tests.simulation.world import Process
+    from tests.support.linearizability import Checked
 
 __all__ = ["Ran", "run", "shrunk"]
 
@@ -54,6 +55,7 @@ _FAULTS = ("refused", "lost_before", "lost_after", "late", "repeated")
 _DAY = 86_400.0
 _IDLE = 40 * _DAY
 _LONGEST = 30.0  # seconds for a commit of each writer, whatever happens
+_READ_COLD = 5  # one version in so many is read by what is left of the log
 _ARRIVED = 100.0  # by when all requests have, also those that nobody waits for
 
 
@@ -233,22 +235,25 @@ class _Run:
     async def _wrong(self) -> list[str]:
         archive, direct = (self.table(each, Direct()) for each in (self.archive, self.bucket))
         await direct.snapshot()  # by entries: it puts a last commit into the log that is not there
-        found = await violations(archive, History(self.said))
-        found += await self._followed_wrongly(archive)
-        found += await _gone_too_soon(archive, direct, self.young)
-        latest: list[tuple[int, str]] = []
-        for table in (archive, direct):
+        history = await checked(archive, History(self.said))
+        found = history.found + self._followed_wrongly(history)
+        last = max(history.digests)
+        found += self._gone_too_soon(history)
+        oldest = min(self.young, last)
+        for version in {oldest, *range(oldest, last, _READ_COLD), last}:
             try:
-                snapshot = await table.snapshot()
-                rows = rows_of(await snapshot.scan().to_arrow())
+                read = await read_digest(self.table(self.bucket, Direct()), version)
             except AdeltaError as error:
-                return [*found, f"the table cannot be read any more: {error!r}"]
-            latest.append((snapshot.version, digest(rows, snapshot.properties.get(NOTE))))
-        if latest[0] != latest[1]:
-            found.append(f"what is left is version {latest[1][0]}, or not what it was")
+                found.append(f"version {version} cannot be read any more: {error!r:.200}")
+            else:
+                if read != history.digests[version]:
+                    found.append(f"version {version} is not any more what it was")
+        newest = (await direct.snapshot()).version
+        if newest != last:
+            found.append(f"what is left is version {newest}, not {last}")
         return found
 
-    async def _followed_wrongly(self, archive: Table) -> list[str]:
+    def _followed_wrongly(self, history: Checked) -> list[str]:
         """What tailers got that is not each commit, once and in order."""
         found = []
         for got in self.followed:
@@ -257,27 +262,19 @@ class _Run:
                 found.append(f"a tailer got the versions {[version for version, _ in got]}")
                 continue
             for version, said in got:
-                commit = await read_commit(archive.store, version)
-                if commit.info.user_metadata != said:
+                if version and history.notes.get(version) != said:
                     found.append(f"a tailer got version {version} as it never was")
         return found
 
-
-async def _gone_too_soon(archive: Table, direct: Table, first: int) -> list[str]:
-    """The versions from `first` on that cannot be read from what is left, though all are young."""
-    found = []
-    for version in range(first, (await archive.snapshot()).version + 1):
-        try:
-            was, is_now = [
-                rows_of(await (await table.snapshot(version=version)).scan().to_arrow())
-                for table in (archive, direct)
-            ]
-        except AdeltaError as error:
-            found.append(f"version {version} cannot be read any more: {error!r:.200}")
-        else:
-            if sorted(was) != sorted(is_now):
-                found.append(f"version {version} is not any more what it was")
-    return found
+    def _gone_too_soon(self, history: Checked) -> list[str]:
+        """What was deleted that a version needs which is young."""
+        there = self.bucket.objects
+        commits = [(commit_path(version), version, version) for version in history.digests]
+        return [
+            f"{path} is gone, which the versions from {first} to {end} need"
+            for path, first, end in commits + history.spans
+            if end >= self.young and path not in there
+        ]
 
 
 def _is_commit(path: str) -> bool:

@@ -12,18 +12,16 @@ What is checked of a history of one table:
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.parquet as pq
-
 from adelta.errors import MissingCommitError, ObjectNotFoundError
-from adelta.kernel.actions.file_actions import decode_path
-from adelta.log.commit_reader import read_commit
+from adelta.kernel.commit import decode_commit
+from adelta.kernel.log_path import commit_path
 from adelta.log.load import load_state
-from tests.support.workload import NOTE, Model, Operation, Row, digest, rows_of
+from tests.support.live_rows import LiveRows, digest_of
+from tests.support.workload import NOTE, Model, Operation, digest, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.table import Table
 
-__all__ = ["History", "violations"]
+__all__ = ["Checked", "History", "checked", "read_digest", "violations"]
 
 _SCANNED = 25  # one version in so many is read cold, through a snapshot of its own
 
@@ -58,45 +56,45 @@ class History:
 
 
 @dataclass
-class _Rows:
-    """The rows of a version's live files, each file read once, by Arrow alone."""
+class Checked:
+    """What was found to be wrong, and what the log says by itself: for checks that go on.
 
-    table: Table
-    files: dict[str, list[Row]] = field(default_factory=dict)
+    `digests` are those of each version's rows, `notes` what each commit says of itself, `spans` the
+    files with the first and last version that need them.
+    """
 
-    async def of(self, state: LogState) -> list[Row]:
-        live = list((await state.files()).rows())
-        if any(file.deletion_vector is not None for file in live):
-            snapshot = await self.table.snapshot(version=state.version)
-            return rows_of(await snapshot.scan().to_arrow())
-        for file in live:
-            if file.path not in self.files:
-                data = await self.table.store.get(decode_path(file.path))
-                found = pq.read_table(io.BytesIO(data)).to_pylist()
-                p = str(file.partition_values["p"])
-                self.files[file.path] = [(p, row["id"], row["value"]) for row in found]
-        return [row for file in live for row in self.files[file.path]]
+    found: list[str] = field(default_factory=list)
+    digests: dict[int, str] = field(default_factory=dict)
+    notes: dict[int, str | None] = field(default_factory=dict)
+    spans: list[tuple[str, int, int]] = field(default_factory=list)
 
 
 async def violations(table: Table, history: History) -> list[str]:
     """Every way in which the history is not that of one table changed step by step."""
-    found: list[str] = []
+    return (await checked(table, history)).found
+
+
+async def checked(table: Table, history: History) -> Checked:
+    """As `violations`, with what was learnt of the log."""
+    made = Checked()
     try:
-        await _compare(table, history, found)
+        await _compare(table, history, made)
     except (MissingCommitError, ObjectNotFoundError) as error:
-        found.append(f"what the log names is not there: {error}")
-    return found
+        made.found.append(f"what the log names is not there: {error}")
+    return made
 
 
-async def _compare(table: Table, history: History, found: list[str]) -> None:
+async def _compare(table: Table, history: History, made: Checked) -> None:
     state = await load_state(table.store, version=0)
     last = (await table.snapshot()).version
-    model, rows = Model(), _Rows(table)
+    model, live, found = Model(), LiveRows(table.store), made.found
     logged: dict[str, int] = {}
     stamped = 0
-    expected = {0: digest([], None)}
+    made.digests[0] = model.digest()
     for version in range(1, last + 1):
-        commit = await read_commit(table.store, version)
+        data, meta = await table.store.get_with_meta(commit_path(version))
+        commit = decode_commit(version, data, meta.last_modified_ms)
+        made.notes[version] = commit.info.user_metadata
         operation = _meant(commit)
         if operation.name in logged:
             first = logged[operation.name]
@@ -104,30 +102,53 @@ async def _compare(table: Table, history: History, found: list[str]) -> None:
         if operation.name:
             logged[operation.name] = version
         model.apply(operation)
-        expected[version] = digest(model.contents(), model.note)
+        made.digests[version] = model.digest()
         state = state.advance([commit])
-        note = state.metadata.configuration.get(NOTE)
-        if {field.name for field in state.configuration.schema.fields} != {*model.columns}:
-            found.append(f"version {version} has other columns than {operation} leaves")
-        asked = state.metadata.configuration.items() >= model.asked.items()
-        if not asked:
-            found.append(f"version {version} has other properties than {operation} leaves")
+        if commit.metadata is not None or operation.kind in ("column", "feature", "restore"):
+            found += _of_metadata(state, model, operation)
         stamp = commit.info.in_commit_timestamp
         if state.configuration.in_commit_timestamps_enabled and (stamp is None or stamp <= stamped):
             found.append(f"version {version} has the in-commit timestamp {stamp}, after {stamped}")
         stamped = stamp or stamped
-        if digest(await rows.of(state), note) != expected[version]:
+        await live.apply(version, data)
+        note = state.metadata.configuration.get(NOTE)
+        if digest_of(live.total, note) != model.digest():
             found.append(f"version {version} is not what {operation} makes of the one before")
         elif version % _SCANNED == 0 or version == last:
-            snapshot = await table.snapshot(version=version)
-            scanned = rows_of(await snapshot.scan().to_arrow())
-            if digest(scanned, snapshot.properties.get(NOTE)) != expected[version]:
+            if live.paths != await _paths(state):
+                found.append(f"version {version} has other files as its commits are replayed")
+            state = await load_state(table.store, version=version)
+            if live.paths != await _paths(state):
+                found.append(f"version {version} has other files when it is read cold")
+            if await read_digest(table, version) != model.digest():
                 found.append(f"a scan of version {version} reads something else")
+    live.end(last)
+    made.spans = live.spans
     found += _outcomes(history, logged)
     for read in history.reads:
-        if expected.get(read["version"]) != read["read"]:
+        if made.digests.get(read["version"]) != read["read"]:
             found.append(f"somebody read version {read['version']} as it never was")
     found += _order(history)
+
+
+async def read_digest(table: Table, version: int) -> str:
+    """What stands for the rows of a version, as a scan reads them."""
+    snapshot = await table.snapshot(version=version)
+    return digest(rows_of(await snapshot.scan().to_arrow()), snapshot.properties.get(NOTE))
+
+
+def _of_metadata(state: LogState, model: Model, operation: Operation) -> list[str]:
+    """What of the columns and properties is not what the operation leaves."""
+    found = []
+    if {field.name for field in state.configuration.schema.fields} != {*model.columns}:
+        found.append(f"version {state.version} has other columns than {operation} leaves")
+    if not state.metadata.configuration.items() >= model.asked.items():
+        found.append(f"version {state.version} has other properties than {operation} leaves")
+    return found
+
+
+async def _paths(state: LogState) -> list[str]:
+    return sorted((await state.files()).table["path"].to_pylist())
 
 
 def _meant(commit: Commit) -> Operation:

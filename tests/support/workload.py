@@ -13,8 +13,6 @@ begun, each outcome, and what was read now and then, is printed as a JSON object
 from __future__ import annotations
 
 import asyncio
-import copy
-import hashlib
 import json
 import random
 import sys
@@ -41,10 +39,11 @@ from adelta.operations import (
 from adelta.storage.resolve import open_store
 from adelta.table import Table
 from tests.support.catalogs import open_managed
+from tests.support.live_rows import Row, digest_of, weights
 from tests.support.stores import WrappedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from adelta.storage.object_store import ObjectMeta
     from adelta.transaction import Transaction
@@ -75,8 +74,6 @@ FEATURES = (
     {"delta.enableDeletionVectors": "false", "delta.enableChangeDataFeed": "false"},
 )
 _REMEMBERED = 40  # versions that a restore may go back to
-
-Row = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
@@ -119,21 +116,24 @@ class Operation:
 
 
 class Model:
-    """The table as it ought to be: operations applied one after the other."""
+    """The table as it ought to be: operations applied one after the other.
+
+    Each operation makes new dictionaries of what it changes, so that versions share the rest.
+    """
 
     def __init__(self) -> None:
-        self.rows: dict[str, dict[int, int]] = {}
+        self.rows: Mapping[str, Mapping[int, int]] = {}
+        self.total = 0  # the weights of all rows
         self.note: str | None = None
         self.imported = -1
         self.columns: tuple[str, ...] = tuple(SCHEMA.names)
-        self.asked: dict[str, str] = {}  # properties that a feature was asked for by
+        self.asked: Mapping[str, str] = {}  # properties that a feature was asked for by
         self._version = 0
         self._past: dict[int, tuple[Any, ...]] = {}
         self._remember()
 
     def _remember(self) -> None:
-        now = (self.rows, self.note, self.columns, self.asked)
-        self._past[self._version] = copy.deepcopy(now)
+        self._past[self._version] = (self.rows, self.total, self.note, self.columns, self.asked)
         self._past.pop(self._version - _REMEMBERED, None)
 
     def apply(self, operation: Operation) -> None:
@@ -142,39 +142,47 @@ class Model:
         self._version += 1
         self._remember()
 
+    def _put(self, p: str, rows: Mapping[int, int]) -> None:
+        before = self.rows.get(p, {})
+        self.total += weights((p, *row) for row in rows.items() - before.items())
+        self.total -= weights((p, *row) for row in before.items() - rows.items())
+        self.rows = {**self.rows, p: rows}
+
     def _apply(self, operation: Operation) -> None:
-        rows = self.rows.setdefault(operation.p, {})
+        p, ids, rest = operation.p, operation.ids, operation.rest
+        rows = self.rows.get(p, {})
         match operation.kind:
             case "append":
-                rows.update(dict.fromkeys(operation.ids, 0))
-            case "import" if operation.ids[0] > self.imported:
-                self.imported = operation.ids[0]
-                rows.update(dict.fromkeys(operation.ids[1:], 0))
+                self._put(p, {**rows, **dict.fromkeys(ids, 0)})
+            case "import" if ids[0] > self.imported:
+                self.imported = ids[0]
+                self._put(p, {**rows, **dict.fromkeys(ids[1:], 0)})
             case "overwrite":
-                self.rows[operation.p] = dict.fromkeys(operation.ids, 0)
+                self._put(p, dict.fromkeys(ids, 0))
             case "delete":
-                self.rows[operation.p] = {i: v for i, v in rows.items() if i % 4 != operation.rest}
+                self._put(p, {i: v for i, v in rows.items() if i % 4 != rest})
             case "add_one":
-                for i in rows:
-                    rows[i] += i % 4 == operation.rest
+                self._put(p, {i: v + (i % 4 == rest) for i, v in rows.items()})
             case "count":
-                self.rows.setdefault("n", {})[operation.ids[0]] = len(rows)
+                self._put("n", {**self.rows.get("n", {}), ids[0]: len(rows)})
             case "note":
                 self.note = operation.name
             case "merge":
-                for i in operation.ids:
-                    rows[i] = rows[i] + 1 if i in rows else 0
+                self._put(p, {**rows, **{i: rows[i] + 1 if i in rows else 0 for i in ids}})
             case "restore":
-                then = copy.deepcopy(self._past[operation.ids[0]])
-                self.rows, self.note, self.columns, self.asked = then
+                self.rows, self.total, self.note, self.columns, self.asked = self._past[ids[0]]
             case "feature":
-                self.asked |= FEATURES[operation.rest]
+                self.asked = {**self.asked, **FEATURES[rest]}
             case "column":
                 self.columns = (*self.columns, _column(operation))
 
     def contents(self) -> list[Row]:
         """Every row, in order."""
         return sorted((p, i, v) for p, rows in self.rows.items() for i, v in rows.items())
+
+    def digest(self) -> str:
+        """What stands for the rows and the note."""
+        return digest_of(self.total, self.note)
 
 
 def _column(operation: Operation) -> str:
@@ -183,11 +191,12 @@ def _column(operation: Operation) -> str:
 
 def digest(rows: Iterable[Row], note: str | None) -> str:
     """What stands for rows, in whatever order, and the note."""
-    return hashlib.sha256(json.dumps([sorted(rows), note]).encode()).hexdigest()
+    return digest_of(weights(rows), note)
 
 
 def rows_of(table: pa.Table) -> list[Row]:
-    return [(row["p"], row["id"], row["value"]) for row in table.to_pylist()]
+    """The rows of a scan of the table."""
+    return list(zip(*(table[name].to_pylist() for name in SCHEMA.names), strict=True))
 
 
 class OverwritingStore(WrappedStore):

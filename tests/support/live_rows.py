@@ -1,0 +1,132 @@
+"""The rows of every version, from the log's own lines: each file is read once, by Arrow alone.
+
+What a version has is kept as a sum over its rows (`weight`), so that the next one costs what its
+commit names, however large the table is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.parquet as pq
+
+from adelta.kernel.actions.file_actions import DeletionVectorDescriptor, decode_path
+from adelta.kernel.deletion_vector.descriptor import vector_path
+from adelta.log.deletion_vector_reader import read_deletion_vector
+from adelta.storage.roots import StoreRoots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from adelta.storage.object_store import ObjectStore
+
+__all__ = ["LiveRows", "Row", "digest_of", "weight", "weights"]
+
+Row = tuple[str, int, int]
+
+_MODULUS = 1 << 128
+
+
+@lru_cache(1 << 16)
+def weight(row: Row) -> int:
+    """What a row adds to the sum of its version: 128 bits of a hash of it."""
+    return int.from_bytes(hashlib.blake2b(json.dumps(row).encode(), digest_size=16).digest(), "big")
+
+
+def weights(rows: Iterable[Row]) -> int:
+    """The sum over rows, in whatever order; a row that is there twice counts twice."""
+    return sum(map(weight, rows))
+
+
+def digest_of(total: int, note: str | None) -> str:
+    """What stands for rows of that sum, and the note."""
+    return f"{total % _MODULUS:032x} {json.dumps(note)}"
+
+
+@dataclass
+class LiveRows:
+    """What the commits so far leave: the live files, the sum of their rows, and since when.
+
+    `spans` are the files that were live once, with those of their deletion vectors: path, first
+    version and the last one.
+    """
+
+    store: ObjectStore
+    total: int = 0
+    files: dict[tuple[str, str | None], tuple[int, int]] = field(default_factory=dict)
+    spans: list[tuple[str, int, int]] = field(default_factory=list)
+    _read: dict[str, list[Row]] = field(default_factory=dict)
+    _vectors: dict[tuple[str, str | None], str] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of the live files, as the log has them, in order."""
+        return sorted(path for path, _ in self.files)
+
+    async def apply(self, version: int, data: bytes) -> None:
+        """Make the commit of `version`, whose bytes these are, part of it.
+
+        Raises:
+            ObjectNotFoundError: a file that it adds is not there.
+        """
+        lines = [json.loads(line) for line in data.splitlines() if line.strip()]
+        for line in lines:
+            if "remove" in line:
+                self._end(_key(line["remove"]), version)
+        for line in lines:
+            if "add" in line:
+                await self._add(line["add"], version)
+
+    async def _add(self, action: Mapping[str, Any], version: int) -> None:
+        key = _key(action)
+        self._end(key, version)
+        vector = _vector(action)
+        rows = await self._rows(action["path"], action["partitionValues"]["p"])
+        if vector is not None:
+            roots = StoreRoots(self.store)
+            deleted = await read_deletion_vector(roots, vector, action["path"])
+            rows = [row for at, row in enumerate(rows) if at not in deleted]
+            if vector.storage_type != "i":
+                self._vectors[key] = decode_path(vector_path(vector))
+        added = weights(rows)
+        self.total += added
+        self.files[key] = (version, added)
+
+    def _end(self, key: tuple[str, str | None], version: int) -> None:
+        if key not in self.files:
+            return
+        since, added = self.files.pop(key)
+        self.total -= added
+        self._note(key, since, version - 1)
+
+    def _note(self, key: tuple[str, str | None], first: int, last: int) -> None:
+        self.spans.append((decode_path(key[0]), first, last))
+        if key in self._vectors:
+            self.spans.append((self._vectors[key], first, last))
+
+    def end(self, last: int) -> None:
+        """Say that this is the last version."""
+        for key, (since, _) in self.files.items():
+            self._note(key, since, last)
+
+    async def _rows(self, path: str, p: str) -> list[Row]:
+        if path not in self._read:
+            data = await self.store.get(decode_path(path))
+            found = pq.ParquetFile(io.BytesIO(data)).read(["id", "value"]).to_pydict()
+            self._read[path] = [(p, *row) for row in zip(found["id"], found["value"], strict=True)]
+        return self._read[path]
+
+
+def _key(action: Mapping[str, Any]) -> tuple[str, str | None]:
+    vector = _vector(action)
+    return action["path"], None if vector is None else vector.unique_id
+
+
+def _vector(action: Mapping[str, Any]) -> DeletionVectorDescriptor | None:
+    raw = action.get("deletionVector")
+    return None if raw is None else DeletionVectorDescriptor.from_json(raw)
