@@ -55,6 +55,7 @@ from adelta.write.write_data_files import WrittenFiles, write_rows
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
+    from adelta.commit.catalog import CatalogClient
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
@@ -77,7 +78,8 @@ class WriteJob:
     shows the write as done. `version` is the version planned against, of the table `table_id`; for
     a table that is to be created both are None, and `first` is its first commit but for the files.
     `evolved` are the metadata that the rows give the table, with the protocol that these need;
-    `replacement` is the definition that takes the place of the table's own.
+    `replacement` is the definition that takes the place of the table's own. `catalog` is the client
+    of the catalog that manages the table.
     """
 
     uri: str
@@ -89,6 +91,7 @@ class WriteJob:
     first: NewTable | None = None
     evolved: tuple[Metadata, Protocol | None] | None = None
     replacement: NewTable | None = None
+    catalog: CatalogClient | None = None
 
 
 @dataclass(slots=True)
@@ -112,11 +115,12 @@ async def plan_write(
     schema: pa.Schema,
     *,
     zone: str = "UTC",
+    catalog: CatalogClient | None = None,
 ) -> WriteJob:
     """The job that writes rows with the table's `columns`, which come as batches of `schema`.
 
     Times that name no zone are of `zone`, and so are dates and clocks: in a `replaceWhere`, and in
-    what the table computes or checks.
+    what the table computes or checks. `catalog` is as in `open_table`.
 
     Raises:
         TableAlreadyExistsError: there is a table, and that was to be an error.
@@ -129,10 +133,10 @@ async def plan_write(
         InvalidTableError: the log is damaged.
     """
     kind = request.kind
-    nothing = WriteJob(uri, storage_options, request)
+    nothing = WriteJob(uri, storage_options, request, catalog=catalog)
     if not request.data_change and kind.mode != "overwrite":
         raise _changes_data(f"the mode {kind.mode!r} adds rows")
-    async with open_table(uri, storage_options) as table:
+    async with open_table(uri, storage_options, catalog=catalog) as table:
         coordinator_of(table.store)
         try:
             state = await latest_state(table)
@@ -262,7 +266,7 @@ async def commit_write(
     """
     if job.spec is None:
         return
-    async with open_table(job.uri, job.storage_options) as table:
+    async with open_table(job.uri, job.storage_options, catalog=job.catalog) as table:
         if job.first is not None:
             await _create(table, job, job.first, files)
         else:

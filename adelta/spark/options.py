@@ -73,6 +73,7 @@ READ_OPTIONS = (
     *CHANGE_OPTIONS,
 )
 _WRITE = (
+    *CATALOG_OPTIONS,
     "path",
     "partitionBy",
     "clusterBy",
@@ -199,7 +200,8 @@ class WriteOptions:
     as for `adelta.write_table`, and so is `partition_overwrite`, but for None, where nothing was
     said of it. Times in what is asked, computed and checked are of the zone `time_zone`. Without
     `data_change` rows of the table are written anew in other files. `replaces` and `description`
-    are what statements say of a table besides.
+    are what statements say of a table besides. `catalog` is the client of the catalog that manages
+    the table.
     """
 
     uri: str = field(repr=False)  # may hold secrets
@@ -218,6 +220,7 @@ class WriteOptions:
     data_change: bool = True
     replaces: Replacing | None = None
     description: str | None = None
+    catalog: UnityCatalogClient | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> WriteOptions:
@@ -260,6 +263,7 @@ class WriteOptions:
             time_zone=zone,
             partition_overwrite=_partition_overwrite(given.get("partitionoverwritemode")),
             data_change=_boolean("dataChange", given.get("datachange", "true")),
+            catalog=catalog_client(given),
         )
 
     def request(self, *, overwrite: bool) -> WriteRequest:

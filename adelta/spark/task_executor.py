@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, Row, SparkSession
 
+    from adelta.commit.catalog import CatalogClient
     from adelta.storage.roots import StoreRoots
     from adelta.write.task_executor import R, Task
 
@@ -43,8 +44,11 @@ def on_cluster(
     uri: str,
     operation: Callable[[Table], Awaitable[Done]],
     storage_options: Mapping[str, str] | None = None,
+    catalog: CatalogClient | None = None,
 ) -> Done:
     """What an operation on the table at `uri` does, the tasks of which `spark` runs.
+
+    `catalog` is as in `adelta.open_table`.
 
     Raises:
         AdeltaError: the operation failed.
@@ -53,7 +57,7 @@ def on_cluster(
     executor = SparkTaskExecutor(spark, uri, storage_options)
 
     async def run() -> Done:
-        async with Table(uri, storage_options, executor=executor) as table:
+        async with Table(uri, storage_options, catalog=catalog, executor=executor) as table:
             return await operation(table)
 
     return call(run)

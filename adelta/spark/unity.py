@@ -36,9 +36,11 @@ def known_catalogs(spark: SparkSession) -> frozenset[str]:
 
 
 def options_in_catalog(
-    spark: SparkSession, catalog: str, schema: str, table: str
+    spark: SparkSession, catalog: str, schema: str, table: str, *, write: bool = False
 ) -> dict[str, str]:
     """The options by which a table of a catalog is read: where it is, credentials, the catalog.
+
+    With `write` the credentials are for changing it, too.
 
     Raises:
         TableNotFoundError: the catalog has no such table.
@@ -52,14 +54,14 @@ def options_in_catalog(
     }
     if (token := spark.conf.get(f"{setting}.token", None)) is not None:
         said["catalogToken"] = token
-    return call(_found, {key: value for key, value in said.items() if value is not None})
+    return call(_found, {key: value for key, value in said.items() if value is not None}, write)
 
 
-async def _found(said: dict[str, str]) -> dict[str, str]:
+async def _found(said: dict[str, str], write: bool) -> dict[str, str]:
     client = catalog_client({key.lower(): value for key, value in said.items()})
     assert client is not None
     try:
-        uri, storage = await client.location(), await client.storage_options()
+        uri, storage = await client.location(), await client.storage_options(write=write)
     finally:
         await client.aclose()
     async with open_table(uri, storage) as table:

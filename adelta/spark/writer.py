@@ -157,6 +157,7 @@ def plan_job(options: WriteOptions, schema: StructType, *, overwrite: bool) -> W
             to_delta_schema(schema),
             _stored_schema(schema),
             zone=options.time_zone,
+            catalog=options.catalog,
         )
 
     return call(plan)

@@ -74,6 +74,15 @@ class UnityServer:
         described: dict[str, Any] = json.loads(row[0])
         return described
 
+    def latest_version(self, name: str) -> int:
+        """The last version of a table that was committed through the catalog."""
+        query = (
+            "select max(version) from commits join tables on tables.id = commits.id where name = ?"
+        )
+        with self.state() as base:
+            version: int = base.execute(query, (name,)).fetchone()[0]
+        return version
+
     def requests(self) -> list[tuple[str, str]]:
         """The requests since the last time, each as its method and the end of its path."""
         with self.state() as base:

@@ -14,7 +14,7 @@ import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
-/** The tables of a Unity Catalog, for reading: Python asks the catalog where each of them is. */
+/** The tables of a Unity Catalog: Python asks the catalog where each of them is. */
 public final class UnityTables implements TableCatalog {
     private final SparkSession session;
     private final String name;
@@ -72,7 +72,9 @@ public final class UnityTables implements TableCatalog {
     }
 
     public Table alterTable(Identifier table, TableChange[] changes) {
-        throw refused("altered");
+        ((NamedTable) loadTable(table)).ask(
+            new Object[] {"alter", session, Definition.of(changes)});
+        return loadTable(table);
     }
 
     public boolean dropTable(Identifier table) {

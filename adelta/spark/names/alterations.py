@@ -28,6 +28,7 @@ from adelta.table import open_table
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+    from adelta.commit.catalog import CatalogClient
     from adelta.table import Table
 
 __all__ = ["alter"]
@@ -36,7 +37,11 @@ _Change = dict[str, Any]
 
 
 async def alter(
-    uri: str, changes: Sequence[_Change], zone: str, storage_options: Mapping[str, str]
+    uri: str,
+    changes: Sequence[_Change],
+    zone: str,
+    storage_options: Mapping[str, str],
+    catalog: CatalogClient | None = None,
 ) -> None:
     """Change a table as `Definition.java` says, in order; changes of one kind are one commit.
 
@@ -46,7 +51,7 @@ async def alter(
         InvalidOptionError: a Delta table cannot be changed so.
         AdeltaError: as the operations do.
     """
-    async with open_table(uri, storage_options) as table:
+    async with open_table(uri, storage_options, catalog=catalog) as table:
         for kind, group in groupby(changes, key=_kind):
             operation = _OPERATIONS.get(kind)
             if operation is None:

@@ -69,7 +69,11 @@ class CatalogAnswers(Answers):
         spark = self._sessions.of(session)
         options = options_in_catalog(spark, catalog, schema, table)
         options |= _time_travel(version, microseconds)
-        return OpenedTable(self._sessions, spark, options)
+
+        def for_changes() -> dict[str, str]:
+            return options_in_catalog(spark, catalog, schema, table, write=True)
+
+        return OpenedTable(self._sessions, spark, options, for_changes)
 
     def answer_exists(self, session: Any, path: str) -> bool:
         """Whether there is a table at a path."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from adelta.commit.catalog import CatalogClient
     from adelta.kernel.expressions.nodes import Node
     from adelta.operations.merge.clauses import Action, ClauseKind
     from adelta.operations.merge.metrics import MergeMetrics
@@ -95,6 +96,7 @@ def merge_rows(
     merge: NamedMerge,
     source: DataFrame,
     storage_options: Mapping[str, str],
+    catalog: CatalogClient | None = None,
 ) -> MergeMetrics:
     """Merge the rows of `source` into the table at `uri`, in one commit, against a version.
 
@@ -108,7 +110,11 @@ def merge_rows(
         None, None, None, AS_THE_TABLE_SAYS, None, at_version=version, stands_for=merge.stands_for
     )
     return on_cluster(
-        spark, uri, lambda table: run_merge(table, rows, merge.request, options), storage_options
+        spark,
+        uri,
+        lambda table: run_merge(table, rows, merge.request, options),
+        storage_options,
+        catalog,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pyspark.sql import DataFrame
 
@@ -35,7 +35,7 @@ from adelta.spark.zones import condition_in, value_in
 from adelta.sync._portal import call
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from pyspark.sql import SparkSession
 
@@ -43,8 +43,11 @@ if TYPE_CHECKING:
     from adelta.operations.write_transactions import Replacing
     from adelta.snapshot import Snapshot
     from adelta.spark.names.merging import NamedMerge
+    from adelta.table import Table
 
 __all__ = ["OpenedTable", "Saves", "Sessions"]
+
+Done = TypeVar("Done")
 
 _TIME_TRAVEL = ("versionasof", "timestampasof")
 
@@ -83,8 +86,16 @@ class Sessions:
 class OpenedTable(Answers):
     """One version of a table, and the table. Java holds it for as long as a plan has the name."""
 
-    def __init__(self, sessions: Sessions, spark: SparkSession, options: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        sessions: Sessions,
+        spark: SparkSession,
+        options: Mapping[str, str],
+        for_changes: Callable[[], Mapping[str, str]] | None = None,
+    ) -> None:
+        """`options` are those of a read, and `for_changes` gives those of a write."""
         self._sessions = sessions
+        self._for_changes = for_changes
         self._asked = with_session_storage(spark, options)
         self._options = ReadOptions.parse(self._asked)
         self._version = OpenVersion(self._options)
@@ -139,6 +150,8 @@ class OpenedTable(Answers):
         spark = self._sessions.of(session)
         jvm.activate(spark)
         given = {**json.loads(options), "path": self._options.uri}
+        if self._for_changes is not None:
+            given |= self._for_changes()
         mode = "Overwrite" if overwrites else "Append"
         told = WriteState(FORMAT, mode, given, None, None, buckets=False)
         self._sessions.save(DataFrame(rows, spark), told)
@@ -161,10 +174,7 @@ class OpenedTable(Answers):
         where = asked.get("where")
         everything = where is None or where == "true"
         condition = None if everything else condition_in(zone, where, schema)
-        storage = self._options.storage_options
-        deleted = on_cluster(
-            spark, self._options.uri, lambda table: delete(table, condition), storage
-        )
+        deleted = self._changed(spark, lambda table: delete(table, condition))
         return _counted(deleted.num_deleted_rows)
 
     def answer_update(self, session: Any, said: str, rows: Any) -> str:
@@ -180,12 +190,7 @@ class OpenedTable(Answers):
         }
         where = asked.get("where")
         condition = None if where is None else condition_in(zone, where, schema)
-        updated = on_cluster(
-            spark,
-            self._options.uri,
-            lambda table: update(table, texts, condition, zone=zone),
-            self._options.storage_options,
-        )
+        updated = self._changed(spark, lambda table: update(table, texts, condition, zone=zone))
         return _counted(updated.num_updated_rows)
 
     def answer_merge(self, session: Any, said: str, rows: Any) -> str:
@@ -199,22 +204,36 @@ class OpenedTable(Answers):
     def _merged(self, spark: SparkSession, merge: NamedMerge, rows: Any) -> MergeMetrics:
         jvm.activate(spark)
         version = self._version.snapshot.version
-        source, storage = DataFrame(rows, spark), self._options.storage_options
-        return merge_rows(spark, self._options.uri, version, merge, source, storage)
+        source, to = DataFrame(rows, spark), self._to_change()
+        return merge_rows(spark, to.uri, version, merge, source, to.storage_options, to.catalog)
+
+    def _to_change(self) -> ReadOptions:
+        """How the table is opened to be changed."""
+        return (
+            self._options if self._for_changes is None else ReadOptions.parse(self._for_changes())
+        )
+
+    def _changed(self, spark: SparkSession, operation: Callable[[Table], Awaitable[Done]]) -> Done:
+        """What an operation has done to the table."""
+        to = self._to_change()
+        return on_cluster(spark, to.uri, operation, to.storage_options, to.catalog)
 
     def answer_constrain(self, session: Any, constraint: str) -> None:
         """Add a constraint, which all rows that are there have to satisfy."""
-        change = {"kind": "add constraint", **json.loads(constraint)}
-        zone = session_zone(self._sessions.of(session))
-        call(alter, self._options.uri, [change], zone, self._options.storage_options)
+        self._altered(session, [{"kind": "add constraint", **json.loads(constraint)}])
+
+    def answer_alter(self, session: Any, changes: str) -> None:
+        """Change the table."""
+        self._altered(session, json.loads(changes))
+
+    def _altered(self, session: Any, changes: list[dict[str, Any]]) -> None:
+        zone, to = session_zone(self._sessions.of(session)), self._to_change()
+        call(alter, to.uri, changes, zone, to.storage_options, to.catalog)
 
     def answer_analyze(self, session: Any, columns: str) -> None:
         """Compute statistics for files that lack them: of some columns, or of the table's own."""
-        found = json.loads(columns)
-        spark, uri = self._sessions.of(session), self._options.uri
-        on_cluster(
-            spark, uri, lambda table: analyze(table, columns=found), self._options.storage_options
-        )
+        found, spark = json.loads(columns), self._sessions.of(session)
+        self._changed(spark, lambda table: analyze(table, columns=found))
 
     def answer_partitions(self, _session: Any, spec: str) -> str:
         """The partitions that have files, as Spark shows them, as JSON."""
