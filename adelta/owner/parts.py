@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from adelta.owner.access import Tokens
 from adelta.owner.announcements import Announcements
@@ -17,6 +18,12 @@ from adelta.owner.ownership import Ownership
 from adelta.owner.table_logs import TableLogs
 from adelta.owner.turns import Turns
 from adelta.serving.connections import Guards
+from adelta.storage.resolve import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from adelta.storage.object_store import ObjectStore
 
 __all__ = ["Parts", "Settings"]
 
@@ -57,9 +64,15 @@ class Settings:
 
 
 class Parts:
-    """What the service consists of, over a `database`."""
+    """What the service consists of, over a `database` and the stores that `opens` gives."""
 
-    def __init__(self, settings: Settings, database: Database) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        database: Database,
+        *,
+        opens: Callable[[str, Mapping[str, str]], ObjectStore] = open_store,
+    ) -> None:
         self.settings = settings
         self.limits = settings.service
         self.database = database
@@ -67,7 +80,7 @@ class Parts:
         self.ledger = Ledger(database, settings.ledger)
         self.names = CatalogNames(database)
         self.tokens = Tokens(database)
-        self.logs = TableLogs(settings.storage_options, settings.roots)
+        self.logs = TableLogs(settings.storage_options, settings.roots, opens=opens)
         self.backfiller = Backfiller(self.ledger, self.logs, self.metrics)
         self.ownership = Ownership(self.ledger, self.logs, self.backfiller)
         self.announcements = Announcements(self.ledger)

@@ -20,7 +20,7 @@ from adelta.storage.providers import LOCAL
 from adelta.storage.resolve import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from adelta.storage.object_store import ObjectStore
 
@@ -93,13 +93,20 @@ class TableLog:
 class TableLogs:
     """Opens the log of any table below one of the `roots`, of any table where there are none.
 
-    `options` are those that the stores are opened with. On a local disk no link is followed below a
-    root.
+    `options` are those that the stores are opened with, by `opens`. On a local disk no link is
+    followed below a root.
     """
 
-    def __init__(self, options: Mapping[str, str], roots: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        options: Mapping[str, str],
+        roots: Sequence[str] = (),
+        *,
+        opens: Callable[[str, Mapping[str, str]], ObjectStore] = open_store,
+    ) -> None:
         self._options = dict(options)
         self._roots = tuple(roots)
+        self._opens = opens
         self._stores: dict[Place, ObjectStore] = {}
 
     def of(self, uri: str) -> TableLog:
@@ -120,10 +127,10 @@ class TableLogs:
             root = min(above, key=len, default=uri)
             below = "" if root in ("*", uri) else place.below(Place.of(root))
             if not below:
-                return TableLog(open_store(uri, self._options), "")
-            return TableLog(open_store(root, self._options), f"{below}/")
+                return TableLog(self._opens(uri, self._options), "")
+            return TableLog(self._opens(root, self._options), f"{below}/")
         if place.top not in self._stores:
-            self._stores[place.top] = open_store(place.top.address, self._options)
+            self._stores[place.top] = self._opens(place.top.address, self._options)
         return TableLog(self._stores[place.top], f"{place.path}/")
 
     async def aclose(self) -> None:

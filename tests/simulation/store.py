@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from adelta._concurrency import map_concurrent
@@ -147,12 +147,19 @@ class Bucket:
 
 
 class SimulatedStore(ObjectStore):
-    """One process's way to a bucket, over a network."""
+    """One process's way to a bucket, over a network; or to a `folder` of it, which ends with /."""
 
-    def __init__(self, bucket: Bucket, network: Network, uri: str = "s3://simulated/table") -> None:
+    def __init__(
+        self,
+        bucket: Bucket,
+        network: Network,
+        uri: str = "s3://simulated/table",
+        folder: str = "",
+    ) -> None:
         self.bucket = bucket
         self.network = network
         self._uri = uri
+        self._folder = folder
 
     @property
     def uri(self) -> str:
@@ -162,8 +169,12 @@ class SimulatedStore(ObjectStore):
     def concurrency(self) -> int:
         return 8
 
-    async def _ask(self, kind: str, path: str, effect: Callable[[], R]) -> R:
-        return await self.network.carry(Request(kind, path), effect)
+    async def _ask(self, kind: str, path: str, effect: Callable[[str], R]) -> R:
+        key = self._folder + path
+        return await self.network.carry(Request(kind, key), lambda: effect(key))
+
+    def _named(self, meta: ObjectMeta) -> ObjectMeta:
+        return replace(meta, path=meta.path[len(self._folder) :]) if self._folder else meta
 
     def below(self, path: str) -> ObjectStore:
         raise AssertionError("one table alone is simulated")
@@ -175,12 +186,13 @@ class SimulatedStore(ObjectStore):
         return self.bucket.world.now_ms()
 
     async def get_with_meta(self, path: str) -> tuple[bytes, ObjectMeta]:
-        return await self._ask(
-            "get", path, lambda: (self.bucket.find(path).data, self.bucket.meta(path))
+        data, meta = await self._ask(
+            "get", path, lambda key: (self.bucket.find(key).data, self.bucket.meta(key))
         )
+        return data, self._named(meta)
 
     async def _pinned(self, path: str) -> bytes:
-        found = await self._ask("get", path, lambda: self.bucket.find(path))
+        found = await self._ask("get", path, self.bucket.find)
         if (pin := current_pin()) is not None:
             pin.saw(f"{self._uri}/{path}", found.etag)
         return found.data
@@ -193,37 +205,39 @@ class SimulatedStore(ObjectStore):
         return SuffixRead(data[-length:], len(data))
 
     async def head(self, path: str) -> ObjectMeta:
-        return await self._ask("head", path, lambda: self.bucket.meta(path))
+        return self._named(await self._ask("head", path, self.bucket.meta))
 
     async def put(self, path: str, data: bytes) -> ObjectMeta:
         data = bytes(data)
-        return await self._ask("put", path, lambda: self.bucket.put(path, data))
+        return self._named(await self._ask("put", path, lambda key: self.bucket.put(key, data)))
 
     async def put_if_absent(self, path: str, data: bytes) -> ObjectMeta:
         data = bytes(data)
-        return await self._ask("create", path, lambda: self.bucket.create(path, data))
+        made = await self._ask("create", path, lambda key: self.bucket.create(key, data))
+        return self._named(made)
 
     async def put_stream(self, path: str, chunks: AsyncIterator[bytes]) -> ObjectMeta:
         data = b"".join([bytes(chunk) async for chunk in chunks])
-        return await self._ask("put", path, lambda: self.bucket.put(path, data))
+        return self._named(await self._ask("put", path, lambda key: self.bucket.put(key, data)))
 
     async def delete(self, paths: Iterable[str]) -> None:
         async def one(path: str) -> None:
-            await self._ask("delete", path, lambda: self.bucket.delete(path))
+            await self._ask("delete", path, self.bucket.delete)
 
         await map_concurrent(one, sorted(paths), limit=self.concurrency)
 
     async def list(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
     ) -> AsyncGenerator[list[ObjectMeta], None]:
-        after = start_after or ""
+        below = self._folder + prefix
+        after = self._folder + start_after if start_after else ""
         while True:
             page: list[Any] = await self.network.carry(
-                Request("list", prefix, after, recursive),
-                lambda after=after: self.bucket.page(prefix, after, recursive=recursive),
+                Request("list", below, after, recursive),
+                lambda after=after: self.bucket.page(below, after, recursive=recursive),
             )
             if page:
-                yield page
+                yield [self._named(meta) for meta in page]
             if len(page) < PAGE:
                 return
             after = page[-1].path

@@ -14,15 +14,15 @@ from tests.simulation.plan import EXCLUDES, Plan
 from tests.simulation.run import run
 from tests.support.depth import cases
 
-RUNS = cases(700, 5)  # of 15 commits each: more than 10,000, or 75
+RUNS = cases(700, 20)  # of 30 commits each: more than 20,000, or 600
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
 def test_whatever_happens_the_table_stays_what_was_made_of_it(seed: int) -> None:
-    plan = Plan.drawn(seed, 5)
+    plan = Plan.drawn(seed, 10)
     ran = run(plan)
     assert ran.wrong == [], plan.command()
-    assert ran.commits == 5 * plan.writers
+    assert ran.commits == 10 * plan.writers
 
 
 @pytest.mark.parametrize("excludes", sorted({*EXCLUDES}))

@@ -31,25 +31,28 @@ if TYPE_CHECKING:
 
     from tests.simulation.store import Network
 
-__all__ = ["transferred"]
+__all__ = ["ALONE", "FAULTS", "SCHEMA", "Bank", "transferred"]
 
-_SCHEMA = pa.schema([("amount", pa.int64())])
-_ALONE = "one table alone"
-_FAULTS = ("refused", "lost_before", "lost_after", "late", "repeated")
+SCHEMA = pa.schema([("amount", pa.int64())])
+ALONE = "one table alone"
+FAULTS = ("refused", "lost_before", "lost_after", "late", "repeated")
 _FAILURES = (CommitConflictError, CommitOutcomeUnknownError, StorageError)
 
 
-class _Bank:
+class Bank:
+    """Two tables, and those who move amounts between them."""
+
     def __init__(self, seed: int, faults: int, *, torn: bool) -> None:
         self.world = World(seed)
         self.world.keeps_trace = False
         self.buckets = [Bucket(self.world) for _ in range(2)]
         self.catalogs = [Catalog(self.world, torn=torn) for _ in range(2)]
-        self.weather = Weather(**dict.fromkeys(_FAULTS, faults / 1000))
+        self.weather = Weather(**dict.fromkeys(FAULTS, faults / 1000))
         self.wrong: list[str] = []
         self.made = 0
 
     def tables(self, network: Network) -> list[Table]:
+        """Handles on both, over a network."""
         made = []
         for number, (bucket, catalog) in enumerate(zip(self.buckets, self.catalogs, strict=True)):
             store = SimulatedStore(bucket, network, f"s3://simulated/account{number}")
@@ -64,7 +67,7 @@ class _Bank:
             amount = self.world.random.randint(1, 9)
             try:
                 if amount % 2:  # so that the other table is at another version
-                    await write_table(tables[amount % 4 // 2], _row(0), user_metadata=_ALONE)
+                    await write_table(tables[amount % 4 // 2], _row(0), user_metadata=ALONE)
                 async with transaction_over(*tables) as (one, other):
                     if amount > 6:  # both are as they were read, when they are changed
                         await one.read()
@@ -91,9 +94,26 @@ class _Bank:
         if total:
             self.wrong.append(f"the amounts are {total} together when they {when}")
 
-    async def main(self, writers: int, transfers: int) -> None:
+    async def prepare(self) -> None:
+        """Create both."""
         for table in self.tables(Direct()):
-            await create_in(table, _SCHEMA, MANAGED)
+            await create_in(table, SCHEMA, MANAGED)
+
+    async def disturb(self) -> None:
+        """Let the catalog fail."""
+        for catalog in self.catalogs:
+            catalog.fail_over(0.5)
+
+    async def come_to_rest(self) -> None:
+        """Wait until nothing is under way."""
+        await asyncio.sleep(100)
+
+    async def part(self, tables: Sequence[Table]) -> None:
+        """Take the tables from who has both; here nobody does."""
+
+    async def main(self, writers: int, transfers: int) -> None:
+        """All of it."""
+        await self.prepare()
         processes = [self.world.process(f"writer{n}") for n in range(writers + 2)]
         tables = [self.tables(WeatherStation(self.world, self.weather)) for _ in processes]
         works = [
@@ -104,14 +124,14 @@ class _Bank:
         processes[-1].start(self.transfer(tables[-1], 1_000_000))
         await asyncio.sleep(self.world.random.uniform(0.1, 1.0))
         processes[-1].crash()
-        for catalog in self.catalogs:
-            catalog.fail_over(0.5)
+        trouble = asyncio.ensure_future(self.disturb())
         await asyncio.wait(works)
+        trouble.cancel()
         for task in works:
             task.result()
         for process in processes:
             process.crash()
-        await asyncio.sleep(100)
+        await self.come_to_rest()
         direct = self.tables(Direct())
         self.check(await _sum(direct), "are at rest")
         one, other = [await _transactions(table) for table in direct]
@@ -119,6 +139,7 @@ class _Bank:
             self.wrong.append(f"the transactions {one ^ other} are in one log alone")
         if len(one) < self.made:
             self.wrong.append(f"{self.made} transactions were acknowledged, {len(one)} are there")
+        await self.part(direct)
 
 
 async def _sum(tables: Sequence[Table]) -> int:
@@ -129,11 +150,11 @@ async def _sum(tables: Sequence[Table]) -> int:
 async def _transactions(table: Table) -> set[str | None]:
     last = (await table.snapshot()).version
     infos = [(await read_commit(table.store, v)).info for v in range(1, last + 1)]
-    return {info.txn_id for info in infos if info.user_metadata != _ALONE}
+    return {info.txn_id for info in infos if info.user_metadata != ALONE}
 
 
 def _row(amount: int) -> pa.Table:
-    return pa.table({"amount": [amount]}, schema=_SCHEMA)
+    return pa.table({"amount": [amount]}, schema=SCHEMA)
 
 
 def transferred(
@@ -141,6 +162,6 @@ def transferred(
 ) -> tuple[int, list[str]]:
     """How many transactions of a seed were acknowledged, and what is wrong."""
     logging.getLogger("adelta").setLevel(logging.CRITICAL)
-    bank = _Bank(seed, faults, torn=torn)
+    bank = Bank(seed, faults, torn=torn)
     bank.world.run(lambda: bank.main(writers, transfers))
     return bank.made, bank.wrong
