@@ -12,7 +12,16 @@ from dataclasses import dataclass
 
 import xxhash
 
-__all__ = ["CHUNK", "Extent", "content_of", "header_length", "parsed_name", "sums_of", "tag_of"]
+__all__ = [
+    "CHUNK",
+    "Extent",
+    "chunk_sums",
+    "content_of",
+    "header_length",
+    "parsed_name",
+    "sums_of",
+    "tag_of",
+]
 
 CHUNK = 64 << 10
 """Bytes that have one checksum."""
@@ -87,6 +96,22 @@ def sums_of(entry: str, extent: Extent, header: bytes) -> list[int] | None:
     if _SUM.pack(xxhash.xxh3_64_intdigest(head)) != last:
         return None
     return [each for (each,) in _SUM.iter_unpack(head[_FIXED.size :])]
+
+
+def chunk_sums(before: bytearray, data: memoryview, after: bytearray) -> list[int]:
+    """The checksums of the chunks of what begins with a chunk's begin, and is in three places."""
+    found = []
+    for start in range(-len(before), len(data), CHUNK):
+        end = start + CHUNK
+        if start >= 0 and (end <= len(data) or not after):
+            found.append(xxhash.xxh3_64_intdigest(data[start:end]))
+            continue
+        made = xxhash.xxh3_64(before if start < 0 else b"")
+        made.update(data[max(start, 0) : end])
+        if end > len(data):
+            made.update(after)
+        found.append(made.intdigest())
+    return found
 
 
 def _fixed(entry: str, extent: Extent) -> bytes:

@@ -22,9 +22,11 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import xxhash
 
 from adelta._concurrency import in_io_thread, map_concurrent
+from adelta._memory import lasting_pool
 from adelta.storage._cache_writer import later, written
 from adelta.storage.cache_file import Extent, tag_of
 from adelta.storage.coalesce import LARGEST_FETCH, plan_fetches
@@ -55,13 +57,36 @@ class _Version:
     size: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Found:
-    """What the cache has of a range: pieces of it in order, and the ranges between them."""
+    """What the cache has of the range that begins at `start`: all of it but what is `missing`.
 
-    pieces: list[tuple[int, memoryview]]
+    `memory` is for the whole range; None where the cache has nothing of it.
+    """
+
+    start: int
+    memory: memoryview | None
     missing: list[tuple[int, int]]
     tag: str | None
+
+    @property
+    def cached(self) -> int:
+        """How many bytes there are."""
+        if self.memory is None:
+            return 0
+        return len(self.memory) - sum(end - start for start, end in self.missing)
+
+    def joined(self, came: Sequence[bytes | memoryview]) -> memoryview:
+        """The whole range, up to where the object ends, with what came of what was missing."""
+        if self.memory is None:
+            return memoryview(came[0]) if came else memoryview(b"")
+        ends = len(self.memory)
+        for (start, end), data in zip(self.missing, came, strict=True):
+            at = start - self.start
+            self.memory[at : at + len(data)] = data
+            if len(data) < end - start:
+                ends = min(ends, at + len(data))
+        return self.memory[:ends]
 
 
 class CachingStore(ForwardingStore):
@@ -119,32 +144,56 @@ class CachingStore(ForwardingStore):
         while len(self._listed) > _MOST_LISTED:
             self._listed.popitem(last=False)
 
-    def _look(self, path: str, start: int, end: int, wanted: _Version) -> _Found:
-        """What the cache has of ``[start, end)`` of one version of the object. Blocks."""
+    def _look(self, path: str, wanted: _Version, spans: Sequence[tuple[int, int]]) -> list[_Found]:
+        """What the cache has of each span of one version of the object. Blocks."""
         entry = self._entry(path)
+        extents = self._extents(entry, wanted)
+        size = wanted.size or _size_of(extents)
+        return [self._found(entry, extents, span, size) for span in spans]
+
+    def _look_at_end(self, path: str, wanted: _Version, length: int) -> tuple[_Found, int] | None:
+        """The last `length` bytes, and the object's size; None unless all is there. Blocks."""
+        entry = self._entry(path)
+        extents = self._extents(entry, wanted)
+        size = wanted.size or _size_of(extents)
+        if size is None:
+            return None
+        found = self._found(entry, extents, (max(0, size - length), size), size)
+        return None if found.missing else (found, size)
+
+    def _extents(self, entry: str, wanted: _Version) -> list[Extent]:
+        """What is there of one version of an object."""
         extents = [each for each in self.cache.extents(entry) if _fits(each, wanted)]
         tag = wanted.tag or (extents[0].tag if extents else None)
-        extents = [each for each in extents if each.tag == tag]
-        size = wanted.size or next((each.size for each in extents if each.size is not None), None)
+        return [each for each in extents if each.tag == tag]
+
+    def _found(
+        self, entry: str, extents: list[Extent], span: tuple[int, int], size: int | None
+    ) -> _Found:
+        start, end = span
         end = end if size is None else max(start, min(end, size))
-        pieces: list[tuple[int, memoryview]] = []
+        memory: memoryview | None = None
         missing: list[tuple[int, int]] = []
+        tag: str | None = None
         at = start
         while at < end:
             over = [each for each in extents if each.start <= at < each.end]
             if over:
                 best = max(over, key=lambda each: each.end)
                 stop = min(end, best.end)
-                data = self.cache.read(entry, best, at, stop)
-                if data is None:
+                memory = memory or _memory(end - start)
+                if not self.cache.read(entry, best, at, memory[at - start : stop - start]):
                     extents.remove(best)
                     continue
-                pieces.append((at, data))
+                tag = best.tag
             else:
                 stop = min([end, *(each.start for each in extents if each.start > at)])
-                missing.append((at, stop))
+                if missing and missing[-1][1] == at:  # what was there is there no more
+                    missing[-1] = (missing[-1][0], stop)
+                else:
+                    missing.append((at, stop))
             at = stop
-        return _Found(pieces, missing, tag if pieces else None)
+        return _Found(start, None if tag is None else memory, missing, tag)
 
     # ------------------------------------------------------------------------------------- read
 
@@ -161,9 +210,7 @@ class CachingStore(ForwardingStore):
         if wanted is None or all(start == end for start, end in ranges):
             return await self.inner.get_ranges(path, ranges)
         plan = plan_fetches(ranges, gap=0, largest=_NO_END)
-        found = await in_io_thread(
-            lambda: [self._look(path, start, end, wanted) for start, end in plan.spans]
-        )
+        found = await in_io_thread(self._look, path, wanted, plan.spans)
         missing = [each for one in found for each in one.missing]
         tags = {each.tag for each in found if each.tag is not None}
         pin = current_pin()
@@ -187,10 +234,9 @@ class CachingStore(ForwardingStore):
                     self._keep(path, tag, start + len(data) if ends else wanted.size, start, data)
         elif pin is not None and tags:
             self._answered.setdefault(pin, {})[path] = min(tags)
-        self._count(sum(len(d) for one in found for _, d in one.pieces), sum(map(len, came)))
-        rest = iter(zip(missing, came, strict=True))
-        spans = [_joined(one, [next(rest) for _ in one.missing]) for one in found]
-        return plan.cut(spans)
+        self._count(sum(one.cached for one in found), sum(map(len, came)))
+        rest = iter(came)
+        return plan.cut([one.joined([next(rest) for _ in one.missing]) for one in found])
 
     async def get_range(self, path: str, start: int, end: int) -> bytes:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError, ObjectChangedError."""
@@ -204,28 +250,27 @@ class CachingStore(ForwardingStore):
         wanted = self._wanted(path)
         if wanted is None or length < 1:
             return await self.inner.get_suffix(path, length)
-        size = wanted.size
-        if size is None:
-            size = await in_io_thread(self._size, path, wanted)
-        if size is not None:
-            data = await self.get_range(path, max(0, size - length), size)
-            if len(data) == min(length, size):
-                return SuffixRead(data, size)
-        pin = current_pin() or Pin()
+        pin = current_pin()
+        looked = await in_io_thread(self._look_at_end, path, wanted, length)
+        if looked is not None:
+            found, size = looked
+            if pin is not None and found.tag is not None:
+                self._answered.setdefault(pin, {})[path] = found.tag
+            self._count(found.cached, 0)
+            return SuffixRead(bytes(found.joined([])), size)
+        held = self._held_to(pin, path)
+        pin = pin or Pin()
         with pinned(pin):
             read = await self.inner.get_suffix(path, length)
         etag = pin.etag(self.inner.pin_address(path))
-        if etag is not None and wanted.tag in (None, tag_of(etag)):
+        tag = None if etag is None else tag_of(etag)
+        if held is not None and held != tag:
+            raise pin.broken(self.inner.pin_address(path))
+        if tag is not None and wanted.tag in (None, tag):
             start = read.object_size - len(read.data)
-            self._keep(path, tag_of(etag), read.object_size, start, read.data)
+            self._keep(path, tag, read.object_size, start, read.data)
         self._count(0, len(read.data))
         return read
-
-    def _size(self, path: str, wanted: _Version) -> int | None:
-        """How large the version is that the cache has. Blocks."""
-        extents = self.cache.extents(self._entry(path))
-        sizes = {each.size for each in extents if _fits(each, wanted) and each.size is not None}
-        return sizes.pop() if len(sizes) == 1 else None
 
     async def get(self, path: str) -> bytes:
         """The whole object. Raises: ObjectNotFoundError."""
@@ -247,14 +292,11 @@ class CachingStore(ForwardingStore):
         """The object, and what is known of it by a listing or by the store's answer."""
         wanted = self._wanted(path)
         if wanted is not None:
-            size = wanted.size
-            if size is None:
-                size = await in_io_thread(self._size, path, wanted)
-            if size is not None:
-                found = await in_io_thread(self._look, path, 0, size, wanted)
-                if not found.missing:
-                    self._count(size, 0)
-                    return bytes(_joined(found, [])), self._listed.get(path)
+            looked = await in_io_thread(self._look_at_end, path, wanted, _NO_END)
+            if looked is not None:
+                found, _ = looked
+                self._count(found.cached, 0)
+                return bytes(found.joined([])), self._listed.get(path)
         data, meta = await self.inner.get_with_meta(path)
         if meta.etag is not None and (_UNIQUE.search(path) or _NUMBERED.search(path)):
             self._keep(path, tag_of(meta.etag), meta.size, 0, data)
@@ -320,12 +362,11 @@ def _fits(extent: Extent, wanted: _Version) -> bool:
     return wanted.size is None or extent.size in (None, wanted.size)
 
 
-def _joined(
-    found: _Found, came: Sequence[tuple[tuple[int, int], bytes | memoryview]]
-) -> memoryview:
-    """The bytes of a span, to where the object ends."""
-    parts = sorted(
-        [*found.pieces, *((start, memoryview(data)) for (start, _), data in came)],
-        key=lambda part: part[0],
-    )
-    return parts[0][1] if len(parts) == 1 else memoryview(b"".join(data for _, data in parts))
+def _size_of(extents: Sequence[Extent]) -> int | None:
+    """How large the object is, where that was known when they came."""
+    return next((each.size for each in extents if each.size is not None), None)
+
+
+def _memory(length: int) -> memoryview:
+    """Memory for so many bytes, which the system need not give anew each time."""
+    return memoryview(pa.allocate_buffer(length, memory_pool=lasting_pool())).cast("B")

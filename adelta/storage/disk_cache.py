@@ -32,6 +32,7 @@ from adelta._clock import now_ns
 from adelta.storage.cache_file import (
     CHUNK,
     Extent,
+    chunk_sums,
     content_of,
     header_length,
     parsed_name,
@@ -106,37 +107,36 @@ class DiskCache:
             return []
         return [extent for name in names if (extent := parsed_name(name)) is not None]
 
-    def read(self, entry: str, extent: Extent, start: int, end: int) -> memoryview | None:
-        """Bytes ``[start, end)`` of the object, which are in the extent; None where they are not.
+    def read(self, entry: str, extent: Extent, start: int, into: memoryview) -> bool:
+        """Put the object's bytes from `start` on, which are in the extent, to `into`.
 
-        They are held to their checksums: what fails them is deleted.
+        They are held to their checksums: what fails them is deleted. Whether they are there;
+        where not, anything may be in `into`.
         """
-        path = self._place(entry) / extent.name
-        first = (start - extent.start) // CHUNK * CHUNK
-        last = min(-(-(end - extent.start) // CHUNK) * CHUNK, extent.end - extent.start)
-        length = header_length(extent)
+        path = os.path.join(self._place(entry), extent.name)
+        at = start - extent.start
+        first = at // CHUNK * CHUNK
+        last = min(-(-(at + len(into)) // CHUNK) * CHUNK, extent.end - extent.start)
+        before, after = bytearray(at - first), bytearray(last - at - len(into))
+        header = bytearray(header_length(extent))
         try:
             with open(path, "rb", buffering=0) as file:
-                header = os.pread(file.fileno(), length, 0)
-                data = _read(file.fileno(), length + first, last - first)
+                is_whole = _read(file.fileno(), 0, header) and _read(
+                    file.fileno(), len(header) + first, before, into, after
+                )
                 self._ask(file.fileno())
         except OSError:
-            return None
-        sums = sums_of(entry, extent, header)
-        view = memoryview(data)
+            return False
+        sums = sums_of(entry, extent, bytes(header)) if is_whole else None
         if (
-            sums is None
-            or len(data) != last - first
-            or any(
-                xxhash.xxh3_64_intdigest(view[at : at + CHUNK]) != sums[(first + at) // CHUNK]
-                for at in range(0, len(view), CHUNK)
-            )
+            sums is not None
+            and chunk_sums(before, into, after)
+            == sums[first // CHUNK :][: -(-(last - first) // CHUNK)]
         ):
-            with contextlib.suppress(OSError):
-                path.unlink()
-            return None
-        begin = start - extent.start - first
-        return view[begin : begin + end - start]
+            return True
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        return False
 
     def _ask(self, file: int) -> None:
         """Note that a file was asked for, unless that is known to be often."""
@@ -329,12 +329,19 @@ def _private(path: Any, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _read(file: int, start: int, length: int) -> bytes:
-    """So many bytes, fewer where the file ends: the system may give them piece by piece."""
-    data = os.pread(file, length, start)
-    while len(data) < length and (more := os.pread(file, length - len(data), start + len(data))):
-        data += more
-    return data
+def _read(file: int, start: int, *into: bytearray | memoryview) -> bool:
+    """Fill `into` with what begins at `start`: whether there is so much."""
+    waiting = [memoryview(each) for each in into if each]
+    while waiting:
+        count = os.preadv(file, waiting, start)
+        if not count:
+            return False
+        start += count
+        while waiting and count >= len(waiting[0]):
+            count -= len(waiting.pop(0))
+        if count:
+            waiting[0] = waiting[0][count:]
+    return True
 
 
 def _write(file: int, data: bytes | memoryview) -> None:
