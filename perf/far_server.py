@@ -19,11 +19,25 @@ __all__ = ["DelayingProxy", "far_server"]
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # for the tests' server
 
 
+class _Link:
+    """What all connections share: so many bytes a second, one after the other."""
+
+    def __init__(self, bytes_per_second: float) -> None:
+        self._rate = bytes_per_second
+        self._free = 0.0
+
+    def wait(self, now: float, count: int) -> float:
+        """Seconds until so many bytes are through that come now."""
+        self._free = max(self._free, now) + count / self._rate
+        return self._free - now
+
+
 class _Side(asyncio.Protocol):
     """One side of a connection, whose bytes go to the other side later."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, link: _Link | None = None) -> None:
         self._seconds = seconds
+        self._link = link
         self._loop = asyncio.get_running_loop()
         self.transport: Any = None
         self.other: asyncio.Future[_Side] = self._loop.create_future()
@@ -32,7 +46,10 @@ class _Side(asyncio.Protocol):
         self.transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._loop.call_later(self._seconds, self._pass, lambda side: side.transport.write(data))
+        later = self._seconds
+        if self._link is not None:
+            later += self._link.wait(self._loop.time(), len(data))
+        self._loop.call_later(later, self._pass, lambda side: side.transport.write(data))
 
     def connection_lost(self, error: Exception | None) -> None:
         self._loop.call_later(self._seconds, self._pass, lambda side: side.transport.close())
@@ -45,16 +62,17 @@ class _Side(asyncio.Protocol):
 class _Near(_Side):
     """The side that the client connects to."""
 
-    def __init__(self, target: int, seconds: float) -> None:
+    def __init__(self, target: int, seconds: float, link: _Link | None) -> None:
         super().__init__(seconds)
         self._target = target
+        self._down = link
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._task = self._loop.create_task(self._connect())
 
     async def _connect(self) -> None:
-        far = _Side(self._seconds)
+        far = _Side(self._seconds, self._down)
         far.other.set_result(self)
         try:
             await self._loop.create_connection(lambda: far, "127.0.0.1", self._target)
@@ -65,11 +83,15 @@ class _Near(_Side):
 
 
 class DelayingProxy:
-    """A TCP proxy in a thread of its own that passes every byte on a fixed time later."""
+    """A TCP proxy in a thread of its own that passes every byte on a fixed time later.
 
-    def __init__(self, target: int, seconds: float) -> None:
+    Where `bytes_per_second` is given, all that comes from the server comes at most so fast.
+    """
+
+    def __init__(self, target: int, seconds: float, bytes_per_second: float | None = None) -> None:
         self._target = target
         self._seconds = seconds
+        self._link = None if bytes_per_second is None else _Link(bytes_per_second)
         self._loop = uvloop.new_event_loop()
         self.port = 0
         started = threading.Event()
@@ -80,7 +102,9 @@ class DelayingProxy:
     def _run(self, started: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
         server = self._loop.run_until_complete(
-            self._loop.create_server(lambda: _Near(self._target, self._seconds), "127.0.0.1", 0)
+            self._loop.create_server(
+                lambda: _Near(self._target, self._seconds, self._link), "127.0.0.1", 0
+            )
         )
         self.port = server.sockets[0].getsockname()[1]
         started.set()
@@ -100,15 +124,18 @@ class DelayingProxy:
 
 
 @contextlib.contextmanager
-def far_server(one_way: float) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
+def far_server(
+    one_way: float, bytes_per_second: float | None = None
+) -> Iterator[tuple[dict[str, str], dict[str, str]]]:
     """Storage options for an S3 server itself, and for it behind `one_way` seconds each way.
 
-    The bucket ``far`` is there.
+    Where `bytes_per_second` is given, the line from there carries so much. The bucket ``far`` is
+    there.
     """
     from tests.support.s3_server import running_server
 
     with running_server() as server:
-        proxy = DelayingProxy(int(server.endpoint.rpartition(":")[2]), one_way)
+        proxy = DelayingProxy(int(server.endpoint.rpartition(":")[2]), one_way, bytes_per_second)
         near = {**server.storage_options, "aws_s3_allow_unsafe_rename": "true"}
         far = {**near, "aws_endpoint_url": f"http://127.0.0.1:{proxy.port}"}
         try:
