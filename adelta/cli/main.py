@@ -30,6 +30,7 @@ COMMANDS = {
     "tail": "a table's commits as they happen",
     "consume": "copy a table's rows, or hand them to a command, from a kept position on",
     "snapshots": "versions of several tables, of one moment",
+    "lake": "the tables below a folder, and what becomes of them",
     "create": "create an empty table, or replace one",
     "write": "write rows of a file or another table into a table",
     "delete": "delete rows",

@@ -58,6 +58,8 @@ async def lakes() -> None:
         assert_type(lake.table("t"), adelta.Table)
         async for table in lake.tables():
             assert_type(table, adelta.LakeTable)
+        async for change in lake.changes(poll=1.0):
+            assert_type(change.error, adelta.errors.AdeltaError | None)
 
 
 async def lasting_consumers(table: adelta.Table) -> None:

@@ -50,6 +50,17 @@ def transactions(table: adelta.sync.Table, data: pa.Table) -> None:
     adelta.sync.write_table(table, data, mode="upsert")  # type: ignore[arg-type]
 
 
+def lakes() -> None:
+    with adelta.sync.Lake("lake") as lake:
+        assert_type(lake, adelta.sync.Lake)
+        assert_type(lake.refresh(), tuple[adelta.TableChange, ...])
+        assert_type(lake.table("t"), adelta.sync.Table)
+        for table in lake.tables():
+            assert_type(table, adelta.LakeTable)
+        for change in lake.changes(poll=1.0):
+            assert_type(change.error, adelta.errors.AdeltaError | None)
+
+
 def lasting_consumers(table: adelta.sync.Table) -> None:
     with adelta.sync.ChangeConsumer(table, "c", table) as changes:
         assert_type(changes, adelta.sync.ChangeConsumer)
