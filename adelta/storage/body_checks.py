@@ -37,11 +37,14 @@ def md5_of(body: bytes | memoryview) -> bytes:
 
 
 def object_fault(answer: Answer) -> Fault | None:
-    """What is wrong with an answer of an object: every store says which version of it that is.
+    """What is wrong with an answer of an object that has no bytes: stores say which version it is.
 
     A proxy's empty page of success says nothing of the kind. Taken for the store's answer, it would
-    make an object of one that is not there.
+    make an object of one that is not there. Bytes speak for themselves: who reads them as a commit
+    finds out what they are.
     """
+    if answer.placed or answer.body:
+        return None
     if answer.headers.get("etag") or answer.headers.get("last-modified"):
         return None
     return Fault("the answer has neither an entity tag nor a time: it is not the store's", True)

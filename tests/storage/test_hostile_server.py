@@ -280,6 +280,15 @@ async def test_an_empty_page_of_success_makes_no_object_of_one_that_is_not_there
         await store.aclose()
 
 
+async def test_bytes_are_an_object_though_nothing_says_which_version_it_is() -> None:
+    """As behind a proxy, or in front of a plain server of files, which leaves such headers out."""
+    page = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
+    async with Server(lambda *_: iter([page])) as server:
+        store = server.store()
+        assert await store.get("x") == b"hello"
+        await store.aclose()
+
+
 async def test_a_head_without_a_size_is_one_error() -> None:
     async with Server(lambda *_: iter([b'HTTP/1.1 200 OK\r\netag: "1"\r\n\r\n'])) as server:
         store = server.store()
