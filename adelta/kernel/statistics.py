@@ -280,7 +280,7 @@ def _fill(
 ) -> None:
     """Put the JSON text of every statistic where its column belongs."""
     for name, column in columns.items():
-        if type(column) is dict or isinstance(column, Mapping):
+        if isinstance(column, (dict, Mapping)):
             parts: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] = ({}, {}, {})
             _fill(column, *parts, prefix)
             for target, part in zip((low, high, nulls), parts, strict=True):
@@ -290,6 +290,8 @@ def _fill(
         if column.null_count is not None:
             nulls[name] = str(column.null_count)
         least, greatest = _value(column.min), _value(column.max)
+        if least is None and greatest is None:
+            continue
         if isinstance(least, float) or isinstance(greatest, float):
             finite = all(map(math.isfinite, (b for b in (least, greatest) if b is not None)))
             if column.has_nan or not finite:
@@ -329,10 +331,10 @@ def _text(value: Any, prefix: int, truncate: Callable[[str, int], str | None]) -
 
 def json_object(parts: Mapping[str, Any]) -> str:
     """The JSON text of an object whose values are JSON texts, or objects again."""
-    inside = (
+    inside = [
         f"{_quoted_name(name)}:{part if isinstance(part, str) else json_object(part)}"
         for name, part in parts.items()
-    )
+    ]
     return "{" + ",".join(inside) + "}"
 
 

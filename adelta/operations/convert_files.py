@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from adelta._concurrency import in_thread, map_concurrent
@@ -275,7 +275,7 @@ class _Looking:
         elif known is None:
             self._shapes = [(shape, kind), *self._shapes]
 
-    @property
+    @cached_property
     def _prefix(self) -> int:
         assert self._task.wanted is not None
         return TableProperties(self._task.wanted.properties).data_skipping_string_prefix_length

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
@@ -43,8 +43,7 @@ _ORDERS_BYTES = re.compile(
 _UNKNOWN = object()
 
 
-@dataclass(frozen=True, slots=True)
-class FooterStatistics:
+class FooterStatistics(NamedTuple):
     """What is surely known of one column of a file; None of what is not."""
 
     min: Any = None

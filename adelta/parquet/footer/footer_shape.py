@@ -100,7 +100,7 @@ class FooterShape:
     def read(self, footer: bytes) -> FooterFacts | None:
         """What the footer says; None where it is not of this shape.
 
-        That its row groups have as many rows as the file is held to.
+        Nor is one whose row groups have other numbers of rows than the file.
         """
         if not self.is_of(footer):
             return None
@@ -203,7 +203,7 @@ class _Pattern:
             match = pattern.match(data, at)
             if match is None:
                 return None
-            found += match.groups()
+            found = found + match.groups() if found else match.groups()
             at = match.end()
             if text_follows:
                 length, at = _unsigned_at(data, at)
