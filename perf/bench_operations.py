@@ -37,7 +37,7 @@ from figures import record
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TINY_FILES, TINY_ROWS = 2_000, 500
+TINY_FILES, TINY_ROWS = 2_000, 375  # of the rows of the first part
 LIVE_FILES, ORPHANS = 80_000, 20_000
 CONVERTED_FILES = 10_000
 TARGET = 128 * 1024 * 1024
