@@ -234,7 +234,10 @@ class _Run:
 
     async def _wrong(self) -> list[str]:
         archive, direct = (self.table(each, Direct()) for each in (self.archive, self.bucket))
-        await direct.snapshot()  # by entries: it puts a last commit into the log that is not there
+        try:  # by entries it puts a last commit into the log that is not there
+            await direct.snapshot()
+        except AdeltaError as error:
+            return [f"the table cannot be read any more: {error!r:.200}"]
         history = await checked(archive, History(self.said))
         found = history.found + self._followed_wrongly(history)
         last = max(history.digests)

@@ -11,7 +11,7 @@ import pytest
 from tests.mutation.simulated import simulated
 from tests.simulation.__main__ import main
 from tests.simulation.plan import EXCLUDES, Plan
-from tests.simulation.run import run
+from tests.simulation.run import _is_commit, _Run, run
 from tests.support.depth import cases
 
 RUNS = cases(700, 20)  # of 30 commits each: more than 20,000, or 600
@@ -45,6 +45,35 @@ def test_commits_that_overwrite_are_found_shrunk_and_made_again_by_the_printed_c
     again = capsys.readouterr().out
     assert re.search(r"version \d+ is not what|at its version|no later|began when", again)
     assert run(replace(least, overwriting=False)).wrong == []
+
+
+@pytest.mark.parametrize("what", ["rows", "a commit", "a row"])
+def test_what_is_gone_or_changed_too_soon_is_found(what: str) -> None:
+    class Losing(_Run):
+        """Something happens to the store before it is checked."""
+
+        async def _wrong(self) -> list[str]:
+            files = sorted(self.bucket.objects)
+            if what == "a commit":
+                lost = [path for path in files if _is_commit(path)][-2]
+            else:
+                lost = [path for path in files if path.startswith("p=")][-1]
+            if what == "a row":
+                other = next(p for p in files if p.startswith("p=") and p != lost)
+                self.bucket.put(lost, self.bucket.objects[other].data)
+            else:
+                self.bucket.delete(lost)
+            return await super()._wrong()
+
+    plan = Plan(2, writers=1, commits=4, faults=0, crashes=0, keepers=(), kinds=("append",))
+    made = Losing(plan, traced=False)
+    found = made.world.run(made.main)
+    says = {
+        "rows": "which the versions",
+        "a commit": "cannot be read",
+        "a row": "not any more what",
+    }
+    assert any(says[what] in each for each in found)
 
 
 def test_a_plan_is_made_again_by_its_command() -> None:
