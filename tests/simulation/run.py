@@ -271,12 +271,12 @@ class _Run:
 
     def _gone_too_soon(self, history: Checked) -> list[str]:
         """What was deleted that a version needs which is young."""
-        there = self.bucket.objects
+        was, there = self.archive.objects, self.bucket.objects  # a catalog's may never have been
         commits = [(commit_path(version), version, version) for version in history.digests]
         return [
             f"{path} is gone, which the versions from {first} to {end} need"
             for path, first, end in commits + history.spans
-            if end >= self.young and path not in there
+            if end >= self.young and path in was and path not in there
         ]
 
 
