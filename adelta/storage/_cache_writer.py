@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from adelta._locks import ForkSafeLock
@@ -43,7 +44,8 @@ class _Writer:
         while True:
             cache, entry, extent, data = self.tasks.get()
             try:
-                cache.write(entry, extent, data)
+                with suppress(MemoryError):  # as a full disk: a miss later
+                    cache.write(entry, extent, data)
             finally:
                 with self._lock:
                     self.waiting -= len(data)

@@ -18,7 +18,7 @@ import contextlib
 import fcntl
 import json
 import os
-import shutil
+import re
 import struct
 from collections import deque
 from dataclasses import asdict, dataclass, replace
@@ -51,6 +51,8 @@ _GHOSTS = 1 << 16
 _TICK = 16  # nanoseconds in which a time says how often, too
 _STALE = 3600.0  # seconds after which a file that was not finished is nobody's
 _TOTAL = struct.Struct("<q")
+_CHECKED_TOTAL = struct.Struct("<q8s")
+_UNFINISHED = re.compile(r"\.[0-9]+-[0-9a-f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +187,15 @@ class DiskCache:
             place.rmdir()
 
     def clear(self) -> None:
-        """Delete everything; processes that use the folder go on."""
+        """Delete everything that is the cache's; processes that use the folder go on."""
         with contextlib.suppress(OSError), self._turn():
-            shutil.rmtree(self._objects, ignore_errors=True)
+            for folder, _, names in os.walk(self._objects, topdown=False):
+                for name in names:
+                    if parsed_name(name) is not None or _UNFINISHED.fullmatch(name):
+                        with contextlib.suppress(OSError):
+                            os.unlink(os.path.join(folder, name))
+                with contextlib.suppress(OSError):
+                    os.rmdir(folder)
             self._set_total(0)
             for name in ("ghosts", "figures"):
                 (self.folder / name).unlink(missing_ok=True)
@@ -265,7 +273,7 @@ class DiskCache:
                     if extent is not None:
                         turn, asked = found.st_mtime_ns, found.st_mtime_ns % _TICK
                         yield _File(path, extent, found.st_size, turn, asked)
-                    elif now_ns() / 1e9 - found.st_mtime > _STALE:
+                    elif _UNFINISHED.fullmatch(name) and now_ns() / 1e9 - found.st_mtime > _STALE:
                         os.unlink(path)
                 except OSError:
                     continue
@@ -300,16 +308,13 @@ class DiskCache:
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(self.folder / "total", "a+b", buffering=0, opener=_private) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            data = os.pread(file.fileno(), _TOTAL.size, 0)
-            if len(data) == _TOTAL.size:
-                yield _TOTAL.unpack(data)[0]
-            else:
-                yield sum(each.size for each in self._files())
+            total = _total_of(os.pread(file.fileno(), _CHECKED_TOTAL.size, 0))
+            yield sum(each.size for each in self._files()) if total is None else total
 
     def _set_total(self, total: int) -> None:
         file = os.open(self.folder / "total", os.O_WRONLY)
         try:
-            os.pwrite(file, _TOTAL.pack(total), 0)
+            os.pwrite(file, _checked(total), 0)
         finally:
             os.close(file)
 
@@ -318,6 +323,18 @@ class DiskCache:
         with open(fresh, "wb", opener=_private) as file:
             file.write(data)
         os.replace(fresh, self.folder / name)
+
+
+def _checked(total: int) -> bytes:
+    """How the file `total` has it: what a loss of power has torn is counted anew."""
+    return _CHECKED_TOTAL.pack(total, xxhash.xxh3_64_digest(_TOTAL.pack(total)))
+
+
+def _total_of(data: bytes) -> int | None:
+    if len(data) != _CHECKED_TOTAL.size:
+        return None
+    total: int = _CHECKED_TOTAL.unpack(data)[0]
+    return total if data == _checked(total) else None
 
 
 def _ghost(entry: str, extent: Extent) -> bytes:

@@ -310,6 +310,99 @@ def test_a_full_disk_is_a_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     unwritable.count(CacheFigures(hits=1))
 
 
+def test_a_count_of_bytes_that_was_torn_is_taken_anew(tmp_path: Path) -> None:
+    cache, extent, _ = filled(tmp_path, limit=10 << 20)
+    for torn in (b"", bytes(8), bytes(16), b"\xff" * 16):
+        (tmp_path / "total").write_bytes(torn)
+        for number in range(12):  # of which there is room for ten
+            later = Extent(0, 1 << 20, None, extent.tag, kept=False)
+            cache.write(f"{number:032x}", later, bytes(1000_000))
+            (tmp_path / "total").write_bytes(torn)
+        assert cache.status().bytes <= 10 << 20
+
+
+def test_files_that_are_not_the_caches_stay(tmp_path: Path) -> None:
+    """Whatever folder it was told to use."""
+    foreign = [tmp_path / name for name in ("objects/ab/cd", "objects/pack/x.idx", "notes")]
+    for each in foreign:
+        each.parent.mkdir(parents=True, exist_ok=True)
+        each.write_bytes(b"of somebody")
+        os.utime(each, (0, 0))
+    cache, extent, _ = filled(tmp_path, limit=10 << 20)
+    left = next(tmp_path.rglob("*.s")).parent / ".123-abc"  # by a process that was killed
+    left.write_bytes(b"half")
+    os.utime(left, (0, 0))
+    for number in range(12):
+        later = Extent(0, 1000_000, None, extent.tag, kept=False)
+        cache.write(f"{number:032x}", later, bytes(1000_000))
+    assert not left.exists()
+    cache.clear()
+    assert cache.status().extents == 0
+    assert not list(tmp_path.rglob("*.[sm]"))
+    assert [each.read_bytes() for each in foreign] == [b"of somebody"] * 3
+
+
+async def test_what_there_is_no_memory_to_keep_is_a_miss_and_ends_nothing(
+    open_cached: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_cached()
+    await store.put(UNIQUE, b"some bytes")
+
+    def none(*_: object) -> bytes:
+        raise MemoryError
+
+    monkeypatch.setattr("adelta.storage.disk_cache.content_of", none)
+    assert await store.get(UNIQUE) == b"some bytes"
+    await asyncio.wait_for(settled(store), 20)
+    monkeypatch.undo()
+    assert await store.get(UNIQUE) == b"some bytes"
+    await asyncio.wait_for(settled(store), 20)
+    assert store.cache.status().extents == 1
+
+
+async def test_what_goes_while_it_is_read_is_read_whole_or_asked_for(open_cached: Any) -> None:
+    store = open_cached()
+    data = random.Random(3).randbytes(1 << 20)
+    await store.put(UNIQUE, data)
+    entry = store._entry(UNIQUE)
+    ended = False
+
+    async def remove() -> None:
+        while not ended:
+            await asyncio.to_thread(store.cache.forget, entry)
+
+    removing = asyncio.ensure_future(remove())
+    for number in range(60):
+        start = number * 1000
+        assert await store.get_range(UNIQUE, start, start + 400_000) == data[start:][:400_000]
+    ended = True
+    await removing
+
+
+@pytest.mark.parametrize("what", ["file", "symlink to nowhere", "circle", "folder of another"])
+async def test_a_folder_that_is_none_is_as_no_cache(
+    gcs_location: GcsLocation, tmp_path: Path, what: str
+) -> None:
+    place = tmp_path / "cache"
+    if what == "file":
+        place.write_bytes(b"")
+    elif what == "symlink to nowhere":
+        place.symlink_to("/proc/nowhere")
+    elif what == "circle":
+        place.symlink_to(place)
+    else:
+        place.mkdir()
+        (place / "objects").symlink_to("/proc/1")
+    store = open_store(gcs_location.uri, options_of(gcs_location, tmp_path))
+    assert isinstance(store, CachingStore)
+    await store.put(UNIQUE, b"some bytes")
+    for _ in range(2):
+        assert await store.get_range(UNIQUE, 0, 4) == b"some"
+        assert (await store.get_suffix(UNIQUE, 5)).data == b"bytes"
+        await settled(store)
+    await store.aclose()
+
+
 # ------------------------------------------------------------------------------------- what goes
 
 
