@@ -16,6 +16,7 @@ from adelta.errors import InvalidOptionError, InvalidUseError, ObjectNotFoundErr
 from adelta.kernel.log_path import LOG_DIR, LogFileKind, parse_log_path
 from adelta.storage.forwarding_store import ForwardingStore
 from adelta.storage.object_store import ObjectStore, SuffixRead
+from adelta.storage.providers import provider_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
@@ -54,10 +55,12 @@ class CoordinatedStore(ForwardingStore):
             InvalidOptionError: nobody does, so it must not be written to.
         """
         if self._coordinator is None:
+            in_s3 = provider_of(self.uri).locks_by_dynamodb
             raise InvalidOptionError(
-                f"{self.uri} must not be written to: its store has no conditional puts "
-                "(aws_conditional_put=disabled), so of two writers of one version the first would "
-                "lose its commit. Set the storage option aws_s3_locking_provider=dynamodb or "
+                f"{self.uri} must not be written to: its store has no conditional puts"
+                f"{' (aws_conditional_put=disabled)' if in_s3 else ''}, so of two writers of one "
+                "version the first would lose its commit. Set the storage option "
+                f"{'aws_s3_locking_provider=dynamodb or ' if in_s3 else ''}"
                 "adelta_commit_lock=postgresql://... for all of them; or, where there is certainly "
                 "one alone, unsafe_single_writer=true"
             )

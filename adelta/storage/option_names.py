@@ -82,6 +82,7 @@ READ = frozenset(
         "aws_s3_addressing_style",
         "aws_s3_express",
         "allowed_roots",
+        "fsspec_options",
         # objects
         "aws_unsigned_payload",
         "aws_request_checksum_calculation",

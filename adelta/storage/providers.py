@@ -117,6 +117,12 @@ def _s3_has_conditional_puts(options: Mapping[str, str]) -> bool:
     return parse_options(options).conditional_put
 
 
+def _open_fsspec(address: str, _: Place, options: Mapping[str, str]) -> ObjectStore:
+    from adelta.storage.fsspec_options import open_fsspec
+
+    return open_fsspec(address, options)
+
+
 LOCAL = Provider(("file",), _open_local, is_near=True)
 """Files of this machine. A path without a scheme is an address of it."""
 
@@ -153,6 +159,15 @@ PROVIDERS: tuple[Provider, ...] = (
     ),
 )
 
+_FSSPEC = Provider(
+    ("fsspec",),
+    _open_fsspec,
+    authority="host or folder",
+    has_conditional_puts=lambda _: False,
+    named=lambda scheme, authority, path: (scheme, authority, path),
+)
+"""Whatever else fsspec has a file system for; its schemes are not known beforehand."""
+
 OPTION_PREFIXES = tuple(prefix for each in PROVIDERS for prefix in each.option_prefixes)
 """How the names of options of any provider begin."""
 
@@ -175,13 +190,17 @@ def provider_of(address: str) -> Provider:
     if scheme is None:
         return LOCAL
     found = _BY_SCHEME.get(scheme.lower())
-    if found is None or not found.accepts(address):
-        *supported, last = (f"{scheme}://" for scheme in _BY_SCHEME if scheme != "https")
-        raise InvalidOptionError(
-            f"{address!r} has an unknown scheme; supported are a local path, "
-            f"{', '.join(supported)} and {last}"
-        )
-    return found
+    if found is not None and found.accepts(address):
+        return found
+    from adelta.storage.fsspec_options import is_of_fsspec
+
+    if is_of_fsspec(scheme.lower()):
+        return _FSSPEC
+    *supported, last = (f"{scheme}://" for scheme in _BY_SCHEME if scheme != "https")
+    raise InvalidOptionError(
+        f"{address!r} has an unknown scheme; supported are a local path, "
+        f"{', '.join(supported)} and {last}, and file systems of fsspec"
+    )
 
 
 def _is_scheme(text: str) -> bool:

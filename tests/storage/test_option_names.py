@@ -133,6 +133,7 @@ def test_the_names_listed_as_read_are_those_that_are_read(monkeypatch: pytest.Mo
     open_log_store("s3://bucket/t", {**keys, "aws_s3_locking_provider": "dynamodb"})
     open_log_store("s3://bucket/t", {**keys, "aws_conditional_put": "disabled"})
     parse_dynamo_options(keys, {})
+    open_store("fsspec+memory://bucket/t")
     with pytest.raises(InvalidOptionError):  # it asks for them before it refuses
         client_of(ManagedTable("s3://bucket/t", "t", {"endpoint": "https://owner"}), {})
     asked[AWS].add("profile")  # a key that only has to be there
