@@ -27,11 +27,12 @@ from typing import TYPE_CHECKING
 
 import orjson
 
+from adelta.commit.catalog_store import catalog_store
 from adelta.commit.check_then_put import check_then_put
 from adelta.commit.coordinated_store import CoordinatedStore
 from adelta.commit.filesystem import FilesystemCoordinator
 from adelta.commit.ownable_store import OwnableStore
-from adelta.commit.owned_store import OwnedStore, owned_store
+from adelta.commit.owned_store import OwnedStore
 from adelta.commit.owner_change import OwnerChange
 from adelta.commit.postgresql import PostgresCoordinator
 from adelta.errors import InvalidOptionError, InvalidUseError
@@ -112,7 +113,7 @@ def open_log_store(
     conditional = provider.has_conditional_puts(options)
     create = store.put_if_absent if conditional else partial(check_then_put, store)
     if catalog is not None:
-        return owned_store(store, catalog, create, conditional_put=conditional)
+        return catalog_store(store, catalog, create, conditional_put=conditional)
     plain = _on_filesystem(store, create, given, options, conditional=conditional)
     return OwnableStore(plain, store, create, options, conditional_put=conditional)
 
@@ -122,7 +123,7 @@ def with_owner(
 ) -> ObjectStore:
     """A store that is open already as `open_log_store` makes one of a table in it."""
     if catalog is not None:
-        return owned_store(store, catalog, store.put_if_absent)
+        return catalog_store(store, catalog, store.put_if_absent)
     if isinstance(store, CoordinatedStore | OwnableStore):
         return store
     return OwnableStore(store, store, store.put_if_absent, {}, conditional_put=True)

@@ -33,7 +33,6 @@ from adelta.kernel.log_path import (
     commit_path,
     parse_log_path,
 )
-from adelta.kernel.table_features import CATALOG
 from adelta.storage.object_store import ObjectMeta
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def owned_store(
     client: CatalogClient | CommitOwnerClient,
     create: Create,
     *,
-    kind: ManagementKind = CATALOG,
+    kind: ManagementKind,
     published: int = -1,
     conditional_put: bool = True,
 ) -> OwnedStore:

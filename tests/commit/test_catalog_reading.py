@@ -10,7 +10,7 @@ import pytest
 
 import adelta
 import adelta.sync
-from adelta.commit.owned_store import owned_store
+from adelta.commit.catalog_store import catalog_store
 from adelta.commit.owner import RatifiedCommit, RatifiedCommits
 from adelta.errors import (
     InvalidOptionError,
@@ -297,7 +297,7 @@ async def test_arrow_reads_the_files_of_a_managed_table_on_the_local_disk_by_its
 ) -> None:
     pq.write_table(pa.table({"id": range(100_000)}), tmp_path / "a.parquet")
     plain = LocalStore(tmp_path)
-    for store in (plain, owned_store(plain, catalog, plain.put_if_absent)):
+    for store in (plain, catalog_store(plain, catalog, plain.put_if_absent)):
         fetched = await (await ParquetFile.open(store, "a.parquet")).fetch()
         assert fetched.in_file
 
@@ -309,7 +309,7 @@ async def test_whatever_verb_reads_a_commit_the_catalog_says_what_it_is(
     await store.put(commit_path(50), b"nobody has ratified this")
     await store.put("z/data.parquet", b"data")
     await store.put("a.parquet", b"data")
-    seen = owned_store(store, catalog, store.put_if_absent)
+    seen = catalog_store(store, catalog, store.put_if_absent)
     for read in (
         seen.get(commit_path(50)),
         seen.get_with_meta(commit_path(50)),
