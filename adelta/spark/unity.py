@@ -8,6 +8,7 @@ for it, which go to the executors with the options of the read.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta.commit.unity_catalog import UnityCatalogClient
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-__all__ = ["CATALOG_OPTIONS", "catalog_client", "known_catalogs", "options_in_catalog"]
+    from adelta.commit.unity_catalog import StagedTable
+
+__all__ = [
+    "CATALOG_OPTIONS",
+    "PlaceInCatalog",
+    "catalog_client",
+    "known_catalogs",
+    "options_in_catalog",
+    "place_in_catalog",
+]
 
 CATALOG_OPTIONS = ("catalogEndpoint", "catalogTable", "catalogToken")
 """Options of a read of a table that a Unity Catalog manages."""
@@ -33,6 +43,42 @@ def known_catalogs(spark: SparkSession) -> frozenset[str]:
     """The names of the Unity Catalogs that a session's settings name."""
     matches = (_SETTING.fullmatch(key) for key in spark.conf.getAll)
     return frozenset(match[1] for match in matches if match is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceInCatalog:
+    """Where a new table of a catalog is to be, and the options by which it is written there."""
+
+    staged: StagedTable
+    options: Mapping[str, str]
+
+    def client(self) -> UnityCatalogClient:
+        """A client of the catalog for the table."""
+        client = catalog_client({key.lower(): value for key, value in self.options.items()})
+        assert client is not None
+        return client
+
+
+def place_in_catalog(spark: SparkSession, catalog: str, schema: str, table: str) -> PlaceInCatalog:
+    """Ask a catalog for a place for a new table.
+
+    Raises:
+        PermissionDeniedError: the catalog does not let this user create it.
+        StorageError: the catalog refused or failed.
+    """
+    said = _said(spark, catalog, schema, table)
+    staged = call(_staged, said)
+    storage = {f"option.{key}": value for key, value in staged.storage_options.items()}
+    return PlaceInCatalog(staged, {"path": staged.location, **storage, **said})
+
+
+async def _staged(said: dict[str, str]) -> StagedTable:
+    client = catalog_client({key.lower(): value for key, value in said.items()})
+    assert client is not None
+    try:
+        return await client.stage_table()
+    finally:
+        await client.aclose()
 
 
 def options_in_catalog(
@@ -47,6 +93,11 @@ def options_in_catalog(
         PermissionDeniedError: the catalog does not let this user read it.
         StorageError: the catalog refused or failed.
     """
+    return call(_found, _said(spark, catalog, schema, table), write)
+
+
+def _said(spark: SparkSession, catalog: str, schema: str, table: str) -> dict[str, str]:
+    """The options that name a table of a catalog, and the catalog."""
     setting = f"spark.adelta.catalog.{catalog}"
     said = {
         "catalogEndpoint": spark.conf.get(f"{setting}.uri"),
@@ -54,7 +105,7 @@ def options_in_catalog(
     }
     if (token := spark.conf.get(f"{setting}.token", None)) is not None:
         said["catalogToken"] = token
-    return call(_found, {key: value for key, value in said.items() if value is not None}, write)
+    return {key: value for key, value in said.items() if value is not None}
 
 
 async def _found(said: dict[str, str], write: bool) -> dict[str, str]:

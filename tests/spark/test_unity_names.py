@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 
 import adelta
 from adelta import UnityCatalogClient
@@ -85,6 +85,45 @@ def test_tables_that_a_unity_catalog_manages_are_changed_by_name_through_the_cat
     own.conf.set("spark.adelta.catalog.main.token", "wrong")
     with pytest.raises(AnalysisException, match="PermissionDenied"):
         own.sql("INSERT INTO main.default.trips VALUES (8, 'Rome')")
+
+
+@pytest.mark.timeout(900)
+def test_tables_are_created_in_a_unity_catalog_where_it_says_and_named_when_they_are_there(
+    spark: SparkSession, unity_server: UnityServer
+) -> None:
+    own = knowing(spark, unity_server)
+    own.sql(
+        "CREATE TABLE main.default.trips (id BIGINT, city STRING) USING delta "
+        "PARTITIONED BY (city) COMMENT 'by day' TBLPROPERTIES ('owner.team' = 'rides')"
+    )
+    described = unity_server.description("main.default.trips")
+    assert described["partition-columns"] == ["city"]
+    assert described["comment"] == "by day"
+    assert described["properties"]["owner.team"] == "rides"
+    own.sql("CREATE TABLE IF NOT EXISTS main.default.trips (id INT) USING delta")
+    own.sql("INSERT INTO main.default.trips VALUES (1, 'Oslo')")
+    assert own.table("main.default.trips").collect() == [(1, "Oslo")]
+
+    own.sql("CREATE TABLE main.default.rows USING delta AS SELECT * FROM range(5)")
+    own.range(7).write.saveAsTable("main.default.saved", format="adelta")
+    own.range(9).writeTo("main.default.written").using("adelta").createOrReplace()
+    for name, count in (("rows", 5), ("saved", 7), ("written", 9)):
+        assert own.table(f"main.default.{name}").count() == count
+        own.sql(f"INSERT INTO main.default.{name} VALUES (100)")
+        history = own.sql(f"SELECT count(*) FROM main.default.{name} VERSION AS OF 0")
+        assert history.first()[0] == count
+
+    for statement, says in (
+        ("CREATE TABLE main.default.trips (id INT) USING delta", "ALREADY_EXISTS"),
+        ("CREATE TABLE main.default.other (id INT) USING parquet", "cannot be a table of parquet"),
+        ("CREATE TABLE main.default.other (id INT) USING delta LOCATION '/tmp/x'", "LOCATION out"),
+        ("REPLACE TABLE main.default.rows (id INT) USING delta", "are not replaced here"),
+        ("CREATE TABLE main.default.other USING delta AS SELECT 1 / 0 x", "DIVIDE_BY_ZERO"),
+    ):
+        with pytest.raises(PySparkException, match=says):
+            own.sql(statement)
+    with pytest.raises(AnalysisException, match="TABLE_OR_VIEW_NOT_FOUND"):
+        own.table("main.default.other")
 
 
 def test_tables_of_a_unity_catalog_are_read_by_name(

@@ -1,5 +1,6 @@
 package adelta.spark;
 
+import java.util.EnumSet;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
@@ -7,15 +8,18 @@ import java.util.function.Function;
 import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException;
 import org.apache.spark.sql.connector.catalog.Identifier;
+import org.apache.spark.sql.connector.catalog.StagedTable;
+import org.apache.spark.sql.connector.catalog.StagingTableCatalog;
 import org.apache.spark.sql.connector.catalog.Table;
 import org.apache.spark.sql.connector.catalog.TableCatalog;
+import org.apache.spark.sql.connector.catalog.TableCatalogCapability;
 import org.apache.spark.sql.connector.catalog.TableChange;
 import org.apache.spark.sql.connector.catalog.TableInfo;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.unsafe.Platform;
 
 /** The tables of a Unity Catalog: Python asks the catalog where each of them is. */
-public final class UnityTables implements TableCatalog {
+public final class UnityTables implements StagingTableCatalog {
     private final SparkSession session;
     private final String name;
     private final InPython python;
@@ -34,7 +38,7 @@ public final class UnityTables implements TableCatalog {
     }
 
     public Set capabilities() {
-        return new java.util.HashSet();
+        return EnumSet.allOf(TableCatalogCapability.class);
     }
 
     public Identifier[] listTables(String[] namespace) {
@@ -54,21 +58,54 @@ public final class UnityTables implements TableCatalog {
     }
 
     private Table loaded(Identifier table, String version, Long moment) {
-        if (table.namespace().length != 1) {
-            Platform.throwException(new NoSuchTableException(table));
-        }
+        checkName(table);
         String schema = table.namespace()[0];
         Object found = python.ask(
             table,
             new Object[] {"open_in_catalog", session, name, schema, table.name(), version, moment});
         Map said = new HashMap();
         said.put(TableCatalog.PROP_PROVIDER, "delta");
-        String shown = name + "." + schema + "." + table.name();
-        return new NamedTable(session, table, shown, new InPython((Function) found), said);
+        return new NamedTable(session, table, shown(table), new InPython((Function) found), said);
+    }
+
+    private static void checkName(Identifier table) {
+        if (table.namespace().length != 1) {
+            Platform.throwException(new NoSuchTableException(table));
+        }
+    }
+
+    private String shown(Identifier table) {
+        return name + "." + table.namespace()[0] + "." + table.name();
     }
 
     public Table createTable(Identifier table, TableInfo info) {
-        throw refused("created");
+        stageCreate(table, info).commitStagedChanges();
+        return loadTable(table);
+    }
+
+    public StagedTable stageCreate(Identifier table, TableInfo info) {
+        checkName(table);
+        String question = InPython.write(Definition.of(info));
+        Object found = python.ask(
+            table,
+            new Object[] {
+                "stage_in_catalog", session, name, table.namespace()[0], table.name(), question});
+        return new NamedTable.Staged(
+            session, table, shown(table), new InPython((Function) found),
+            new Runnable() {
+                public void run() {}
+            });
+    }
+
+    public StagedTable stageReplace(Identifier table, TableInfo info) {
+        throw refused("replaced");
+    }
+
+    public StagedTable stageCreateOrReplace(Identifier table, TableInfo info) {
+        if (tableExists(table)) {
+            throw refused("replaced");
+        }
+        return stageCreate(table, info);
     }
 
     public Table alterTable(Identifier table, TableChange[] changes) {
@@ -88,8 +125,8 @@ public final class UnityTables implements TableCatalog {
     private RuntimeException refused(String what) {
         Platform.throwException(
             new InPython.Refused(
-                "tables of the Unity Catalog " + name + " are read here, and not " + what
-                    + ": use adelta.UnityCatalogClient, or the catalog itself"));
+                "tables of the Unity Catalog " + name + " are not " + what
+                    + " here: have the catalog itself do it"));
         return null;
     }
 }

@@ -14,6 +14,7 @@ from adelta.spark.names.answers import Answers
 from adelta.spark.names.definitions import Definition, StagedTable, check_alike, create
 from adelta.spark.names.opened import OpenedTable
 from adelta.spark.names.places import uri_of
+from adelta.spark.names.tables_in_catalogs import stage_in_catalog
 from adelta.spark.session_settings import session_zone
 from adelta.spark.unity import options_in_catalog
 from adelta.sync._portal import call
@@ -74,6 +75,13 @@ class CatalogAnswers(Answers):
             return options_in_catalog(spark, catalog, schema, table, write=True)
 
         return OpenedTable(self._sessions, spark, options, for_changes)
+
+    def answer_stage_in_catalog(
+        self, session: Any, catalog: str, schema: str, table: str, definition: str
+    ) -> StagedTable:
+        """A table of a Unity Catalog that comes to be when Spark says so."""
+        name, spark = (catalog, schema, table), self._sessions.of(session)
+        return stage_in_catalog(self._sessions, spark, name, json.loads(definition))
 
     def answer_exists(self, session: Any, path: str) -> bool:
         """Whether there is a table at a path."""

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from adelta.operations.write_transactions import Replacing
     from adelta.spark.names.opened import Sessions
 
-__all__ = ["Definition", "StagedTable", "check_alike", "create"]
+__all__ = ["Definition", "StagedTable", "check_alike", "completed", "create"]
 
 _OF_THE_CATALOG = (
     "comment", "external", "is_managed_location", "location", "owner", "provider", "table_type",
@@ -141,10 +141,10 @@ def create(definition: Definition, spark: SparkSession) -> None:
         raise TableNotFoundError(
             f"there is no Delta table at {definition.uri}, and no columns to create one with"
         )
-    call(_create, _completed(definition, spark), storage)
+    call(_create, completed(definition, spark), storage)
 
 
-def _completed(definition: Definition, spark: SparkSession) -> Definition:
+def completed(definition: Definition, spark: SparkSession) -> Definition:
     """With the properties that a session gives to new tables."""
     return replace(definition, properties=with_default_properties(definition.properties, spark))
 
@@ -268,7 +268,7 @@ class StagedTable(Answers):
             create(definition, spark)
         else:
             storage = storage_of_session(spark, definition.uri)
-            call(_replace, _completed(definition, spark), storage)
+            call(_replace, completed(definition, spark), storage)
 
     def answer_abort(self, _session: Any) -> None:
         """Leave everything as it was: rows that were not committed belong to no table."""
@@ -276,7 +276,7 @@ class StagedTable(Answers):
     def _write(self, rows: DataFrame, options: dict[str, str]) -> None:
         definition = self._definition
         given = {k: v for k, v in options.items() if k.lower() not in ("path", "overwriteschema")}
-        given["path"] = definition.uri
+        given |= self._place_options()
         given["partitionOverwriteMode"] = "static"
         mode, replaces = "ErrorIfExists", None
         if definition.mode != "create":
@@ -293,6 +293,10 @@ class StagedTable(Answers):
         )
         self._sessions.save(rows, told, replaces=replaces, description=definition.comment)
         self._written = True
+
+    def _place_options(self) -> Mapping[str, str]:
+        """The options that say where rows are written to."""
+        return {"path": self._definition.uri}
 
     def _check_there(self, spark: SparkSession) -> None:
         definition = self._definition

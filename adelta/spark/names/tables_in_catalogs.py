@@ -1,0 +1,86 @@
+"""CREATE TABLE in a Unity Catalog: the catalog gives the place, and then the name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from adelta.errors import InvalidOptionError
+from adelta.operations.create import create_table
+from adelta.spark.identifiers import FORMATS
+from adelta.spark.names.definitions import Definition, StagedTable, completed
+from adelta.spark.unity import place_in_catalog
+from adelta.sync._portal import call
+from adelta.table import open_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from adelta.spark.names.opened import Sessions
+    from adelta.spark.unity import PlaceInCatalog
+
+__all__ = ["stage_in_catalog"]
+
+
+def stage_in_catalog(
+    sessions: Sessions, spark: SparkSession, name: tuple[str, str, str], said: Mapping[str, Any]
+) -> StagedTable:
+    """A table that a catalog is to manage, as `Definition.java` says it; `name` has all parts.
+
+    Raises:
+        InvalidOptionError: a Delta table has no such thing, or the catalog has no such tables.
+        StorageError: the catalog refused or failed.
+    """
+    given: Mapping[str, str] = said["properties"]
+    if given.get("provider", FORMATS[0]).lower() not in FORMATS:
+        raise InvalidOptionError(
+            f"{'.'.join(name)} cannot be a table of {given['provider']}: those that are created in "
+            "a Unity Catalog here are Delta tables, USING delta"
+        )
+    if "location" in given:
+        raise InvalidOptionError(
+            f"the catalog says where {'.'.join(name)} is to be: leave LOCATION out"
+        )
+    definition = Definition.parse({**said, "path": "/", "mode": "create"})
+    return _TableInCatalog(sessions, definition, place_in_catalog(spark, *name))
+
+
+class _TableInCatalog(StagedTable):
+    """One that has no name until it is there: a failure before leaves a place that nobody has."""
+
+    def __init__(self, sessions: Sessions, definition: Definition, place: PlaceInCatalog) -> None:
+        properties = {**definition.properties, **place.staged.properties}
+        super().__init__(
+            sessions, replace(definition, uri=place.staged.location, properties=properties)
+        )
+        self._place = place
+
+    def _place_options(self) -> Mapping[str, str]:
+        return self._place.options
+
+    def answer_commit(self, session: Any) -> None:
+        """Make the table, where no rows were written, and let the catalog name it."""
+        call(self._named, completed(self._definition, self._sessions.of(session)))
+
+    async def _named(self, definition: Definition) -> None:
+        staged, client = self._place.staged, self._place.client()
+        try:
+            if self._written:  # and the catalog knows no such table yet, of which it could be asked
+                table = open_table(staged.location, staged.storage_options)
+            else:
+                table = await create_table(
+                    staged.location,
+                    definition.schema,
+                    partition_by=definition.partition_by,
+                    cluster_by=definition.cluster_by,
+                    properties=definition.properties,
+                    description=definition.comment,
+                    storage_options=staged.storage_options,
+                    catalog=client,
+                )
+            async with table:
+                await client.register_table(staged, await table.snapshot(version=0))
+        finally:
+            await client.aclose()
