@@ -60,6 +60,7 @@ pytest_plugins = [
     "tests.support.faulty_calls",
     "tests.support.postgres_server",
     "tests.support.gcs_server",
+    "tests.support.hdfs_server",
     "tests.support.s3_server",
     "tests.support.unity_catalog",
 ]

@@ -28,7 +28,7 @@ from adelta.storage._aiohttp import connect_by, repeat_nothing
 from adelta.storage.long_body import BodyConnection, LoopTurn
 from adelta.storage.slots import Slots
 
-__all__ = ["BoundPool", "HttpOptions", "HttpPool", "check_proxy", "proxy_for"]
+__all__ = ["BoundPool", "HttpOptions", "HttpPool", "check_proxy", "proxy_for", "trusted_by"]
 
 _SKIPPED_HEADERS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
 _READ_BUFFER = 256 << 10
@@ -87,7 +87,7 @@ class HttpPool:
         """
         if not self._knows_trust and origin.startswith("https:"):
             if (where := self._options.ca_bundle or ca_bundle) is not None:
-                self._trust = await in_io_thread(_trusting, where)
+                self._trust = await in_io_thread(trusted_by, where)
             self._knows_trust = True
         return self.bind()
 
@@ -169,7 +169,7 @@ def _abandon(bound: BoundPool) -> None:
         _kept.append(bound)
 
 
-def _trusting(ca_bundle: str) -> ssl.SSLContext:
+def trusted_by(ca_bundle: str) -> ssl.SSLContext:
     """What trusts the certificates of a bundle alone."""
     with _reading:
         return _read_trust(ca_bundle)

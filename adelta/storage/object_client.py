@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LARGE",
     "LONGEST_ERROR",
+    "ExchangeError",
     "Into",
     "ObjectClient",
     "ObjectRequest",
@@ -50,6 +51,8 @@ __all__ = [
     "Signed",
     "Target",
     "http_time_ms",
+    "receive",
+    "sent_body",
 ]
 
 _CANNOT_BE_SENT = (
@@ -59,7 +62,7 @@ _CANNOT_BE_SENT = (
 LARGE = 1 << 20
 """Bytes from which on a body is handled in a thread."""
 LONGEST_ERROR = 4096
-"""Bytes that are kept of what a store says of an error."""
+"""Bytes that are kept of what most stores say of an error."""
 _READS = ("GET", "HEAD")
 _WRITES = ("PUT", "POST")
 
@@ -79,7 +82,9 @@ class ObjectRequest:
     once they come. `most` is how many bytes the answer may have, unless the store looks past the
     range that was asked for; `memory` is how many bytes a whole object may have. Headers that are
     `optional` are those of checksums: a store that refuses them gets the request again without, and
-    later ones too. With `verify` the body of an object is held to what the store says of it.
+    later ones too. With `verify` the body of an object is held to what the store says of it. Where
+    the query asks for a part of an object, `partial`, an answer that has it says so as one of a
+    range does. It counts as a `kind` where its method does not tell which.
     """
 
     method: str
@@ -93,10 +98,21 @@ class ObjectRequest:
     optional: Mapping[str, str] = field(default_factory=dict)
     verify: bool = False
     path: str | None = None
+    partial: bool = False
+    kind: RequestKind | None = None
 
 
-class _TooLongError(Exception):
-    """The store sends more than was asked for."""
+class ExchangeError(Exception):
+    """An exchange has failed, though an answer may have come: `failure` says how."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.reason)
+        self.failure = failure
+
+    @classmethod
+    def refused(cls, reason: str) -> ExchangeError:
+        """An answer that is not taken, and would not be at another time."""
+        return cls(Failure(Kind.REFUSED, "", reason, {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +149,8 @@ class ObjectClient(ABC, Generic[T]):
 
     service: str
     """What the store is called in errors."""
+    longest_error = LONGEST_ERROR
+    """Bytes that are kept of what the store says of an error."""
 
     def __init__(self, name: str, http: HttpOptions, retry: RetryPolicy, concurrency: int) -> None:
         self.name = name
@@ -185,9 +203,17 @@ class ObjectClient(ABC, Generic[T]):
     def credentials_source(self) -> str:
         """In words, where the credentials come from that were used last."""
 
+    def object_fault(self, request: ObjectRequest, answer: Answer) -> Fault | None:
+        """What is wrong with an answer about an object, by its headers."""
+        return object_fault(answer)
+
     async def body_fault(self, request: ObjectRequest, answer: Answer) -> Fault | None:
         """What is wrong with the body of a request that is to be verified."""
         return None
+
+    def goes_on(self, request: ObjectRequest) -> bool:
+        """Whether the request goes on to its end where its caller is cancelled."""
+        return bool(request.key) and request.method in _WRITES
 
     def failed(self, request: ObjectRequest, failure: Failure, target: T | None) -> Outcome:
         """What may help after a failure of a request to `target`."""
@@ -254,7 +280,7 @@ class ObjectClient(ABC, Generic[T]):
                 address += f"?{signed.query}"
             url = URL(address, encoded=True)
             exchange = self._exchange(target, request, url, signed.headers)
-            if request.key and request.method in _WRITES:
+            if self.goes_on(request):
                 exchange = self.abandoned.run(request.key, exchange)
             try:
                 answer = await exchange
@@ -266,8 +292,8 @@ class ObjectClient(ABC, Generic[T]):
                 return Failure(Kind.REFUSED, "", f"the address is not valid: {error}", {})
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
                 return connection_failure(error, sent=True)
-            except _TooLongError as error:  # or its head says so, by mistake
-                return Failure(Kind.DAMAGED, "", str(error), {})
+            except ExchangeError as error:
+                return error.failure
             except ValueError:  # of aiohttp, whose text may hold a header's secret
                 return Failure(Kind.REFUSED, "", _CANNOT_BE_SENT, {})
         self.counter.received(len(answer.body) + (answer.placed or 0))
@@ -286,12 +312,12 @@ class ObjectClient(ABC, Generic[T]):
                 request.method,
                 url,
                 headers=headers,
-                data=_body(request.body),
+                data=sent_body(request.body),
                 allow_redirects=False,
                 proxy=target.proxy,
             )
             exchange.status = response.status
-            return await _answer(request, response)
+            return await receive(request, response, self.longest_error)
 
     def proxy_before(self, origin: str) -> str | None:
         """The proxy through which requests go to `origin`. Raises: InvalidOptionError."""
@@ -327,7 +353,7 @@ class Sending(Generic[T]):
             return self._failed(result)
         request, fault = self.request, None
         if request.key and request.method in _READS:
-            fault = object_fault(result)
+            fault = self.client.object_fault(request, result)
         if fault is None and (asked := request.headers.get("range")):
             fault = range_fault(asked, result)
         if fault is None and request.verify:
@@ -350,38 +376,48 @@ class Sending(Generic[T]):
         return self.client.failed(self.request, failure, self.target), failure
 
 
-async def _answer(request: ObjectRequest, response: aiohttp.ClientResponse) -> Answer:
+async def receive(
+    request: ObjectRequest, response: aiohttp.ClientResponse, longest_error: int
+) -> Answer:
+    """The answer with its body, of an error as many bytes as are kept.
+
+    Raises:
+        ExchangeError: it has more bytes than it may have.
+    """
+    status = response.status
     try:
-        if response.status >= 300 and request.method != "HEAD":
-            return Answer(response.status, response.headers, await _beginning(response))
+        if status >= 300 and request.method != "HEAD":
+            return Answer(status, response.headers, await _beginning(response, longest_error))
         length = waiting_body(response)
-        is_partial = response.status == 206
+        is_partial = status == 206 or request.partial
+        status = 206 if is_partial else status
         most = request.most if is_partial or "range" not in request.headers else None
         _check_length(request, response.content_length or 0, most)
         into = await request.into() if request.into and is_partial else None
         if length is None:
-            received = await _read(response, request, most)
+            body = await _read(response, request, most)
         elif into is not None:
             await place_body(response, into[:length])
-            return Answer(response.status, response.headers, b"", placed=length)
+            return Answer(status, response.headers, b"", placed=length)
         else:
             pieces = await receive_body(response, length)
             join = b"".join
-            received = await in_thread(join, pieces) if length > LARGE else join(pieces)
+            body = await in_thread(join, pieces) if length > LARGE else join(pieces)
     except BaseException:
         response.close()
         raise
     if into is None:
-        return Answer(response.status, response.headers, received)
-    into[: len(received)] = received
-    return Answer(response.status, response.headers, b"", placed=len(received))
+        return Answer(status, response.headers, body)
+    into[: len(body)] = body
+    return Answer(status, response.headers, b"", placed=len(body))
 
 
 def _check_length(request: ObjectRequest, length: int, most: int | None) -> None:
     if request.memory is not None:
         check_memory(length, request.memory, f"the object {request.key!r}")
     if most is not None and length > most:
-        raise _TooLongError(f"the answer has {length:,} bytes, of {most:,} that it may have")
+        reason = f"the answer has {length:,} bytes, of {most:,} that it may have"
+        raise ExchangeError(Failure(Kind.DAMAGED, "", reason, {}))  # or its head errs
 
 
 async def _read(
@@ -401,18 +437,18 @@ async def _read(
     return await in_thread(b"".join, chunks)
 
 
-async def _beginning(response: aiohttp.ClientResponse) -> bytes:
+async def _beginning(response: aiohttp.ClientResponse, longest: int) -> bytes:
     """The first bytes of what is said of an error; of a longer body the connection is given up."""
     unclaim(response)
     body = bytearray()
-    while len(body) < LONGEST_ERROR and not response.content.at_eof():
-        body += await response.content.read(LONGEST_ERROR - len(body))
+    while len(body) < longest and not response.content.at_eof():
+        body += await response.content.read(longest - len(body))
     if not response.content.at_eof():
         response.close()
     return bytes(body)
 
 
-def _body(body: bytes) -> bytes | io.BytesIO | None:
+def sent_body(body: bytes) -> bytes | io.BytesIO | None:
     """What aiohttp sends without holding up the loop; it copies nothing."""
     return io.BytesIO(body) if len(body) > LARGE else body or None
 
@@ -436,6 +472,8 @@ def http_time_ms(date: str) -> int:
 
 def _kind_of(request: ObjectRequest) -> RequestKind:
     """What a request does, as `StoreStats` tells of it."""
+    if request.kind is not None:
+        return request.kind
     if request.method == "GET":
         return "get" if request.key else "list"
     if request.method == "HEAD":

@@ -1,8 +1,9 @@
 """The names of storage options: those that adelta reads, and those that it knows from other tools.
 
 A name is taken in any case, with or without what the names of its store begin with: ``aws_``,
-``google_``, ``azure_`` or ``azure_storage_``. A name that nobody knows is refused, whatever store
-it is for: misspelt, it would be left out in silence. Names that are known and not read are
+``google_``, ``azure_`` or ``azure_storage_``. Those of HDFS are written in full. A name that nobody
+knows is refused, whatever store it is for: misspelt, it would be left out in silence. Names that
+are known and not read are
 
 * those that tune another program's client, or describe a store that adelta does not have: they are
   ignored, so that one set of options serves several programs and several stores;
@@ -26,12 +27,14 @@ __all__ = [
     "CACHE_FOLDER",
     "CACHE_SIZE",
     "GOOGLE",
+    "HDFS",
     "MEMORY_LIMIT",
     "OWNER_ENDPOINT",
     "OWNER_TOKEN",
     "READ",
     "READ_OF_AZURE",
     "READ_OF_GOOGLE",
+    "READ_OF_HDFS",
     "check_names_known",
     "is_known",
     "plain_name",
@@ -41,6 +44,7 @@ __all__ = [
 AWS = ("aws_",)
 GOOGLE = ("google_",)
 AZURE = ("azure_storage_", "azure_")
+HDFS = ("hdfs_", "hadoop_")
 """How the names of the options of one kind of stores begin, where they do not begin at once."""
 
 MEMORY_LIMIT = ("memory_limit", "adelta_memory_limit")
@@ -177,6 +181,20 @@ READ_OF_AZURE = frozenset(
 )
 """Those of Azure."""
 
+READ_OF_HDFS = frozenset(
+    {
+        "hadoop_user_name",
+        "hadoop_proxy_user",
+        "hadoop_conf_dir",
+        "hadoop_home",
+        "hdfs_delegation_token",
+        "hdfs_kerberos_principal",
+        "hdfs_kerberos_keytab",
+        "hdfs_datanode_hosts",
+    }
+)
+"""Those of HDFS, beside the properties of Hadoop."""
+
 _OF_OTHERS = """
 aws_bucket aws_bucket_name aws_checksum_algorithm aws_copy_if_not_exists aws_disable_tagging
 aws_disable_bulk_delete aws_imdsv1_fallback aws_ec2_metadata_disabled aws_ec2_metadata_timeout
@@ -210,9 +228,11 @@ _IGNORED_PREFIXES = (
     "unity_",
     "mount_",
     "fs.",
+    "dfs.",
+    "hadoop.",
     "spark.hadoop.",
 )
-"""Namespaces of other stores and of Hadoop, of which adelta reads nothing."""
+"""Namespaces of other stores and of Hadoop, of which adelta reads where HDFS's namenodes are."""
 
 _KEYS_OF_THE_ENVIRONMENT = "it is read from the environment alone: set the variable {0} instead"
 _REFUSED_OF_S3 = {
@@ -299,7 +319,7 @@ def plain_name(name: str, namespace: tuple[str, ...] = AWS) -> str:
     return name.removeprefix("backoff_config.").removeprefix("backoff.")
 
 
-_ALL_READ = READ | READ_OF_GOOGLE | READ_OF_AZURE
+_ALL_READ = READ | READ_OF_GOOGLE | READ_OF_AZURE | READ_OF_HDFS
 _KNOWN = {plain_name(name): name for name in (*_IGNORED, *_REFUSED, *_REFUSED_OF_S3)}
 _KNOWN |= {plain_name(name, GOOGLE): name for name in READ_OF_GOOGLE}
 _KNOWN |= {plain_name(name, AZURE): name for name in READ_OF_AZURE}

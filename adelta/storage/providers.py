@@ -93,6 +93,18 @@ def _open_azure(_: str, place: Place, options: Mapping[str, str]) -> ObjectStore
     return AzureStore.from_options(place.authority, place.path, options)
 
 
+def _open_hdfs(address: str, place: Place, options: Mapping[str, str]) -> ObjectStore:
+    from adelta.storage.hdfs import HdfsStore
+
+    scheme = address.partition(":")[0].lower()
+    return HdfsStore.from_options(place.authority, place.path, options, scheme=scheme)
+
+
+def _named_in_hdfs(scheme: str, authority: str, path: str) -> tuple[str, str, str]:
+    """The schemes lead to ports of their own, so that none stands for another."""
+    return scheme, authority, path
+
+
 def _is_azure(address: str) -> bool:
     """Whether an address is one of Azure's: not every one by ``https`` is."""
     scheme, _, rest = address.partition(":")
@@ -156,6 +168,15 @@ PROVIDERS: tuple[Provider, ...] = (
         key_option="azure_storage_account_key",
         accepts=_is_azure,
         named=_named_in_azure,
+    ),
+    Provider(
+        ("hdfs", "webhdfs", "swebhdfs"),
+        _open_hdfs,
+        authority="namenode",
+        reads_environment=True,
+        option_prefixes=("hdfs_", "hadoop_", "dfs."),
+        key_option="hdfs_delegation_token",
+        named=_named_in_hdfs,
     ),
 )
 

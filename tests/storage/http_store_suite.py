@@ -26,10 +26,10 @@ from tests.storage.object_store_suite import paths_of
 if TYPE_CHECKING:
     from adelta.storage.http_store import HttpObjectStore
 
-__all__ = ["SHAKY", "HttpStoreSuite"]
+__all__ = ["LOST", "PASSES", "SHAKY", "HttpStoreSuite"]
 
 SHAKY = {"max_retries": "3", "init_backoff": "1ms", "max_backoff": "2ms", "read_timeout": "2s"}
-_PASSES = [
+PASSES = [
     Fate.answer(503),
     Fate.answer(429),
     Fate.answer(500),
@@ -37,7 +37,7 @@ _PASSES = [
     Fate.cut_after(),
     Fate.cut_inside(),
 ]
-_LOST = [
+LOST = [
     Fate.cut_after(),
     Fate.cut_inside(),
     Fate.answer(500, applied=True),
@@ -46,7 +46,7 @@ _LOST = [
 
 
 class HttpStoreSuite:
-    @pytest.mark.parametrize("fate", _PASSES, ids=str)
+    @pytest.mark.parametrize("fate", PASSES, ids=str)
     async def test_what_may_pass_is_tried_again(
         self, shaky: HttpObjectStore, proxy: FaultyProxy, fate: Fate
     ) -> None:
@@ -83,7 +83,7 @@ class HttpStoreSuite:
             await shaky.get("x")
         assert len(proxy.seen) == 4
 
-    @pytest.mark.parametrize("fate", _LOST, ids=str)
+    @pytest.mark.parametrize("fate", LOST, ids=str)
     async def test_a_put_whose_answer_was_lost_is_found_to_be_ours(
         self, shaky: HttpObjectStore, proxy: FaultyProxy, fate: Fate
     ) -> None:
@@ -94,7 +94,7 @@ class HttpStoreSuite:
         assert made.etag == (await shaky.head("log/0.json")).etag
         assert await shaky.get("log/0.json") == b"ours"
 
-    @pytest.mark.parametrize("fate", [*_LOST, Fate.cut_before(), Fate.answer(500)], ids=str)
+    @pytest.mark.parametrize("fate", [*LOST, Fate.cut_before(), Fate.answer(500)], ids=str)
     async def test_a_put_in_doubt_that_another_won_is_found_to_be_lost(
         self, shaky: HttpObjectStore, store: HttpObjectStore, proxy: FaultyProxy, fate: Fate
     ) -> None:

@@ -18,9 +18,11 @@ from adelta.storage.option_names import (
     AWS,
     AZURE,
     GOOGLE,
+    HDFS,
     READ,
     READ_OF_AZURE,
     READ_OF_GOOGLE,
+    READ_OF_HDFS,
     check_names_known,
     is_known,
     plain_name,
@@ -115,7 +117,7 @@ class _Seen(dict[str, str]):
 
 
 def test_the_names_listed_as_read_are_those_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: dict[object, set[str]] = {AWS: set(), GOOGLE: set(), AZURE: set()}
+    asked: dict[object, set[str]] = {AWS: set(), GOOGLE: set(), AZURE: set(), HDFS: set()}
     original = GivenOptions.__init__
 
     def watched(given: GivenOptions, *args: object) -> None:
@@ -144,6 +146,9 @@ def test_the_names_listed_as_read_are_those_that_are_read(monkeypatch: pytest.Mo
     open_store("az://container/t", {"azure_storage_account_name": "account"})
     read = {plain_name(name, AZURE) for name in READ_OF_AZURE}
     assert read <= asked[AZURE] <= read | asked[AWS]
+    open_store("hdfs://namenode/t")
+    read = {plain_name(name, HDFS) for name in READ_OF_HDFS}
+    assert read <= asked[HDFS] <= read | asked[AWS]
 
 
 def test_names_are_known_in_any_case_with_and_without_aws() -> None:
