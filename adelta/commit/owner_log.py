@@ -143,10 +143,17 @@ class OwnerLog:
             self.note_listed(version - 1)
             self.commits = {v: commit for v, commit in self.commits.items() if v >= version}
 
-    def holds(self, versions: range) -> bool:
-        """Whether the contents of all these versions are here: no store is asked for them."""
-        commits = map(self.commits.get, versions)
-        return all(commit is not None and commit.content is not None for commit in commits)
+    def held(self, versions: range) -> list[tuple[int, bytes, int]] | None:
+        """Versions, contents and times of modification, where all contents of a range are here.
+
+        None where one is not: then the store has to be asked.
+        """
+        found = []
+        for commit in map(self.commits.get, versions):
+            if commit is None or commit.content is None or commit.staged_file is not None:
+                return None
+            found.append((commit.version, commit.content, commit.modified_ms))
+        return found
 
     def unpublished(self) -> list[RatifiedCommit]:
         """The commits that are not known to be published, in order."""

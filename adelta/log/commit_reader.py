@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check_lengths",
     "check_log_files",
+    "decode_held",
     "decode_listed",
     "read_action_batches",
     "read_commit",
@@ -35,6 +36,7 @@ _BATCH_BYTES = 16 * 1024 * 1024
 _LARGE = 4 * 1024 * 1024  # bytes of a commit
 _DECODED_SIZE = 2  # bytes that one of JSON comes to at least, with what is made of it
 _INLINE_BYTES = 16 * 1024  # decoding less than this costs less than a thread's hop
+_HELD_INLINE_BYTES = 64 * 1024  # of commits that somebody waits for whose turn it is
 
 
 async def read_commit(store: ObjectStore, version: int, modified_ms: int | None = None) -> Commit:
@@ -49,6 +51,30 @@ async def read_commit(store: ObjectStore, version: int, modified_ms: int | None 
     if len(data) < _INLINE_BYTES:
         return decode_commit(version, data, modified_ms)
     return await in_thread(decode_commit, version, data, modified_ms)
+
+
+async def decode_held(
+    held: Sequence[tuple[int, bytes, int]],
+) -> tuple[list[Commit], InvalidTableError | None]:
+    """The commits whose bytes are at hand, with their versions and times of modification.
+
+    They end before the first one that is damaged, and what is wrong with that one comes with them.
+    """
+    if sum(len(data) for _, data, _ in held) < _HELD_INLINE_BYTES:
+        return _decode_held(held)
+    return await in_thread(_decode_held, held)
+
+
+def _decode_held(
+    held: Sequence[tuple[int, bytes, int]],
+) -> tuple[list[Commit], InvalidTableError | None]:
+    commits = []
+    for version, data, modified_ms in held:
+        try:
+            commits.append(decode_commit(version, data, modified_ms))
+        except InvalidTableError as error:
+            return commits, error
+    return commits, None
 
 
 async def read_commits(store: ObjectStore, files: Sequence[LogPath]) -> list[Commit]:

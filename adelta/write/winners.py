@@ -20,7 +20,7 @@ from adelta.errors import (
     ObjectNotFoundError,
 )
 from adelta.kernel.log_path import LogFileKind
-from adelta.log.commit_reader import read_commit, read_commits
+from adelta.log.commit_reader import decode_held, read_commit, read_commits
 from adelta.log.listing import list_log
 from adelta.log.ownership import FollowsOwner
 
@@ -34,6 +34,7 @@ __all__ = ["Winners", "read_winners"]
 
 _AHEAD = 4  # commits that are read at once, whether they are there or not
 _AT_ONCE = 16
+_TOGETHER = 256  # commits after which it is seen whether there are more
 
 
 class Winners(NamedTuple):
@@ -91,7 +92,14 @@ async def _following(state: LogState, lost: int) -> AsyncIterator[Commit]:
     told = None if owned is None else owned.told_latest
     known = 0 if told is None else max(told + 1 - first, 0)
     wanted = range(first, first + (known or (1 if lost == 1 else _AHEAD)))
-    limit = 1 if owned is not None and owned.log.holds(wanted) else _AT_ONCE
+    held = None if owned is None or not known else owned.log.held(wanted)
+    if held is not None:  # what the owner has told of is the table's log, and all of it
+        decoded, damage = await decode_held(held)
+        for commit in decoded:
+            yield commit
+        if damage is not None:
+            raise damage
+        return
 
     async def read(version: int) -> Commit | InvalidTableError | None:
         try:
@@ -102,15 +110,18 @@ async def _following(state: LogState, lost: int) -> AsyncIterator[Commit]:
             return error
 
     try:
-        read_ahead = await map_concurrent(read, wanted, limit=limit)
-        for at, found in enumerate(read_ahead):
-            if isinstance(found, InvalidTableError):
-                raise found
-            if found is None and at == 0:
-                raise MissingCommitError(f"the commit of version {first} is not there")
-            if found is None:
-                return
-            yield found
+        at = first
+        while at < wanted.stop:  # few at a time: an owner may tell of more than there are
+            some = range(at, min(at + _TOGETHER, wanted.stop))
+            for found in await map_concurrent(read, some, limit=_AT_ONCE):
+                if isinstance(found, InvalidTableError):
+                    raise found
+                if found is None and at == first:
+                    raise MissingCommitError(f"the commit of version {first} is not there")
+                if found is None:
+                    return
+                yield found
+                at += 1
         if lost > 1 and not known:  # there may be many more
             files = await list_log(store, first + _AHEAD)
             commits = [file for file in files if file.kind is LogFileKind.COMMIT]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import orjson
@@ -445,3 +446,28 @@ async def test_who_comes_between_the_last_commit_and_its_publication_meets_a_con
     assert await append(uri, 2) == 2
     assert await published(uri) == [0, 1, 2]
     assert await open_store(uri).get(commit_path(1)) == hidden[0]
+
+
+@pytest.mark.parametrize("padding", [0, 100_000])
+async def test_winners_that_the_owner_tells_of_count_up_to_a_damaged_one(
+    uri: str, owner: MemoryOwner, padding: int
+) -> None:
+    """Few are decoded at once, and many bytes in a thread: what is found is the same."""
+    owner.inline = owner.backfills = True
+    await adelta.create_table(uri, SCHEMA, properties={OWNER: owner.name, CONF: "{}"})
+    async with adelta.open_table(uri) as behind:
+        await behind.snapshot()
+        for number in (1, 2, 3):
+            await append(uri, number)
+        (kept,) = owner.tables.values()
+        first, second = (kept.commits[version].content for version in (1, 2))
+        assert first is not None
+        assert second is not None
+        long = first + b'{"comment":{"text":"' + b"x" * padding + b'"}}\n'
+        kept.commits[1] = replace(kept.commits[1], content=long)
+        kept.commits[2] = replace(kept.commits[2], content=second + b'{"add":')
+        with pytest.raises(InvalidTableError, match="commit of version 2 cannot be read"):
+            await append(behind, 4)
+        kept.commits[2] = replace(kept.commits[2], content=second)
+        assert await append(uri, 5) == 4
+    assert await ids(uri) == [1, 2, 3, 5]

@@ -5,7 +5,7 @@ PROTOCOL.md, "Commit Provenance".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
@@ -59,10 +59,10 @@ class CommitInfo:
         named: dict[str, Any] = {}
         others: dict[str, Any] = {}
         for key, value in raw.items():
-            name = _KNOWN.get(key)
             if value is None:
                 continue
-            if name is None or not _fits(name, value):
+            name = _KNOWN.get(key)
+            if name is None or not _FITS.get(name, _is_text)(value):
                 others[key] = value
             else:
                 named[name] = value
@@ -82,19 +82,26 @@ class CommitInfo:
         return body
 
 
-def _fits(name: str, value: object) -> bool:
-    if name in ("operation_parameters", "operation_metrics", "tags"):
-        return isinstance(value, Mapping)
-    if name == "is_blind_append":
-        return isinstance(value, bool)
-    if name in ("timestamp", "in_commit_timestamp"):
-        return is_time(value)
-    if name == "read_version":
-        return isinstance(value, int) and not isinstance(value, bool)
+def is_time(value: object) -> TypeGuard[int]:
+    """Whether a decoded value is a time in ms since the Unix epoch, within Python's calendar."""
+    return type(value) is int and _YEAR_1 <= value <= _YEAR_9999
+
+
+def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
-def is_time(value: object) -> TypeGuard[int]:
-    """Whether a decoded value is a time in ms since the Unix epoch, within Python's calendar."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return whole and isinstance(value, int) and _YEAR_1 <= value <= _YEAR_9999
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, (dict, Mapping))  # of which the first is told far sooner
+
+
+_FITS: Mapping[str, Callable[[object], bool]] = {
+    "timestamp": is_time,
+    "in_commit_timestamp": is_time,
+    "operation_parameters": _is_mapping,
+    "operation_metrics": _is_mapping,
+    "tags": _is_mapping,
+    "read_version": lambda value: type(value) is int,
+    "is_blind_append": lambda value: isinstance(value, bool),
+}
+"""What the values of fields that are not text have to be."""

@@ -333,6 +333,14 @@ def decode_actions(data: bytes, version: int, source: str) -> ActionBatch:
     return collector.batch((version,))
 
 
+_FILE_KINDS = {
+    "add": (ADD_SCHEMA, ADD_JSON_NAMES),
+    "remove": (REMOVE_SCHEMA, REMOVE_JSON_NAMES),
+    "cdc": (CDC_SCHEMA, ADD_JSON_NAMES),
+}
+"""Schema and names in the log of each kind of file actions."""
+
+
 class _Collector:
     """Sorts decoded lines by the kind of their action."""
 
@@ -348,7 +356,6 @@ class _Collector:
         self.sidecars: list[Sidecar] = []
         self.checkpoint: CheckpointMetadata | None = None
         self._files = {"add": self.adds, "remove": self.removes, "cdc": self.cdc}
-        self._kinds = {kind: (rows.schema, rows.names) for kind, rows in self._files.items()}
 
     def add_commit(self, version: int, data: bytes, source: str | None = None) -> None:
         """Take the actions of a file; of a large one block by block."""
@@ -375,7 +382,7 @@ class _Collector:
         """
         first, last = _file_actions(block, tuple(self._files))
         middle = block[first:last]
-        tables = decode_lines(middle, self._kinds) if len(middle) >= _WORTHWHILE else None
+        tables = decode_lines(middle, _FILE_KINDS) if len(middle) >= _WORTHWHILE else None
         if tables is None:
             return self._add_lines(version, block, source, number)
         if first:
@@ -448,7 +455,7 @@ class _Collector:
     def batch(self, versions: tuple[int, ...], *, lazily: bool = False) -> ActionBatch:
         kinds = self._files.values()
         sliced = any(rows.slices for rows in kinds)
-        if not lazily or sliced or sum(map(len, kinds)) > _KEPT_AS_ROWS:
+        if not lazily or sliced or sum(len(rows.bodies) for rows in kinds) > _KEPT_AS_ROWS:
             for rows in kinds:
                 rows.table()
         return ActionBatch(
