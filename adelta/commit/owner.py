@@ -144,17 +144,23 @@ class ProposedCommit:
     modified_ms: int = 0
     published_version: int | None = None
 
+    def ratified(self) -> RatifiedCommit:
+        """What an owner tells of it, once it has been ratified."""
+        content = self.content if self.staged_file is None else None
+        return RatifiedCommit(self.version, self.staged_file, content, self.size, self.modified_ms)
+
 
 @dataclass(frozen=True, slots=True)
 class CommitResponse:
     """Whether a proposed commit is `ratified`; if not, its version is another one's.
 
     `latest` is what `get_commits` would say now. An owner that tells it with a conflict saves that
-    request.
+    request. `again` is whether the commit was ratified before it was proposed this time.
     """
 
     ratified: bool
     latest: RatifiedCommits | None = None
+    again: bool = False
 
 
 class CommitOwnerClient(Protocol):

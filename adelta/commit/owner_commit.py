@@ -31,7 +31,7 @@ from adelta._chance import new_uuid
 from adelta.commit.check_then_put import is_there
 from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown
 from adelta.commit.filesystem import FilesystemCoordinator, is_by
-from adelta.commit.owner import ProposedCommit, RatifiedCommit
+from adelta.commit.owner import ProposedCommit
 from adelta.commit.ratification import Claim, Withheld, ratify
 from adelta.errors import (
     AdeltaError,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
     from adelta.commit.coordinator import HasBase
     from adelta.commit.filesystem import Create
-    from adelta.commit.owner import CommitOwnerClient, CommitResponse
+    from adelta.commit.owner import CommitOwnerClient, CommitResponse, RatifiedCommit
     from adelta.commit.owner_log import OwnerLog
     from adelta.kernel.table_features import ManagementKind
     from adelta.storage.object_store import ObjectStore
@@ -176,14 +176,7 @@ class OwnerCoordinator:
             self._staged[version] = proposed.content
         while len(self._staged) > _KEPT:
             del self._staged[min(self._staged)]
-        kept = RatifiedCommit(
-            version,
-            staged_file=proposed.staged_file,
-            content=proposed.content if proposed.staged_file is None else None,
-            size=proposed.size,
-            modified_ms=proposed.modified_ms,
-        )
-        followed = self._log.note_ratified(kept)
+        followed = self._log.note_ratified(proposed.ratified())
         if not followed or len(self._log.commits) > _FOLLOWED:
             with suppress(AdeltaError):  # whoever reads will learn of others, before or after
                 await self._log.ask(anew=followed)

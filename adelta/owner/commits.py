@@ -71,18 +71,24 @@ class Commits:
         Raises: as `Ledger.commit`, but for UnsettledError; and InvalidOptionError: it is no commit.
         """
         proposed = await self._fit(table, proposed)
-        commit = partial(self._ledger.commit, table, proposed, describe)
-        try:
-            response = await self._ownership.settled([table], commit)
-        except ThrottledError:
-            self._throttled(table)
-            raise
-        if response.ratified:
-            self._ratified(table, proposed)
-            return response
+        response: CommitResponse | None = None
+        if not self._turns.has_lost(table, proposed):
+            commit = partial(self._ledger.commit, table, proposed, describe)
+            try:
+                response = await self._ownership.settled([table], commit)
+            except ThrottledError:
+                self._throttled(table)
+                raise
+            if response.ratified:
+                self._ratified(table, proposed, again=response.again)
+                return response
         self._count("lost")
-        if await self._turns.take(table):
-            told = await self._ledger.get_commits(table, proposed.version)
+        if await self._turns.take(table) or response is None:
+            told = None
+            if not self._ledger.database.is_shared:  # else others may have ratified later ones
+                told = self._turns.winners(table, proposed.version)
+            if told is None:
+                told = await self._ledger.get_commits(table, proposed.version)
             response = CommitResponse(ratified=False, latest=told)
         return response
 
@@ -102,7 +108,7 @@ class Commits:
         told = list(zip(proposals, answers, strict=True))
         for (table, proposed), answer in told:
             if answer.ratified:
-                self._ratified(table, proposed)
+                self._ratified(table, proposed, again=answer.again)
             else:
                 self._count("lost")
         lost = (table for (table, proposed), answer in told if _has_lost(proposed, answer))
@@ -124,7 +130,8 @@ class Commits:
         release = partial(self._ownership.release, table, proposed, wait_seconds)
         response = await self._ownership.settled([table], release)
         if response.ratified:
-            self._ratified(table, proposed)
+            self._ratified(table, proposed, again=response.again)
+            self._turns.forget(table)
         return response
 
     async def _fit(self, table: TableKey, proposed: ProposedCommit) -> ProposedCommit:
@@ -146,10 +153,10 @@ class Commits:
         name, modified = await log.stage(COMMITS_FOLDER, proposed.version, proposed.content)
         return replace(proposed, staged_file=name, modified_ms=modified)
 
-    def _ratified(self, table: TableKey, proposed: ProposedCommit) -> None:
+    def _ratified(self, table: TableKey, proposed: ProposedCommit, *, again: bool) -> None:
         """Wake whoever waits for a ratification."""
         self._count("ratified")
-        self._turns.ratified(table)
+        self._turns.ratified(table, None if again else proposed)
         self._announcements.ratified(table, proposed.version)
         self._backfiller.wake(table)
 

@@ -256,7 +256,7 @@ class Ledger:
             told = zip(proposals, read, strict=True)
             answers = [(table, p, rows, _answered(table, p, rows)) for (table, p), rows in told]
             if all(answer is not None and answer.ratified for *_, answer in answers):
-                return tuple(CommitResponse(ratified=True) for _ in proposals)
+                return tuple(CommitResponse(ratified=True, again=True) for _ in proposals)
             if any(answer is not None for *_, answer in answers):
                 return tuple(_lost(table, rows) for table, _, rows, _ in answers)
         raise self._throttled(*(table for table, _ in proposals))
@@ -465,7 +465,7 @@ def _answered(table: TableKey, proposed: ProposedCommit, rows: Rows) -> CommitRe
     if proposed.version <= latest:
         found = [row for row in rows if row[5] == proposed.version]
         if found and found[0][6] == proposed.transaction_id:
-            return CommitResponse(ratified=True)
+            return CommitResponse(ratified=True, again=True)
         return _lost(table, rows)
     _told(table, rows)
     if rows[0][1] != State.OWNED:

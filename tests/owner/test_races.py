@@ -3,18 +3,181 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections import Counter
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
 
 import adelta
+from adelta.owner import turns as turns_module
 from adelta.owner.table_key import TableKey
 from adelta.owner.turns import Turns
 from adelta.write.commit_queue import QueueOfTable
 from tests.support.owned_lake import lake_of, rows
+from tests.support.owners import proposal, running
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
+    from adelta.commit.owner import CommitResponse, ProposedCommit
+    from adelta.commit.owner_client import AdeltaOwnerClient
     from tests.support.owned_lake import Lake
+    from tests.support.owners import Owner
+
+
+NAMES = [(1, "one"), (2, "two"), (3, "three"), (4, "four")]
+
+
+@pytest.fixture
+def endless_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who waits for its turn gets it by a commit, and by no clock."""
+    monkeypatch.setattr(turns_module, "_LONGEST", 600.0)
+    monkeypatch.setattr(turns_module, "_FIRST_PATIENCE", 600.0)
+    monkeypatch.setattr(turns_module, "_PATIENCE", (600.0, 600.0))
+
+
+class Losers:
+    """Proposals that lose, and wait for their turns."""
+
+    def __init__(self, owner: Owner, client: AdeltaOwnerClient) -> None:
+        self._owner = owner
+        self._client = client
+        self._tasks: list[asyncio.Task[CommitResponse]] = []
+
+    @property
+    def num_waiting(self) -> int:
+        """How many wait in the service."""
+        lines = self._owner.service.parts.turns._lines.values()
+        return sum(len(line.waiting) for line in lines)
+
+    async def join(self, proposed: ProposedCommit) -> asyncio.Task[CommitResponse]:
+        """Propose, and wait until the service has it wait."""
+        before = self.num_waiting
+        task = asyncio.create_task(self._client.commit(proposed))
+        self._tasks.append(task)
+        with anyio.fail_after(20):
+            while self.num_waiting == before:  # noqa: ASYNC110  # the service has no event for it
+                await anyio.sleep(0.001)
+        return task
+
+    async def leave(self) -> None:
+        """Let all go."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def races(folder: Path) -> AsyncIterator[tuple[Owner, AdeltaOwnerClient, Losers]]:
+    """An owner of a table, of which version 1 is ratified and somebody has lost to it."""
+    async with running(folder) as owner:
+        client = await owner.adopted()
+        losers = Losers(owner, client)
+        assert (await client.commit(proposal(1, "one"))).ratified
+        assert not (await client.commit(proposal(1, "first loser"))).ratified
+        try:
+            yield owner, client, losers
+        finally:
+            await losers.leave()
+
+
+def counted(call: Callable[..., Any], calls: Counter[str], name: str) -> Callable[..., Any]:
+    """The same call, which is counted."""
+
+    def counting(*arguments: Any) -> Any:
+        calls[name] += 1
+        return call(*arguments)
+
+    return counting
+
+
+def told(response: CommitResponse) -> list[bytes | None]:
+    """The contents of the winners in an answer."""
+    assert not response.ratified
+    assert response.latest is not None
+    return [commit.content for commit in response.latest.commits]
+
+
+@pytest.mark.usefixtures("endless_turns")
+async def test_who_is_known_to_have_lost_is_told_without_a_look_into_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with races(tmp_path) as (owner, client, losers):
+        early = await losers.join(proposal(1, "early"))
+        another = await losers.join(proposal(1, "another"))
+        assert (await client.commit(proposal(2, "two"))).ratified
+        assert told(await early) == [proposal(1, "one").content, proposal(2, "two").content]
+        asked = Counter[str]()
+        ledger = owner.service.parts.ledger
+        for name in ("commit", "get_commits"):
+            monkeypatch.setattr(ledger, name, counted(getattr(ledger, name), asked, name))
+        late = await losers.join(proposal(2, "late"))
+        assert not asked
+        assert (await client.commit(proposal(3, "three"))).ratified
+        assert len(told(await another)) == 3
+        assert (await client.commit(proposal(4, "four"))).ratified
+        assert told(await late) == [proposal(v, n).content for v, n in NAMES[1:]]
+        # Version 1 was ratified before there was a line: the one who waits for it asks for it.
+        assert asked == {"commit": 2, "get_commits": 1}
+
+
+@pytest.mark.usefixtures("endless_turns")
+async def test_what_is_proposed_again_is_not_told_as_what_was_ratified(tmp_path: Path) -> None:
+    async with races(tmp_path) as (_, client, losers):
+        loser = await losers.join(proposal(1, "loser"))
+        await losers.join(proposal(1, "behind it"))
+        again = await client.commit(proposal(1, "one", padding=10))
+        assert again.ratified
+        assert told(await loser) == [proposal(1, "one").content]
+
+
+@pytest.mark.usefixtures("endless_turns")
+async def test_a_repeated_proposal_is_ratified_and_does_not_wait_among_losers(
+    tmp_path: Path,
+) -> None:
+    async with races(tmp_path) as (_, client, losers):
+        for number in range(9):
+            await losers.join(proposal(1, f"loser {number}"))
+        for version, name in NAMES[1:]:
+            assert (await client.commit(proposal(version, name))).ratified
+            assert losers.num_waiting > 0
+            with anyio.fail_after(20):
+                assert (await client.commit(proposal(version, name))).ratified
+
+
+async def test_only_an_unbroken_run_of_few_commits_is_remembered() -> None:
+    turns, table = Turns(), TableKey("file:///t", "id")
+    await turns.take(table)
+    others = [asyncio.create_task(turns.take(table)) for _ in range(2000)]
+    await asyncio.sleep(0)
+
+    def known(version: int) -> list[int]:
+        found = turns.winners(table, version)
+        return [] if found is None else [commit.version for commit in found.commits]
+
+    turns.ratified(table, proposal(5, "five"))
+    turns.ratified(table, proposal(7, "seven"))  # another instance has ratified the one between
+    turns.ratified(table, proposal(6, "six"))  # late news
+    assert known(5) == known(6) == known(8) == []
+    assert known(7) == [7]
+    assert turns.has_lost(table, proposal(7, "x"))
+    assert not turns.has_lost(table, proposal(7, "seven"))
+    assert not turns.has_lost(table, proposal(8, "x"))
+    for version in range(8, 500):
+        turns.ratified(table, proposal(version, "x"))
+    assert len(known(499 - 255)) == 256
+    assert not known(499 - 256)
+    turns.ratified(table, proposal(500, "long", padding=2 << 20))
+    assert not known(499)
+    turns.ratified(table, replace(proposal(501, "x"), staged_file="501.x.json"))
+    turns.forget(table)
+    assert not known(501)
+    turns.stop()
+    await asyncio.gather(*others)
 
 
 def of_its_own(lake: Lake, name: str) -> adelta.Table:
