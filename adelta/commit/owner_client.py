@@ -25,6 +25,7 @@ from adelta.commit.owner_wire import (
     is_error_name,
     proposed_json,
     ratified_from,
+    version_told,
 )
 from adelta.errors import (
     CommitOutcomeUnknownError,
@@ -246,10 +247,19 @@ class AdeltaOwnerClient(CommitOwnerClient):
             with anyio.move_on_after(max(left, 0) + _PAUSE):
                 asked = {"after": after, "seconds": seconds}
                 latest = (await self._got("wait", asked, self._polls)).get("latest_version")
-                if isinstance(latest, int):
-                    return latest
+                if latest is not None:
+                    return self._later(latest, after)
             if until <= anyio.current_time():
                 return None
+
+    def _later(self, told: object, after: int) -> int:
+        try:
+            return version_told(told, after + 1)
+        except ValueError as error:
+            raise StorageError(
+                f"{without_secrets(self._owner.endpoint)} does not answer as a commit owner does "
+                f"to who waits for a version later than {after}: {error}"
+            ) from error
 
     async def aclose(self) -> None:
         """Give back connections. Later calls make new ones."""
@@ -311,9 +321,10 @@ def _granted(endpoint: str, answer: JsonAnswer) -> Mapping[str, Any]:
     raise error_named(kind, f"the commit owner {without_secrets(endpoint)}: {message}")
 
 
-def _response(body: Mapping[str, Any]) -> CommitResponse:
+def _response(body: object) -> CommitResponse:
     """Raises: CommitOutcomeUnknownError: it is no answer to a commit."""
-    ratified, latest = body.get("ratified"), body.get("latest")
+    told = body if isinstance(body, dict) else {}
+    ratified, latest = told.get("ratified"), told.get("latest")
     if not isinstance(ratified, bool):
         raise CommitOutcomeUnknownError("the commit owner does not answer as one does")
     try:

@@ -19,6 +19,7 @@ from adelta.errors import (
     TableNotFoundError,
     ThrottledError,
 )
+from adelta.kernel.log_path import MAX_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +33,7 @@ __all__ = [
     "proposed_json",
     "ratified_from",
     "ratified_json",
+    "version_told",
 ]
 
 API = "/api/v1"
@@ -82,22 +84,45 @@ def ratified_from(body: Mapping[str, Any]) -> RatifiedCommits:
     """
     try:
         return RatifiedCommits(
-            int(body["latest_version"]),
+            version_told(body["latest_version"], -1),
             tuple(
                 RatifiedCommit(
-                    int(one["version"]),
-                    one.get("staged_file"),
-                    None if one.get("content") is None else str(one["content"]).encode(),
-                    int(one["size"]),
-                    int(one.get("modified_ms", 0)),
+                    version_told(one["version"]),
+                    _text(one.get("staged_file")),
+                    None if (content := _text(one.get("content"))) is None else content.encode(),
+                    version_told(one["size"]),
+                    version_told(one.get("modified_ms", 0)),
                 )
-                for one in body["commits"]
+                for one in _list(body["commits"])
             ),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise InvalidTableError(
-            f"the commit owner describes a table in a way that is not its API's: {error!r}"
+            f"the commit owner describes a table in a way that is not its API's: {error!r:.300}"
         ) from error
+
+
+def version_told(value: object, least: int = 0) -> int:
+    """A version that an owner tells of, or another number of the kind.
+
+    Raises:
+        ValueError: it is none.
+    """
+    if type(value) is not int or not least <= value <= MAX_VERSION:
+        raise ValueError(f"{str(value)[:100]!r} is no whole number of {least} or more")
+    return value
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    raise TypeError(f"{str(value)[:100]!r} is no text")
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"{str(value)[:100]!r} is no list")
+    return value
 
 
 def proposed_json(proposed: ProposedCommit, *, with_content: bool = True) -> dict[str, Any]:
