@@ -36,7 +36,7 @@ def is_of_fsspec(scheme: str) -> bool:
     if scheme.startswith(FORCED):
         return True
     if importlib.util.find_spec("fsspec") is None:
-        return scheme in ("sftp", "ssh", "smb", "zip", "tar", "github", "git", "webhdfs")
+        return scheme in ("sftp", "ssh", "smb", "zip", "tar", "github", "git")
     from fsspec.registry import known_implementations, registry
 
     return scheme not in _UNFIT and (scheme in known_implementations or scheme in registry)

@@ -286,7 +286,7 @@ async def test_fsck_tells_of_what_it_may_not_look_at(tmp_path: Path) -> None:
     "path",
     [
         "gopher://x/y",
-        "oss://bucket/x",
+        "nosuch://bucket/x",
         "http://169.254.169.254/x",
         "javascript:/x",
     ],

@@ -57,7 +57,7 @@ def test_a_root_may_have_options_of_its_own() -> None:
     [
         ("lake/t", "absolute"),
         ("/my,lake", "absolute"),
-        ("oss://bucket/t", "scheme"),
+        ("nosuch://bucket/t", "scheme"),
         ("file://host/t", "another host"),
         ("s3://", "bucket"),
         ("[1]", "absolute"),
