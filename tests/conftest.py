@@ -57,6 +57,7 @@ pytest_plugins = [
     "tests.support.certificates",
     "tests.support.dynamo_server",
     "tests.support.earlier_deltalake",
+    "tests.support.express_server",
     "tests.support.faulty_calls",
     "tests.support.postgres_server",
     "tests.support.gcs_server",

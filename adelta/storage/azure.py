@@ -29,7 +29,7 @@ from adelta.storage.s3_xml import LONGEST_DOCUMENT, folders_below
 from adelta.storage.sigv4 import encode_query
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
 __all__ = ["AzureStore"]
 
@@ -37,7 +37,6 @@ FIRST_BLOCK = 8 << 20
 _BLOCKS_UNDER_WAY = 4
 _BLOCKS_OF_ONE_SIZE = 5000  # of 50,000 that there may be
 _PAGE = 5000
-_SORTED = 1000  # objects of a page, where they had to be sorted
 _BLOB = {"x-ms-blob-type": "BlockBlob"}
 
 
@@ -124,21 +123,6 @@ class AzureStore(HttpObjectStore):
 
     # ------------------------------------------------------------------------------------- list
 
-    async def list(
-        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
-    ) -> AsyncGenerator[list[ObjectMeta], None]:
-        """Pages of the objects whose path starts with `prefix`, in order."""
-        pages = super().list(prefix, start_after=start_after, recursive=recursive)
-        held: list[ObjectMeta] = []
-        async for page in pages:
-            if self._in_order:
-                yield page
-            else:
-                held += page
-        held.sort(key=lambda meta: meta.path.encode())
-        for at in range(0, len(held), _SORTED):
-            yield held[at : at + _SORTED]
-
     async def _page(
         self, prefix: str, start_after: str | None, token: str | None, recursive: bool
     ) -> Page:
@@ -166,9 +150,6 @@ class AzureStore(HttpObjectStore):
         if hierarchical:
             self._in_order = False
         return page
-
-    def _goes_back(self, last: str, after: str) -> bool:
-        return self._in_order and super()._goes_back(last, after)
 
 
 async def _all(

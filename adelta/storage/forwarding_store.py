@@ -33,6 +33,7 @@ class ForwardingStore(ObjectStore):
         self.inner = inner
         self.memory_limit = inner.memory_limit
         self.lists_from_anywhere = inner.lists_from_anywhere
+        self.lists_prefixes = inner.lists_prefixes
 
     @property
     def uri(self) -> str:

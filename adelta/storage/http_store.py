@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adelta._clock import SYSTEM_CLOCK
-from adelta._concurrency import map_concurrent
+from adelta._concurrency import in_thread, map_concurrent
 from adelta._memory import memory_limit_of
 from adelta.errors import (
     CommitOutcomeUnknownError,
@@ -28,7 +28,7 @@ from adelta.errors import (
 )
 from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
 from adelta.storage.long_body import memory_for
-from adelta.storage.object_answers import Answer, Failure, Kind
+from adelta.storage.object_answers import Answer, Failure, Kind, Page
 from adelta.storage.object_client import Into, ObjectRequest, http_time_ms
 from adelta.storage.object_path import check_path, check_prefix, check_range
 from adelta.storage.object_store import FolderPage, ObjectMeta, ObjectStore, SuffixRead
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     )
     from typing import Self
 
-    from adelta.storage.object_answers import Page
     from adelta.storage.object_client import ObjectClient
     from adelta.storage.stats import RequestCounter
 
@@ -57,6 +56,7 @@ LARGEST_PUT = 64 << 20
 
 _LONGEST_SIZE = 18  # digits
 _EMPTY_PAGES = 10_000  # of a listing, one after the other: far more than a store has to pass over
+_SORTED = 1000  # objects of a page that has been put in order
 _MUCH_MEMORY = 4 << 20  # bytes that take a while to be had
 
 
@@ -69,6 +69,8 @@ class HttpObjectStore(ObjectStore):
 
     _has_suffixes = True
     """Whether the last bytes of an object can be asked for without its size."""
+    _in_order = True
+    """Whether the store lists in the order of paths."""
     _verifies = True
     """Whether whole objects are held to the checksums that the store has of them."""
 
@@ -397,28 +399,76 @@ class HttpObjectStore(ObjectStore):
 
     # ------------------------------------------------------------------------------------- list
 
-    async def list(
+    async def list_unordered(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
     ) -> AsyncGenerator[list[ObjectMeta], None]:
-        """Pages of the objects whose path starts with `prefix`, in order."""
+        """Pages of the objects whose path starts with `prefix`, as the store gives them."""
         async with aclosing(self._pages(prefix, start_after, recursive=recursive)) as pages:
             async for page in pages:
                 if page.objects:
                     yield page.objects
 
+    async def list(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
+        """Pages of the objects whose path starts with `prefix`, in order.
+
+        Of a store that lists in no order all are held before the first page is given.
+        """
+        held: list[ObjectMeta] = []
+        pages = self.list_unordered(prefix, start_after=start_after, recursive=recursive)
+        async with aclosing(pages):
+            async for page in pages:
+                if self._in_order:
+                    yield page
+                else:
+                    held += page
+        if held:
+            held = await in_thread(sorted, held, key=_utf8)
+        for at in range(0, len(held), _SORTED):
+            yield held[at : at + _SORTED]
+
     async def list_folder(
         self, prefix: str = "", *, start_after: str | None = None
     ) -> AsyncGenerator[FolderPage, None]:
         """Pages of what lies directly below `prefix`."""
+        named: set[str] = set()
         async with aclosing(self._pages(prefix, start_after, recursive=False)) as pages:
             async for page in pages:
-                yield FolderPage(page.objects, page.folders)
+                folders = page.folders
+                if not self._in_order:  # a folder may be named again
+                    folders = [folder for folder in folders if folder not in named]
+                    named.update(folders)
+                yield FolderPage(page.objects, folders)
 
-    async def _pages(
+    def _pages(
         self, prefix: str, start_after: str | None, *, recursive: bool
     ) -> AsyncGenerator[Page, None]:
         """Pages that are not empty. Raises: StorageError."""
         check_prefix(prefix)
+        if self.lists_prefixes:
+            return self._listed(prefix, start_after, recursive=recursive)
+        return self._listed_in_folder(prefix, start_after or "", recursive=recursive)
+
+    async def _listed_in_folder(
+        self, prefix: str, start_after: str, *, recursive: bool
+    ) -> AsyncGenerator[Page, None]:
+        """What is asked for, out of a listing of the folder that it is in."""
+        folder = prefix[: prefix.rfind("/") + 1]
+        async with aclosing(self._listed(folder, None, recursive=recursive)) as pages:
+            async for page in pages:
+                objects = [
+                    meta
+                    for meta in page.objects
+                    if meta.path > start_after and meta.path.startswith(prefix)
+                ]
+                folders = [folder for folder in page.folders if folder.startswith(prefix)]
+                if objects or folders:
+                    yield Page(objects, None, folders)
+
+    async def _listed(
+        self, prefix: str, start_after: str | None, *, recursive: bool
+    ) -> AsyncGenerator[Page, None]:
         what = f"the listing of {self._uri}/{prefix}"
         token: str | None = None
         after, empty = "", 0
@@ -427,8 +477,10 @@ class HttpObjectStore(ObjectStore):
             ends = [*page.folders[-1:], *(meta.path for meta in page.objects[-1:])]
             last = max(ends, default=after)
             empty = 0 if ends else empty + 1
-            again = (page.token is not None and page.token == token) or self._goes_back(last, after)
-            if again or (last == after and ends) or empty > _EMPTY_PAGES:
+            again = page.token is not None and page.token == token
+            if self._in_order:
+                again = again or last < after or (last == after and bool(ends))
+            if again or empty > _EMPTY_PAGES:
                 raise StorageError(
                     f"{what} does not go on: the store answers with what it has listed before, or "
                     "with no object time and again. Find out what is wrong with the store"
@@ -439,14 +491,14 @@ class HttpObjectStore(ObjectStore):
             if token is None:
                 return
 
-    def _goes_back(self, last: str, after: str) -> bool:
-        """Whether a page that ends with `last` comes too late after one that ended with `after`."""
-        return last < after
-
     async def aclose(self) -> None:
         """Give back the connections, unless they are another store's."""
         if not self._borrows:
             await self._client.aclose()
+
+
+def _utf8(meta: ObjectMeta) -> bytes:
+    return meta.path.encode()
 
 
 async def _one(data: bytes) -> AsyncIterator[bytes]:

@@ -122,6 +122,9 @@ class ObjectStore(ABC):
     lists_from_anywhere: bool = True
     """Whether a listing that starts after some path costs no more than what comes after it."""
 
+    lists_prefixes: bool = True
+    """Whether a listing of a prefix that ends within a name costs no more than what begins so."""
+
     # ------------------------------------------------------------------------------ the store
 
     @property
@@ -281,6 +284,15 @@ class ObjectStore(ABC):
             OutsideRootError: an object is a link, or lies behind one; the others were deleted.
         """
 
+    def list_unordered(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
+        """Pages of what `list` gives, in whatever order the store has it.
+
+        It is for those who need no order: a page comes when it has been fetched, on every store.
+        """
+        return self.list(prefix, start_after=start_after, recursive=recursive)
+
     @abstractmethod
     def list(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
@@ -288,7 +300,7 @@ class ObjectStore(ABC):
         """Pages of the objects whose path starts with `prefix` and sorts after `start_after`.
 
         A page is fetched when it is asked for. With ``recursive=False`` objects below a further
-        ``/`` are left out.
+        ``/`` are left out. A store that lists in no order holds all of them before the first page.
         """
 
     @abstractmethod
@@ -297,7 +309,8 @@ class ObjectStore(ABC):
     ) -> AsyncGenerator[FolderPage, None]:
         """Pages of what ``list(..., recursive=False)`` gives, and of folders that it leaves out.
 
-        Folders come once each, in no order, and `start_after` need not keep one of them back.
+        Folders come once each, and objects too, both in no order; `start_after` need not keep back
+        a folder.
         """
 
 

@@ -3,6 +3,9 @@
 Relies on what S3 promises since 2024: conditional writes (``If-None-Match: *``), strong
 consistency, and listings in the order of the keys' UTF-8 bytes. Of a store that has no conditional
 writes, which the option ``aws_conditional_put=disabled`` says, `put_if_absent` is refused.
+
+Directory buckets of S3 Express list in no order, whole folders alone, and from their beginning.
+Their entity tags are no digests, and how objects are encrypted is said where a session begins.
 """
 
 from __future__ import annotations
@@ -61,7 +64,10 @@ class S3Store(HttpObjectStore):
         self._deletes_many = self._copies = True
         self._verifies = options.response_checksums
         self._read_headers = options.read_headers
-        self._put_headers = {**options.read_headers, **options.write_headers}
+        express = self._client.is_express
+        self._write_headers = {} if express else options.write_headers
+        self._put_headers = {**options.read_headers, **self._write_headers}
+        self.lists_from_anywhere = self.lists_prefixes = self._in_order = not express
 
     @classmethod
     def from_options(
@@ -121,7 +127,7 @@ class S3Store(HttpObjectStore):
             self._client,
             self._root + check_path(path),
             chunks,
-            write_headers=self._options.write_headers,
+            write_headers=self._write_headers,
             part_headers=self._read_headers,
             checksums=self._options.request_checksums,
         )
@@ -171,8 +177,11 @@ class S3Store(HttpObjectStore):
     async def _delete_many(self, keys: Sequence[str]) -> None:
         if len(keys) > 1 and self._deletes_many:
             body = delete_document(keys)
-            digest = hashlib.md5(body, usedforsecurity=False).digest()
-            headers = {"content-md5": base64.b64encode(digest).decode()}
+            if self._client.is_express:
+                headers = await checksums_of(body)
+            else:
+                digest = hashlib.md5(body, usedforsecurity=False).digest()
+                headers = {"content-md5": base64.b64encode(digest).decode()}
             query = encode_query({"delete": ""})
             request = ObjectRequest("POST", "", query, headers, body, most=LONGEST_DOCUMENT)
             outcome = await self._client.try_send(request)

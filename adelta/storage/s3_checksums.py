@@ -79,10 +79,13 @@ async def checksums_of(body: bytes) -> dict[str, str]:
     return {_HEADER: base64.b64encode(digest).decode()}
 
 
-def body_fault(answer: Answer, *, tags_are_digests: bool) -> tuple[Fault | None, bool]:
-    """What is wrong with the body of an object, and whether its entity tag is its MD5.
+def body_fault(
+    answer: Answer, *, tags_are_digests: bool | None
+) -> tuple[Fault | None, bool | None]:
+    """What is wrong with the body of an object, and whether entity tags are known to be MD5s.
 
-    Nothing is said of a body that is not the whole object. CPU-heavy where it is long.
+    None where they are known to be none. Nothing is said of a body that is not the whole object.
+    CPU-heavy where it is long.
     """
     if answer.placed is not None or not is_whole(answer):
         return None, tags_are_digests
@@ -94,6 +97,8 @@ def body_fault(answer: Answer, *, tags_are_digests: bool) -> tuple[Fault | None,
             return Fault(f"the body's {name.upper()} is not {said}, the object's", True), (
                 tags_are_digests
             )
+    if tags_are_digests is None:
+        return None, None
     found = _MD5.fullmatch(answer.headers.get("etag", ""))
     if found is None or _is_sealed(answer.headers):
         return None, tags_are_digests

@@ -1,4 +1,8 @@
-"""Requests to one S3 bucket: how they are signed, and what is particular to S3 in trying again."""
+"""Requests to one S3 bucket: how they are signed, and what is particular to S3 in trying again.
+
+Those to a directory bucket of S3 Express are signed by the keys of a session, but for the request
+that begins it and for copies, which are signed by the user's own.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,14 @@ from adelta.storage.object_client import (
 from adelta.storage.retry import Outcome
 from adelta.storage.s3_checksums import body_fault, refuses_checksums
 from adelta.storage.s3_errors import failure_of, is_error, is_region, outcome_of_s3
+from adelta.storage.s3_express import (
+    Session,
+    Sessions,
+    check_express,
+    is_directory_bucket,
+    zonal_host,
+)
+from adelta.storage.s3_xml import LONGEST_DOCUMENT, session_of
 from adelta.storage.sigv4 import EMPTY_SHA256, UNSIGNED, Signer, encode_path
 
 if TYPE_CHECKING:
@@ -36,6 +48,9 @@ if TYPE_CHECKING:
 __all__ = ["S3Client"]
 
 _HASHED_INLINE = 128 << 10  # bytes that take less than a hop to a thread
+_TOKEN = "x-amz-security-token"
+_SESSION_TOKEN = "x-amz-s3session-token"
+_BEGIN_SESSION = "session="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +58,7 @@ class _Target(Target):
     """Where requests go: made of an access, and good as long as that is the current one."""
 
     access: Access
+    session: Session | None
     region: str
     prefix: str
     signer: Signer | None
@@ -52,6 +68,7 @@ class S3Client(ObjectClient[_Target]):
     """Sends requests to one bucket of S3.
 
     Attributes:
+        is_express: whether it is a directory bucket of S3 Express.
         knows_checksums: whether the store takes checksums, as far as it has been asked.
         tags_are_digests: whether entity tags have been seen to be MD5s.
     """
@@ -64,10 +81,15 @@ class S3Client(ObjectClient[_Target]):
         Raises:
             InvalidOptionError: no bucket can have that name, by the rules of the store.
         """
-        self._bucket = check_bucket(bucket, in_host=bool(options.virtual_hosted))
+        self.is_express = is_directory_bucket(bucket, options)
+        if self.is_express:
+            check_express(options)
+        in_host = self.is_express if options.virtual_hosted is None else options.virtual_hosted
+        self._bucket, self._in_host = check_bucket(bucket, in_host=in_host), in_host
         super().__init__(f"s3://{bucket}", options.http, options.retry, options.concurrency)
         self._options = options
         self._provider = AccessProvider(options)
+        self._sessions = Sessions(self._begin_session) if self.is_express else None
         self._target: _Target | None = None
         self._region: str | None = None
         self.knows_checksums = True
@@ -114,9 +136,11 @@ class S3Client(ObjectClient[_Target]):
 
     async def body_fault(self, request: ObjectRequest, answer: Answer) -> Fault | None:
         """What is wrong with the body of a request that is to be verified."""
-        look = partial(body_fault, answer, tags_are_digests=self.tags_are_digests)
+        digests = None if self.is_express else self.tags_are_digests
+        look = partial(body_fault, answer, tags_are_digests=digests)
         found = look() if len(answer.body) < _HASHED_INLINE else await in_thread(look)
-        fault, self.tags_are_digests = found
+        fault, digests = found
+        self.tags_are_digests = bool(digests)
         return fault
 
     async def sending(self, request: ObjectRequest) -> Sending[_Target]:
@@ -135,12 +159,19 @@ class S3Client(ObjectClient[_Target]):
     # ------------------------------------------------------------------------------- the target
 
     async def aim(self) -> _Target:
-        """Where a request goes now. Raises: PermissionDeniedError."""
+        """Where a request goes now. Raises: PermissionDeniedError, StorageError."""
         access = self._provider.peek() or await self._provider.current()
+        sessions, session = self._sessions, None
+        if sessions is not None and access.credentials is not None:
+            session = sessions.peek(access) or await sessions.current(access)
         target = self._target
-        if target is None or target.access is not access:
-            target = self._target = self._aim(access)
+        if target is None or target.access is not access or target.session is not session:
+            target = self._target = self._aim(access, session)
         return target
+
+    async def aim_by_keys(self) -> _Target:
+        """Where a request goes that no session is good for. Raises: PermissionDeniedError."""
+        return self._aim(self._provider.peek() or await self._provider.current(), None)
 
     async def renew(self, used: _Target) -> bool:
         """Whether there are newer credentials than those of `used`, which the store calls expired.
@@ -148,21 +179,35 @@ class S3Client(ObjectClient[_Target]):
         Raises:
             PermissionDeniedError: they cannot be renewed.
         """
+        if self._sessions is not None and used.session is not None:
+            self._sessions.forget(used.session)
+            return True
         return await self._provider.after_expiry(used.access) is not None
 
-    def _aim(self, access: Access) -> _Target:
+    async def _begin_session(self, access: Access) -> Session:
+        """A session that the keys of `access` begin. Raises: StorageError."""
+        request = ObjectRequest("GET", "", _BEGIN_SESSION, self._options.write_headers, kind="get")
+        answer = await self.send(replace(request, most=LONGEST_DOCUMENT))
+        now = (self.now_ms() or SYSTEM_CLOCK.now_ms()) / 1000
+        keys, lasts = session_of(answer.body, now, what=f"the session in {self.name}")
+        return Session.lasting(lasts, keys, access)
+
+    def _aim(self, access: Access, session: Session | None) -> _Target:
         region = self._region or access.region
         endpoint = access.endpoint
-        bucket, virtual = self._bucket, self._options.virtual_hosted
+        bucket, virtual = self._bucket, self._in_host
         if endpoint is None:
             if not is_region(region):
                 raise InvalidOptionError(
                     f"storage option aws_region is a name such as eu-north-1, not {region!r:.100}"
                 )
             suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
-            endpoint = f"https://s3.{region}.{suffix}"
-            if virtual is None:
-                virtual = fits_certificates(bucket)
+            if self.is_express:
+                endpoint = f"https://{zonal_host(bucket, region, suffix)}"
+            else:
+                endpoint = f"https://s3.{region}.{suffix}"
+            if self._options.virtual_hosted is None:
+                virtual = self.is_express or fits_certificates(bucket)
         scheme, _, rest = endpoint.partition("://")
         host, slash, base = rest.partition("/")
         prefix = f"{slash}{base}/"
@@ -172,13 +217,20 @@ class S3Client(ObjectClient[_Target]):
             host = f"{bucket}.{host}"
         signer = None
         if access.credentials is not None:
-            signer = Signer(access.credentials, host=_host_header(scheme, host), region=region)
+            signer = Signer(
+                access.credentials if session is None else session.credentials,
+                host=_host_header(scheme, host),
+                region=region,
+                service="s3express" if self.is_express else "s3",
+                token_header=_TOKEN if session is None else _SESSION_TOKEN,
+            )
         origin = f"{scheme}://{host}"
         return _Target(
             origin=origin,
             proxy=self.proxy_before(origin),
             ca_bundle=access.ca_bundle,
             access=access,
+            session=session,
             region=region,
             prefix=prefix,
             signer=signer,
@@ -201,7 +253,8 @@ class _Sending(Sending[_Target]):
     async def attempt(self) -> tuple[Outcome | None, Answer | Failure]:
         """Make the request, by what is known of the store now."""
         client, request = self._s3, self.request
-        target = self.target = await client.aim()
+        by_keys = client.is_express and _is_by_keys(request)
+        target = self.target = await (client.aim_by_keys() if by_keys else client.aim())
         sent = request
         if request.optional:
             knows = self._knows_checksums
@@ -214,6 +267,12 @@ class _Sending(Sending[_Target]):
             self._knows_checksums = False
             return Outcome("the store refuses checksums", otherwise=True), result
         return await self.judged(result)
+
+
+def _is_by_keys(request: ObjectRequest) -> bool:
+    """Whether it is one that begins a session, or copies a whole object."""
+    is_copy = "x-amz-copy-source" in request.headers and not request.query
+    return is_copy or request.query == _BEGIN_SESSION
 
 
 def _instead(request: ObjectRequest, payload: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ so that S3's limit of 10,000 parts allows for some 600 GB; parts that S3 copies 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -125,8 +126,7 @@ async def copy(
         headers |= {"x-amz-metadata-directive": "REPLACE", "x-amz-tagging-directive": "REPLACE"}
         headers |= {**write_headers, **part_headers}
         made = await ask(ObjectRequest("PUT", key, "", headers))
-        tag = copied_tag(made.body, what=f"the copy of {key!r}")  # not each store quotes it
-        return replace(made, headers={**made.headers, "etag": '"{}"'.format(tag.strip('"'))})
+        return _with_tag(made, f"the copy of {key!r}")
     length = max(_COPIED_AT_ONCE, -(-size // _MOST_PARTS))
 
     async def send(upload: str, _: bool) -> tuple[int, list[str]]:
@@ -216,6 +216,8 @@ async def _complete(
     )
     outcome = await client.try_send(request)
     if isinstance(outcome, Answer):
+        with suppress(StorageError):  # it is there, whatever the document leaves out
+            return _with_tag(outcome, f"the upload of {key!r}")
         return outcome
     if outcome.code == "NoSuchUpload" and outcome.repeated:
         # An earlier attempt may have completed it, its answer lost on the way.
@@ -223,6 +225,12 @@ async def _complete(
         if isinstance(found, Answer) and _is_upload(found, size, len(tags)):
             return found
     raise client.error(request, outcome)
+
+
+def _with_tag(answer: Answer, what: str) -> Answer:
+    """The answer as if it had the entity tag in its headers, which stands in its document."""
+    tag = copied_tag(answer.body, what=what)  # not each store quotes it
+    return replace(answer, headers={**answer.headers, "etag": '"{}"'.format(tag.strip('"'))})
 
 
 def _is_upload(found: Answer, size: int, parts: int) -> bool:

@@ -47,6 +47,7 @@ class S3Options:
     region: str | None = None
     endpoint: str | None = None
     virtual_hosted: bool | None = None
+    express: bool | None = None
     role_arn: str | None = None
     role_session_name: str = "adelta"
     web_identity_token_file: str | None = None
@@ -83,6 +84,7 @@ def parse_options(
         region=given.text("region", "default_region"),
         endpoint=None if endpoint is None else check_endpoint(endpoint, allow_http=allow_http),
         virtual_hosted=_virtual_hosted(given),
+        express=given.flag("s3_express"),
         sts_endpoint=given.text("sts_endpoint", "endpoint_url_sts"),
         allow_http=allow_http,
         conditional_put=_conditional_put(given),
@@ -139,10 +141,6 @@ def _refuse(given: GivenOptions) -> None:
         raise InvalidOptionError(
             f"storage option aws_s3_locking_provider={locking!r} is not supported, only 'dynamodb'"
             " and 'none' are. Remove it only if no writer of the table relies on that lock"
-        )
-    if given.flag("s3_express"):
-        raise InvalidOptionError(
-            "storage option aws_s3_express is not supported: such buckets list keys in no order"
         )
 
 

@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape
 from adelta.errors import StorageError
 from adelta.storage.object_answers import Page
 from adelta.storage.object_store import ObjectMeta
+from adelta.storage.sigv4 import Credentials
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,6 +29,7 @@ __all__ = [
     "fits_xml",
     "folders_below",
     "list_page",
+    "session_of",
     "upload_id",
 ]
 
@@ -218,8 +220,29 @@ def upload_id(body: bytes, *, what: str) -> str:
     return found
 
 
+def session_of(body: bytes, now: float, *, what: str) -> tuple[Credentials, float]:
+    """The keys that CreateSession gave, and for how many seconds from `now` they are good.
+
+    Raises:
+        StorageError: it gave none.
+    """
+    root, ns = _root(body, what)
+    names = ("AccessKeyId", "SecretAccessKey", "SessionToken", "Expiration")
+    found = [root.findtext(f"{ns}Credentials/{ns}{name}") or "" for name in names]
+    try:
+        lasts = datetime.fromisoformat(found[3]).timestamp() - now
+    except (ValueError, OverflowError):
+        lasts = 0.0
+    if not all(found[:3]) or lasts <= 0:
+        raise StorageError(
+            f"the answer to {what} has no keys that are good for some minutes; check that the "
+            "endpoint speaks S3 Express, and that no proxy changes its answers"
+        )
+    return Credentials(found[0], found[1], found[2], "a session of S3 Express"), lasts
+
+
 def copied_tag(body: bytes, *, what: str) -> str:
-    """The entity tag that CopyObject or UploadPartCopy gave."""
+    """The entity tag that CopyObject, UploadPartCopy or CompleteMultipartUpload gave."""
     root, ns = _root(body, what)
     found = root.findtext(f"{ns}ETag")
     if not found:

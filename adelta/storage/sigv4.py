@@ -47,7 +47,10 @@ def encode_query(parameters: Mapping[str, str]) -> str:
 
 
 class Signer:
-    """Signs requests to one host in one region with one set of keys."""
+    """Signs requests to one host in one region with one set of keys.
+
+    `service` is the name that signatures have for it, `token_header` bears the keys' token.
+    """
 
     __slots__ = (
         "_authorization",
@@ -60,18 +63,28 @@ class Signer:
         "credentials",
         "host",
         "region",
+        "service",
     )
 
-    def __init__(self, credentials: Credentials, *, host: str, region: str) -> None:
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        host: str,
+        region: str,
+        service: str = "s3",
+        token_header: str = "x-amz-security-token",
+    ) -> None:
         self.credentials = credentials
         self.host = host
         self.region = region
+        self.service = service
         self._second = -1
         self._stamp = self._day = self._scope = self._authorization = ""
         self._keyed = hmac.new(b"", digestmod="sha256")
         self._fixed: dict[str, str] = {"host": host}
         if credentials.session_token is not None:
-            self._fixed["x-amz-security-token"] = credentials.session_token
+            self._fixed[token_header] = credentials.session_token
 
     def _at(self, second: int) -> None:
         """Fix the moment of signing."""
@@ -80,10 +93,10 @@ class Signer:
         if (day := self._stamp[:8]) == self._day:
             return
         key = b"AWS4" + self.credentials.secret_access_key.encode()
-        for part in (day, self.region, "s3", "aws4_request"):
+        for part in (day, self.region, self.service, "aws4_request"):
             key = hmac.digest(key, part.encode(), "sha256")
         self._day, self._keyed = day, hmac.new(key, digestmod="sha256")
-        self._scope = f"{day}/{self.region}/s3/aws4_request"
+        self._scope = f"{day}/{self.region}/{self.service}/aws4_request"
         self._authorization = (
             f"AWS4-HMAC-SHA256 Credential={self.credentials.access_key_id}/{self._scope},"
         )

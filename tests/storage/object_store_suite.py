@@ -40,11 +40,11 @@ async def paths_of(store: ObjectStore, prefix: str = "", **how: object) -> list[
 async def folder_of(
     store: ObjectStore, prefix: str = "", **how: str
 ) -> tuple[list[str], list[str]]:
-    """What lies directly below a prefix: objects as they come, and folders in order."""
+    """What lies directly below a prefix: objects and folders, each in order."""
     pages = [page async for page in store.list_folder(prefix, **how)]
     folders = [folder for page in pages for folder in page.folders]
     assert len(set(folders)) == len(folders)
-    return [meta.path for page in pages for meta in page.objects], sorted(folders)
+    return sorted(meta.path for page in pages for meta in page.objects), sorted(folders)
 
 
 async def pieces(*chunks: bytes) -> AsyncIterator[bytes]:

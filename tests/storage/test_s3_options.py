@@ -143,7 +143,6 @@ def test_client_and_retry_options_arrive() -> None:
         ),
         ({"aws_s3_locking_provider": "redis"}, "not supported"),
         ({"aws_conditional_put": "dynamo:table"}, "not supported"),
-        ({"aws_s3_express": "true"}, "not supported"),
         ({"certificate_path": "/ca.pem"}, "certificate_path is not .* SSL_CERT_FILE"),
         ({"Disable_System_Certificates": "true"}, "SSL_CERT_FILE"),
         ({"proxy_excludes": "localhost"}, "NO_PROXY"),

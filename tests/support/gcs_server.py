@@ -8,14 +8,12 @@ leaves out much of the XML API, and takes every token.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import hashlib
 import json
 import re
 import subprocess
-import threading
 import time
 import urllib.request
 import uuid
@@ -31,7 +29,7 @@ import pytest
 from aiohttp import web
 
 from adelta.storage.gcs_client import crc32c
-from tests.support.local_servers import free_port, wait_for_port
+from tests.support.local_servers import ThreadedServer, free_port, wait_for_port
 from tests.support.unavailable import unavailable
 
 if TYPE_CHECKING:
@@ -95,7 +93,7 @@ class _RefusedError(Exception):
         self.status, self.reason, self.message = status, reason, message
 
 
-class FakeGcs:
+class FakeGcs(ThreadedServer):
     """The server. What a test may change:
 
     `tokens`, those that requests have to bear one of, unless it is None; `payer`, the project that
@@ -104,39 +102,20 @@ class FakeGcs:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.objects: dict[str, dict[str, _Object]] = {"adelta-test": {}}
         self.sessions: dict[str, _Upload] = {}
         self.tokens: set[str] | None = None
         self.payer: str | None = None
         self.takes: int | None = None
         self._generation = 1_700_000_000_000_000
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-
-    def __enter__(self) -> FakeGcs:
-        self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(30)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(30)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(30)
-        self._loop.close()
-
-    async def _start(self) -> None:
-        self._runner = web.ServerRunner(web.Server(self._serve), shutdown_timeout=0.1)
-        await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.endpoint = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
 
     def location(self) -> GcsLocation:
         return GcsLocation(self.endpoint)
 
     # --------------------------------------------------------------------------------- requests
 
-    async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         body = b"".join([chunk async for chunk in request.content.iter_any()])
         path = request.raw_path.partition("?")[0]
         in_json = path.startswith(("/storage/v1/", "/upload/storage/v1/"))

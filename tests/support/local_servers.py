@@ -1,23 +1,61 @@
-"""What tests need for a server of their own: a free port, and a place to install a program."""
+"""What tests need for servers: a free port, a loop in a thread, a place to install a program."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from aiohttp import web
 
 from tests.support.unavailable import unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Self
 
-__all__ = ["free_port", "installed_once", "wait_for_port"]
+__all__ = ["ThreadedServer", "free_port", "installed_once", "wait_for_port"]
+
+
+class ThreadedServer:
+    """A server of HTTP on a loop in a thread of its own, inside a `with` block.
+
+    A subclass answers requests by `serve`; `endpoint` is where it is reached.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(30)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(30)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(30)
+        self._loop.close()
+
+    async def _start(self) -> None:
+        self._runner = web.ServerRunner(web.Server(self.serve), shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self.endpoint = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+
+    async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
+        """The answer to a request."""
+        raise NotImplementedError
 
 
 def free_port() -> int:
