@@ -127,16 +127,28 @@ class CoordinatedStore(ForwardingStore):
             return await self.inner.put_if_absent(path, data)
         return await check_then_put(self.inner, path, data)
 
-    async def list(
+    async def _recovered(
+        self, pages: AsyncGenerator[list[ObjectMeta], None], *, has_commits: bool
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
+        async with aclosing(pages):
+            if has_commits:
+                await self._recover()
+            async for page in pages:
+                yield page
+
+    def list_unordered(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
+        """Pages of the objects whose path starts with `prefix`, as the store gives them."""
+        pages = self.inner.list_unordered(prefix, start_after=start_after, recursive=recursive)
+        return self._recovered(pages, has_commits=may_list_commits(prefix, recursive=recursive))
+
+    def list(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
     ) -> AsyncGenerator[list[ObjectMeta], None]:
         """Pages of the objects whose path starts with `prefix`, in order."""
-        if may_list_commits(prefix, recursive=recursive):
-            await self._recover()
         pages = self.inner.list(prefix, start_after=start_after, recursive=recursive)
-        async with aclosing(pages):
-            async for page in pages:
-                yield page
+        return self._recovered(pages, has_commits=may_list_commits(prefix, recursive=recursive))
 
     async def aclose(self) -> None:
         """Give back connections. Calling it again does nothing."""

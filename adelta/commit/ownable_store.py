@@ -10,6 +10,7 @@ shows says of its owner; whoever loads a version tells it.
 from __future__ import annotations
 
 import logging
+from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from adelta._secrets import without_secrets
@@ -30,14 +31,14 @@ from adelta.kernel.log_path import commit_path
 from adelta.storage.forwarding_store import ForwardingStore
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
     from adelta.commit.coordinator import CommitCoordinator
     from adelta.commit.filesystem import Create
     from adelta.errors import TableNotFoundError
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.kernel.table_features import Management
-    from adelta.storage.object_store import ObjectStore
+    from adelta.storage.object_store import ObjectMeta, ObjectStore
 
 __all__ = ["OwnableStore"]
 
@@ -213,6 +214,15 @@ class OwnableStore(ForwardingStore):
                 raise
             raise not_owned(self.uri, error) from refused
         return True
+
+    async def list_unordered(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
+        """Pages of the objects whose path starts with `prefix`, as the store gives them."""
+        pages = self.inner.list_unordered(prefix, start_after=start_after, recursive=recursive)
+        async with aclosing(pages):
+            async for page in pages:
+                yield page
 
     async def aclose(self) -> None:
         """Give back connections. Calling it again does nothing."""

@@ -215,6 +215,12 @@ class OwnedStore(CoordinatedStore):
         """The latest version by what the owner has said last; None where it is not known."""
         return None if self.lost is not None else self.log.latest
 
+    def list_unordered(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
+        """Pages of what `list` gives, which goes by the order of commits."""
+        return self.list(prefix, start_after=start_after, recursive=recursive)
+
     async def list(
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
     ) -> AsyncGenerator[list[ObjectMeta], None]:

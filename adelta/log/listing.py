@@ -4,6 +4,10 @@ The first page of the whole log is asked for together with the hint. Where the h
 that page, the listing starts again at the hinted version, and the footers of the hinted checkpoint
 are read meanwhile; otherwise the page is the start of the answer. Whatever is wrong with a hint
 costs a listing and is never an error.
+
+Where a store cannot list from some path on, the listing that has begun goes on, and what comes
+before the hinted version is dropped as it comes. Its pages may be in no order; files are put in
+order here, so that as many are held as are wanted.
 """
 
 from __future__ import annotations
@@ -104,12 +108,12 @@ async def list_log(
     show a newer one. So a listing in which a commit is missing is made again, until it is whole or
     the same commit is missing twice.
     """
-    files = await _collect(store, _pages(store, start), end)
+    files = await _collect(store, _pages(store, start), start, end)
     missing = _missing_commit(files)
     for _ in range(_LISTED_AGAIN):
         if missing is None:
             break
-        files = await _collect(store, _pages(store, start), end)
+        files = await _collect(store, _pages(store, start), start, end)
         before, missing = missing, _missing_commit(files)
         if missing is not None and missing <= before:
             break
@@ -167,7 +171,7 @@ async def list_whole_log(store: ObjectStore, latest: int) -> tuple[LogPath, ...]
 async def list_log_until(store: ObjectStore, time_ms: int) -> tuple[LogPath, ...]:
     """The log's files from the start on, up to the page with a commit that is newer than a time."""
     files: list[LogPath] = []
-    pages = _pages(store, 0)
+    pages = _ordered_pages(store)
     async for page in pages:
         parsed = (parse_log_path(m.path, m.size, m.last_modified_ms) for m in page)
         found = [file for file in parsed if file is not None]
@@ -180,7 +184,7 @@ async def list_log_until(store: ObjectStore, time_ms: int) -> tuple[LogPath, ...
 
 async def list_log_pages(store: ObjectStore) -> AsyncGenerator[tuple[LogPath, ...], None]:
     """The log's files from the first version on, as far as they are asked for."""
-    async for page in _pages(store, 0):
+    async for page in _ordered_pages(store):
         parsed = (parse_log_path(meta.path, meta.size, meta.last_modified_ms) for meta in page)
         yield tuple(file for file in parsed if file is not None)
 
@@ -191,7 +195,7 @@ async def list_log_back(store: ObjectStore, version: int) -> tuple[LogPath, ...]
     The listing goes back step by step, so that it costs what lies between the two. Where `version`
     is not there at all, it is the whole log, for its range to be told.
     """
-    for back in _STEPS_BACK:
+    for back in _STEPS_BACK if store.lists_from_anywhere else ():
         start = version - back
         if start <= 0:
             break
@@ -212,18 +216,22 @@ async def list_log_from_hint(store: ObjectStore) -> LogListing:
         return await anext(pages, [])
 
     found, page = await together(partial(read_hint, store), fetch_page)
-    if found is None or not page or page[-1].path >= version_prefix(found.version):
-        listed = await _collect(store, pages, None, page)
+    if found is None or not page or _is_listed(store, page, found.version):
+        listed = await _collect(store, pages, first=page)
         if _missing_commit(listed) is not None:
             listed = await list_log(store)
         return LogListing(listed, 0, found)
-    await pages.aclose()  # type: ignore[attr-defined]  # the adapters' listings are generators
+    if store.lists_from_anywhere:
+        await pages.aclose()  # type: ignore[attr-defined]  # the adapters' listings are generators
     files: tuple[LogPath, ...] = ()
     opened: dict[str, ParquetFile] = {}
 
     async def list_on() -> None:
         nonlocal files
-        files = await list_log(store, found.version)
+        if not store.lists_from_anywhere:
+            files = await _collect(store, pages, found.version, first=page)
+        if store.lists_from_anywhere or _missing_commit(files) is not None:
+            files = await list_log(store, found.version)
 
     async def open_hinted(path: str) -> None:
         # Before the listing proves that it is there: whatever fails here is for the opener to say.
@@ -237,6 +245,11 @@ async def list_log_from_hint(store: ObjectStore) -> LogListing:
     if complete_checkpoints(files):
         return LogListing(files, found.version, found, opened)
     return LogListing(await list_log(store), 0, None)
+
+
+def _is_listed(store: ObjectStore, page: list[ObjectMeta], version: int) -> bool:
+    """Whether the first page of the log reaches a version, so that what follows is wanted."""
+    return store.lists_in_order and page[-1].path >= version_prefix(version)
 
 
 def _hinted_files(hint: LastCheckpoint) -> tuple[list[str], int | None]:
@@ -270,24 +283,37 @@ def _path(file: LogPath) -> str:
 
 
 def _pages(store: ObjectStore, start: int) -> AsyncIterator[list[ObjectMeta]]:
+    """Pages of the log from a version on, as the store has them."""
     after = version_prefix(start) if start else None
-    return store.list(LOG_DIR, start_after=after, recursive=False)
+    return store.list_unordered(LOG_DIR, start_after=after, recursive=False)
+
+
+def _ordered_pages(store: ObjectStore) -> AsyncIterator[list[ObjectMeta]]:
+    return store.list(LOG_DIR, recursive=False)
 
 
 async def _collect(
     store: ObjectStore,
     pages: AsyncIterator[list[ObjectMeta]],
-    end: int | None,
+    start: int = 0,
+    end: int | None = None,
+    *,
     first: list[ObjectMeta] | None = None,
 ) -> tuple[LogPath, ...]:
+    """The files of the versions `start` to `end` in the rest of the pages, in order."""
     limit, seen = memory_limit_of(store), 0
+    before = version_prefix(start) if start else ""
     beyond = None if end is None else version_prefix(end + 1)
     files: list[LogPath] = []
     page = first
     while True:
         for meta in page or ():
             if beyond is not None and meta.path >= beyond:
-                return tuple(files)
+                if store.lists_in_order:
+                    return tuple(files)
+                continue
+            if meta.path <= before:
+                continue
             parsed = parse_log_path(meta.path, meta.size, meta.last_modified_ms)
             if parsed is not None:
                 files.append(parsed)
@@ -297,4 +323,4 @@ async def _collect(
             raise StorageError(f"{store.uri}: its log has more than {_MOST_KEYS:,} objects")
         page = await anext(pages, None)
         if page is None:
-            return tuple(files)
+            return tuple(files if store.lists_in_order else sorted(files, key=_path))

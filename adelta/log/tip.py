@@ -89,7 +89,8 @@ async def read_tip(store: ObjectStore, name: str, before: LogTip | None = None) 
 async def _look_after(store: ObjectStore, name: str, before: LogTip) -> LogTip | None:
     """The end, where the end before is still there; None where it is not."""
     here, after = version_prefix(before.version), version_prefix(before.version + 1)
-    if store.lists_from_anywhere:
+    whole = store.lists_from_anywhere or not store.lists_prefixes
+    if whole:
         pages = store.list_folder(f"{name}/{LOG_DIR}", start_after=f"{name}/{here}")
     else:
         pages = store.list_folder(f"{name}/{_common(here, after)}")
@@ -103,7 +104,7 @@ async def _look_after(store: ObjectStore, name: str, before: LogTip) -> LogTip |
         return None
     if seen.newest.version == before.version:
         return before if before.may_be_owned or not seen.staged else seen.tip(before)
-    if store.lists_from_anywhere:
+    if whole:
         return seen.tip(before)
     found = await _look(store, name)
     return None if found is None else replace(found, generation=before.generation)

@@ -43,9 +43,10 @@ _AFTER_LOG = LOG_DIR[:-1] + chr(ord("/") + 1)
 async def found_objects(
     store: ObjectStore, rules: VacuumRules
 ) -> AsyncGenerator[pa.RecordBatch, None]:
-    """Batches of `FOUND`: the objects that `rules` do not hide, in the order of their paths.
+    """Batches of `FOUND`: the objects that `rules` do not hide, each in the order of its paths.
 
-    Of a local disk these are regular files that no link leads to.
+    So are the batches, but for those of a store that lists in no order. Of a local disk these are
+    regular files that no link leads to.
 
     Raises:
         StorageError: the store refused or failed.
@@ -60,10 +61,10 @@ async def found_objects(
         async for page in pages:
             waiting += page
             if len(waiting) >= _ROWS:
-                yield await in_thread(_visible, waiting, rules)
+                yield await in_thread(_visible, waiting, rules, store.lists_in_order)
                 waiting = []
     if waiting:
-        yield await in_thread(_visible, waiting, rules)
+        yield await in_thread(_visible, waiting, rules, store.lists_in_order)
 
 
 async def inventory_objects(
@@ -135,7 +136,15 @@ async def _local(files: LocalFiles, rules: VacuumRules) -> AsyncGenerator[pa.Rec
 
 
 async def _outside_log(store: ObjectStore) -> AsyncGenerator[list[ObjectMeta], None]:
-    """Pages of what lies before the log, and then of what lies after it."""
+    """Pages of what lies before the log, and then of what lies after it.
+
+    Where a store cannot list from some path on, the log is left out of a listing of everything.
+    """
+    if not store.lists_from_anywhere:
+        async with aclosing(store.list_unordered()) as pages:
+            async for page in pages:
+                yield [meta for meta in page if not LOG_DIR <= meta.path < _AFTER_LOG]
+        return
     start = ""
     async for page in list_in_parallel(store, limit=store.concurrency):
         yield [meta for meta in page if not LOG_DIR <= meta.path < _AFTER_LOG]
@@ -148,7 +157,9 @@ async def _outside_log(store: ObjectStore) -> AsyncGenerator[list[ObjectMeta], N
         yield later
 
 
-def _visible(found: list[ObjectMeta], rules: VacuumRules) -> pa.RecordBatch:
+def _visible(found: list[ObjectMeta], rules: VacuumRules, in_order: bool) -> pa.RecordBatch:
+    if not in_order:
+        found = sorted(found, key=lambda meta: meta.path.encode())
     batch = _batch(
         [meta.path for meta in found],
         [meta.size for meta in found],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -101,7 +102,10 @@ async def unneeded_in_order(
     cutoff_ms: int,
     meter: Meter,
 ) -> Unneeded:
-    """Of files in the order of their paths those that are older than the cutoff and not kept.
+    """Of files those that are older than the cutoff and not kept.
+
+    Each is named once, and each batch is in the order of its paths; where the batches are not in
+    order, what is found of them is put in order.
 
     Raises:
         StorageError: the store refused or failed.
@@ -122,7 +126,18 @@ async def unneeded_in_order(
             await in_thread(take, batch)
             seen += batch.num_rows
             meter.advance(batch.num_rows)
-    return Unneeded(_stacked(found), seen, frozenset(directories))
+    files = _stacked(found)
+    if any(_first(later) < _last(batch) for batch, later in pairwise(found)):
+        files = await in_thread(files.sort_by, "path")
+    return Unneeded(files, seen, frozenset(directories))
+
+
+def _first(batch: pa.RecordBatch) -> bytes:
+    return str(batch.column(0)[0]).encode()
+
+
+def _last(batch: pa.RecordBatch) -> bytes:
+    return str(batch.column(0)[-1]).encode()
 
 
 async def unneeded_of_any_order(

@@ -319,15 +319,26 @@ class CachingStore(ForwardingStore):
 
     # ------------------------------------------------------------------------------------- rest
 
-    async def list(
-        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    async def _noted(
+        self, pages: AsyncGenerator[list[ObjectMeta], None]
     ) -> AsyncGenerator[list[ObjectMeta], None]:
-        """Pages of the objects whose path starts with `prefix`, in order."""
-        pages = self.inner.list(prefix, start_after=start_after, recursive=recursive)
         async with aclosing(pages):
             async for page in pages:
                 self._note(page)
                 yield page
+
+    def list_unordered(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
+        """Pages of the objects whose path starts with `prefix`, as the store gives them."""
+        pages = self.inner.list_unordered(prefix, start_after=start_after, recursive=recursive)
+        return self._noted(pages)
+
+    def list(
+        self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
+    ) -> AsyncGenerator[list[ObjectMeta], None]:
+        """Pages of the objects whose path starts with `prefix`, in order."""
+        return self._noted(self.inner.list(prefix, start_after=start_after, recursive=recursive))
 
     async def delete(self, paths: Iterable[str]) -> None:
         """Delete every object, here too; one that is not there is no error."""

@@ -26,6 +26,7 @@ def innermost(store: ObjectStore) -> ObjectStore:
 class ForwardingStore(ObjectStore):
     """An `ObjectStore` that passes every request on to `inner`, files of this machine included.
 
+    All but `list_unordered`, which is `list` here: who changes the one has changed both.
     Whoever changes what can be read has a look at `local`, which reads past the rest.
     """
 
@@ -39,6 +40,11 @@ class ForwardingStore(ObjectStore):
     def uri(self) -> str:
         """The root's address."""
         return self.inner.uri
+
+    @property
+    def lists_in_order(self) -> bool:
+        """Whether `list_unordered` gives objects in the order of their paths."""
+        return self.inner.lists_in_order
 
     @property
     def concurrency(self) -> int:

@@ -58,7 +58,7 @@ class FsspecStore(ObjectStore):
     `renames` says that it renames files in one step.
     """
 
-    lists_from_anywhere = False
+    lists_from_anywhere = lists_prefixes = False
 
     def __init__(self, calls: Calls, uri: str, root: str, *, renames: bool) -> None:
         self._calls = calls

@@ -63,7 +63,7 @@ class HdfsStore(HttpObjectStore):
     _client: HdfsClient
     _has_suffixes = False
     _verifies = False
-    lists_from_anywhere = False
+    lists_from_anywhere = lists_prefixes = False
 
     def __init__(self, root: str, options: HdfsOptions) -> None:
         super().__init__(HdfsClient(options), f"{options.scheme}://{options.authority}", root)

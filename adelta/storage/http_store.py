@@ -70,7 +70,7 @@ class HttpObjectStore(ObjectStore):
     _has_suffixes = True
     """Whether the last bytes of an object can be asked for without its size."""
     _in_order = True
-    """Whether the store lists in the order of paths."""
+    """Whether listings come in the order of paths."""
     _verifies = True
     """Whether whole objects are held to the checksums that the store has of them."""
 
@@ -89,6 +89,11 @@ class HttpObjectStore(ObjectStore):
     def uri(self) -> str:
         """The root's address."""
         return self._uri
+
+    @property
+    def lists_in_order(self) -> bool:
+        """Whether the store lists in the order of paths, as far as it has been seen to."""
+        return self._in_order
 
     @property
     def concurrency(self) -> int:

@@ -128,6 +128,11 @@ class ObjectStore(ABC):
     # ------------------------------------------------------------------------------ the store
 
     @property
+    def lists_in_order(self) -> bool:
+        """Whether `list_unordered` gives objects in the order of their paths, as far as known."""
+        return True
+
+    @property
     @abstractmethod
     def uri(self) -> str:
         """The root's address, with scheme and without a trailing slash."""

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.azure_server import AzureLocation
+    from tests.support.express_server import ExpressLocation
     from tests.support.gcs_server import GcsLocation
     from tests.support.s3_server import S3Location
 
@@ -62,6 +63,12 @@ async def test_tables_in_google_cloud_storage_are_found_and_watched(
     gcs_location: GcsLocation,
 ) -> None:
     await check_lake(gcs_location.uri, gcs_location.storage_options)
+
+
+async def test_tables_in_a_directory_bucket_are_found_and_watched(
+    express_location: ExpressLocation,
+) -> None:
+    await check_lake(express_location.uri, express_location.storage_options)
 
 
 async def test_tables_in_azure_are_found_and_watched(azure_location: AzureLocation) -> None:
