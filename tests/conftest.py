@@ -60,6 +60,7 @@ pytest_plugins = [
     "tests.support.express_server",
     "tests.support.faulty_calls",
     "tests.support.postgres_server",
+    "tests.support.r2_server",
     "tests.support.gcs_server",
     "tests.support.hdfs_server",
     "tests.support.s3_server",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 __all__ = [
+    "COMPOSITE",
     "MODE",
     "MULTIPART",
     "body_fault",
@@ -39,6 +40,9 @@ MODE = {"x-amz-checksum-mode": "ENABLED"}
 
 MULTIPART = {"x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "FULL_OBJECT"}
 """Begins an upload whose parts bear the checksums of `checksums_of`."""
+
+COMPOSITE = {"x-amz-checksum-algorithm": "CRC32", "x-amz-checksum-type": "COMPOSITE"}
+"""Begins one where the checksums of parts are named again at its end, for lack of the other."""
 
 _HEADER = "x-amz-checksum-crc32"
 _LARGE = 1 << 20

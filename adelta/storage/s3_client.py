@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -51,6 +52,7 @@ _HASHED_INLINE = 128 << 10  # bytes that take less than a hop to a thread
 _TOKEN = "x-amz-security-token"
 _SESSION_TOKEN = "x-amz-s3session-token"
 _BEGIN_SESSION = "session="
+_R2 = re.compile(r"\.r2\.cloudflarestorage\.com(?::\d+)?$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +170,10 @@ class S3Client(ObjectClient[_Target]):
         if target is None or target.access is not access or target.session is not session:
             target = self._target = self._aim(access, session)
         return target
+
+    async def is_r2(self) -> bool:
+        """Whether it is a bucket of Cloudflare's. Raises: PermissionDeniedError, StorageError."""
+        return _R2.search((await self.aim()).origin) is not None
 
     async def aim_by_keys(self) -> _Target:
         """Where a request goes that no session is good for. Raises: PermissionDeniedError."""

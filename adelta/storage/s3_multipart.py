@@ -3,7 +3,8 @@
 What fits one part is one PUT. Anything larger is a multi-part upload whose parts go out a few at a
 time while the next ones are made; it appears when it is complete, and is aborted if it fails.
 Memory holds at most the parts under way and the one being filled. Parts grow with their number,
-so that S3's limit of 10,000 parts allows for some 600 GB; parts that S3 copies are larger.
+so that S3's limit of 10,000 parts allows for some 600 GB; parts that S3 copies are larger. R2 takes
+parts of one size alone, up to some 80 GB, and no checksum of the whole but one made of theirs.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from adelta.errors import StorageError
 from adelta.storage.object_answers import Answer, Kind
 from adelta.storage.object_client import ObjectRequest
 from adelta.storage.pieces import in_pieces
-from adelta.storage.s3_checksums import MULTIPART, checksums_of
+from adelta.storage.s3_checksums import COMPOSITE, MULTIPART, checksums_of
 from adelta.storage.s3_xml import complete_document, copied_tag, upload_id
 from adelta.storage.sigv4 import encode_path, encode_query
 
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from adelta.storage.s3_client import S3Client
+    from adelta.storage.s3_xml import Part
 
-    Parts = Callable[[str, bool], Awaitable[tuple[int, list[str]]]]
+    Parts = Callable[[str, bool], Awaitable[tuple[int, list[Part]]]]
 
 __all__ = ["FIRST_PART", "CannotCopyError", "copy", "upload"]
 
@@ -73,7 +75,7 @@ async def upload(
 
     Raises: StorageError.
     """
-    parts = _parts(chunks)
+    parts = _parts(chunks, grow=not await client.is_r2())
     first = await anext(parts, b"")
     second = await anext(parts, None) if len(first) >= FIRST_PART else None
     if second is None:
@@ -83,7 +85,7 @@ async def upload(
         return len(first), answer
     every = _all(first, second, parts)
 
-    async def send(upload: str, checksums: bool) -> tuple[int, list[str]]:
+    async def send(upload: str, checksums: bool) -> tuple[int, list[Part]]:
         return await _send_parts(client, key, upload, every, part_headers, checksums)
 
     return await _in_parts(client, key, send, write_headers, part_headers, checksums)
@@ -129,14 +131,14 @@ async def copy(
         return _with_tag(made, f"the copy of {key!r}")
     length = max(_COPIED_AT_ONCE, -(-size // _MOST_PARTS))
 
-    async def send(upload: str, _: bool) -> tuple[int, list[str]]:
-        async def copy_part(part: tuple[int, int]) -> str:
+    async def send(upload: str, _: bool) -> tuple[int, list[Part]]:
+        async def copy_part(part: tuple[int, int]) -> Part:
             number, start = part
             query = encode_query({"partNumber": str(number), "uploadId": upload})
             span = f"bytes={start}-{min(start + length, size) - 1}"
             asked = {**part_headers, **headers, "x-amz-copy-source-range": span}
             answer = await ask(ObjectRequest("PUT", key, query, asked))
-            return copied_tag(answer.body, what=f"the copy of part {number} of {key!r}")
+            return copied_tag(answer.body, what=f"the copy of part {number} of {key!r}"), None
 
         starts = enumerate(range(0, size, length), start=1)
         return size, await map_concurrent(copy_part, [*starts], limit=_PARTS_UNDER_WAY)
@@ -154,22 +156,25 @@ async def _in_parts(
 ) -> tuple[int, Answer]:
     """Make an object of the parts that `send` sends to an upload: its size, and the last answer.
 
-    `send` gets the upload's id and whether the store takes checksums; it gives all parts' size and
-    their tags.
+    `send` gets the upload's id and whether the store takes checksums; it gives all parts' size,
+    their tags, and their checksums.
     """
+    wanted = COMPOSITE if await client.is_r2() else MULTIPART
     begin = ObjectRequest(
         "POST",
         key,
         encode_query({"uploads": ""}),
         {**write_headers, **part_headers},
-        optional=MULTIPART if checksums else {},
+        optional=wanted if checksums else {},
     )
     began = await client.send(begin)
-    checksums = checksums and all(began.headers.get(h) == value for h, value in MULTIPART.items())
+    checksums = checksums and all(began.headers.get(h) == value for h, value in wanted.items())
     upload = upload_id(began.body, what=f"the upload of {key!r}")
     try:
-        size, tags = await send(upload, checksums)
-        return size, await _complete(client, key, upload, tags, size, part_headers)
+        size, parts = await send(upload, checksums)
+        if wanted is not COMPOSITE:
+            parts = [(tag, None) for tag, _ in parts]
+        return size, await _complete(client, key, upload, parts, size, part_headers)
     except BaseException:
         with anyio.CancelScope(shield=True), anyio.move_on_after(30):  # parts left cost money
             await client.abandoned.over([key])  # a part that comes later would stay
@@ -184,10 +189,10 @@ async def _send_parts(
     parts: AsyncIterator[tuple[int, bytes]],
     headers: Mapping[str, str],
     checksums: bool,
-) -> tuple[int, list[str]]:
+) -> tuple[int, list[Part]]:
     size = 0
 
-    async def send(part: tuple[int, bytes]) -> str:
+    async def send(part: tuple[int, bytes]) -> Part:
         nonlocal size
         number, data = part
         query = encode_query({"partNumber": str(number), "uploadId": upload})
@@ -197,22 +202,22 @@ async def _send_parts(
         tag = answer.headers.get("etag")
         if tag is None:
             raise StorageError(f"the store gave part {number} of {key!r} no entity tag")
-        return tag
+        return tag, next(iter(sums.values()), None)
 
-    tags = await map_stream(send, parts, limit=_PARTS_UNDER_WAY)
-    return size, tags
+    sent = await map_stream(send, parts, limit=_PARTS_UNDER_WAY)
+    return size, sent
 
 
 async def _complete(
     client: S3Client,
     key: str,
     upload: str,
-    tags: list[str],
+    parts: list[Part],
     size: int,
     headers: Mapping[str, str],
 ) -> Answer:
     request = ObjectRequest(
-        "POST", key, encode_query({"uploadId": upload}), headers, complete_document(tags)
+        "POST", key, encode_query({"uploadId": upload}), headers, complete_document(parts)
     )
     outcome = await client.try_send(request)
     if isinstance(outcome, Answer):
@@ -222,7 +227,7 @@ async def _complete(
     if outcome.code == "NoSuchUpload" and outcome.repeated:
         # An earlier attempt may have completed it, its answer lost on the way.
         found = await client.try_send(ObjectRequest("HEAD", key, headers=headers))
-        if isinstance(found, Answer) and _is_upload(found, size, len(tags)):
+        if isinstance(found, Answer) and _is_upload(found, size, len(parts)):
             return found
     raise client.error(request, outcome)
 
@@ -249,6 +254,8 @@ async def _all(
         yield number, part
 
 
-def _parts(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+def _parts(chunks: AsyncIterator[bytes], *, grow: bool) -> AsyncIterator[bytes]:
     """The same bytes in parts of the sizes that the upload wants; the last one may be smaller."""
-    return in_pieces(chunks, lambda made: FIRST_PART * (1 + made // _PARTS_OF_ONE_SIZE))
+    return in_pieces(
+        chunks, lambda made: FIRST_PART * (1 + (made // _PARTS_OF_ONE_SIZE if grow else 0))
+    )

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LONGEST_DOCUMENT",
+    "Part",
     "complete_document",
     "copied_tag",
     "delete_document",
@@ -250,13 +251,18 @@ def copied_tag(body: bytes, *, what: str) -> str:
     return found
 
 
-def complete_document(tags: Sequence[str]) -> bytes:
-    """The body of CompleteMultipartUpload for parts 1, 2, ... with these entity tags."""
-    parts = "".join(
-        f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(tag)}</ETag></Part>"
-        for number, tag in enumerate(tags, 1)
+Part = tuple[str, str | None]
+"""Entity tag of a part of an upload, and its CRC-32 where that is to be named."""
+
+
+def complete_document(parts: Sequence[Part]) -> bytes:
+    """The body of CompleteMultipartUpload for parts 1, 2, ..."""
+    named = "".join(
+        f"<Part><PartNumber>{number}</PartNumber><ETag>{escape(tag)}</ETag>"
+        f"{'' if crc32 is None else f'<ChecksumCRC32>{crc32}</ChecksumCRC32>'}</Part>"
+        for number, (tag, crc32) in enumerate(parts, 1)
     )
     return (
         '<CompleteMultipartUpload xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
-        f"{parts}</CompleteMultipartUpload>"
+        f"{named}</CompleteMultipartUpload>"
     ).encode()
