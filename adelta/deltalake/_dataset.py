@@ -107,6 +107,8 @@ def _expression(known: dict[str, Any], stats: dict[str, Any], table: RawDeltaTab
     for name, value in known.items():
         scalar = pa.scalar(value, schema.field(name).type)
         found.append(pc.field(name).is_null() if value is None else pc.field(name) == scalar)
+    lower: list[Any] = []
+    upper: list[Any] = []
     for name, (nulls, least, most) in stats["columns"].items():
         field, arrow = pc.field(name), schema.field(name).type
         if nulls is not None and nulls == stats["num_records"]:
@@ -117,10 +119,13 @@ def _expression(known: dict[str, Any], stats: dict[str, Any], table: RawDeltaTab
         if least is None or most is None or nulls is None:
             continue
         if pa.types.is_timestamp(arrow):
-            most += timedelta(microseconds=999)  # statistics may be cut to milliseconds
+            most += timedelta(milliseconds=1)  # statistics may be cut to milliseconds
         bounds = (field >= pa.scalar(least, arrow), field <= pa.scalar(most, arrow))
         # each alone, which is the form that pyarrow makes use of
-        found += bounds if nulls == 0 else [bound | field.is_null() for bound in bounds]
+        low, high = bounds if nulls == 0 else [bound | field.is_null() for bound in bounds]
+        lower.append(low)
+        upper.append(high)
+    found += lower + upper
     if not found:
         return None
     whole = found[0]

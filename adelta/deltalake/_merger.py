@@ -77,7 +77,7 @@ def merge_builder(
     Raises:
         ValueError: the source exports no Arrow data.
     """
-    reader = reader_of(source)
+    reader = reader_of(source, one=True)
     return PyMergeBuilder(
         reader,
         delta_schema(reader.schema),

@@ -108,6 +108,8 @@ class TableOptimizer:
         snapshot = table.snapshot
         if columns is not None:
             _check_z_order(columns, snapshot.delta_schema.names, snapshot.partition_columns)
+        if target_size is not None and not 0 < target_size < 1 << 63:
+            raise ValueError(f"target_file_size must be between 1 and {(1 << 63) - 1}")
         if target_size is None and "delta.targetFileSize" not in snapshot.properties:
             target_size = _TARGET_SIZE
         if interval is not None and not isinstance(interval, timedelta):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -241,8 +242,18 @@ class RawDeltaTable:
 
     @raises_as_deltalake
     def get_active_partitions(self, file_pruning_predicate: Any = None) -> list[dict[str, Any]]:
-        """The partitions of live files, by column; a table without partitions has none."""
+        """The partitions of live files, by column; a table without partitions has none.
+
+        Raises:
+            ValueError: a condition is on a column that the table has not.
+        """
         fields = self.snapshot.delta_schema
+        if isinstance(file_pruning_predicate, list):
+            asked = [field for group in file_pruning_predicate for field, _, _ in group]
+            if unknown := [name for name in asked if name not in fields.names]:
+                raise ValueError(
+                    f"Filters include columns that are not in table schema: {json.dumps(unknown)}"
+                )
         names = [(name, fields.field(name)) for name in self.snapshot.partition_columns]
         seen: dict[tuple[str | None, ...], dict[str, Any]] = {}
         found = self._files(file_pruning_predicate, ["partition_values"])

@@ -1,7 +1,8 @@
 """SQL as deltalake takes it, put into Spark's words, which adelta reads.
 
-What differs between the two is how names and texts are quoted, and how arrays are written. In
-deltalake, and here, double quotes are around names, and a backslash in a text is a backslash.
+What differs between the two is how names and texts are quoted, and how arrays are written, and
+values with their type in front (``int'10'``). In deltalake, and here, double quotes are around
+names, and a backslash in a text is a backslash.
 """
 
 from __future__ import annotations
@@ -24,6 +25,18 @@ _PARTS = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_TYPES = {
+    "bigint": "bigint",
+    "boolean": "boolean",
+    "double": "double",
+    "float": "float",
+    "int": "int",
+    "integer": "int",
+    "smallint": "smallint",
+    "tinyint": "tinyint",
+    "varchar": "string",
+}
+"""Types whose name deltalake takes before a text, as in ``int'10'``, by what Spark calls them."""
 
 
 def spark_sql(text: str) -> str:
@@ -31,10 +44,15 @@ def spark_sql(text: str) -> str:
     found: list[str] = []
     opened: list[str] = []
     follows_value = False  # whether a bracket would ask for an element
+    word = -1  # where the word is that comes right before, if it names a type
     for part in _PARTS.finditer(text):
         kind, said = part.lastgroup, part[0]
         if kind == "text":
-            found.append(_spark_text(said[1:-1].replace("''", "'")))
+            value = _spark_text(said[1:-1].replace("''", "'"))
+            if word >= 0:
+                found[word:] = [f"CAST({value} AS {_TYPES[found[word].lower()]})"]
+            else:
+                found.append(value)
         elif kind == "name":
             found.append(quote_name(said[1:-1].replace('""', '"')))
         elif said == "[":
@@ -47,6 +65,7 @@ def spark_sql(text: str) -> str:
         else:
             found.append(said)
         if kind not in ("comment", "space"):
+            word = len(found) - 1 if kind == "word" and said.lower() in _TYPES else -1
             follows_value = kind in ("name", "quoted", "word") or said in ")]"
     return "".join(found)
 

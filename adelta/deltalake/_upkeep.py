@@ -16,7 +16,6 @@ from adelta.deltalake.writer.modes import check_mode
 from adelta.deltalake.writer.options import with_data_files
 from adelta.errors import InvalidOptionError, VersionNotFoundError
 from adelta.kernel.actions.file_actions import decode_path
-from adelta.kernel.expressions.sql import quote_name
 from adelta.kernel.schema.type_text import type_text
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def _updated(
         column = kind.field(plain_name(key))
         if column is not None and not fails_on_casts and isinstance(value, str):
             value = f"try_cast({value} AS {type_text(column.type)})"
-        found[key if column is None else quote_name(column.name)] = value
+        found[key if column is None else column.name] = value
     handle = table.committing(with_data_files(options, properties, table))
     done = sync.update(handle, found, None if predicate is None else spark_sql(predicate))
     table.update_incremental()

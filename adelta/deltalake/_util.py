@@ -65,7 +65,7 @@ def positional_as_named(
     """
     if not args:
         return named
-    if len(args) > len(order):
+    if len(args) > len(order) == 2:
         raise TypeError(
             f"{method_name}() takes at most {len(order)} positional commit argument(s), got "
             f"{len(args)}"
@@ -76,6 +76,8 @@ def positional_as_named(
         DeprecationWarning,
         stacklevel=stacklevel,
     )
+    if len(args) > len(order):
+        raise TypeError(f"{method_name}() got unexpected positional arguments")
     taken = dict(named)
     for name, value in zip(order, args, strict=False):
         if named[name] is not None:

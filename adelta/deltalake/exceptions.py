@@ -65,6 +65,11 @@ _OTHERS: dict[type[e.AdeltaError], tuple[type[Exception], str]] = {
 
 def as_deltalake_has_it(error: e.AdeltaError) -> Exception:
     """The error that deltalake raises where adelta raises `error`."""
+    if isinstance(error, e.InvariantViolationError) and " is append-only: " in str(error):
+        return CommitFailedError(
+            "The transaction includes Remove action with data change but Delta table is "
+            f"append-only: {error}"
+        )
     for kind in type(error).__mro__:
         if kind in _OTHERS:
             known, beginning = _OTHERS[kind]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CastStream", "delta_schema", "fitted", "reader_of"]
 
+_GENERATED = b"delta.generationExpression"
 _SMALL_FILE = 16 * 1024 * 1024
 _FEW_ROWS = 1024
 _SIGNED = {
@@ -28,14 +29,17 @@ _SIGNED = {
 }
 
 
-def reader_of(data: Any) -> pa.RecordBatchReader:
-    """The data as a stream.
+def reader_of(data: Any, *, one: bool = False) -> pa.RecordBatchReader:
+    """The data as a stream; with `one` no sequence of batches is taken for data.
 
     Raises:
         ValueError: it exports no Arrow data, or an array that is no struct.
         IndexError: it is an empty sequence, which has no schema.
     """
-    if isinstance(data, Sequence) and not hasattr(data, "__arrow_c_stream__"):
+    if isinstance(data, Sequence) and not one and not hasattr(data, "__arrow_c_stream__"):
+        for batch in data:
+            if not hasattr(batch, "__arrow_c_array__"):
+                raise ValueError("Expected an object with dunder __arrow_c_array__")
         batches = [pa.record_batch(batch) for batch in data]
         return pa.RecordBatchReader.from_batches(batches[0].schema, batches)
     if isinstance(data, pa.RecordBatchReader):
@@ -165,9 +169,23 @@ def _cast_column(column: Any, field: pa.Field[Any]) -> Any:
             return pc.trunc(column).cast(field.type)
         if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type):
             return column.cast(field.type, safe=column.type.unit != "ns")
-        return column.cast(field.type)
+        return (_of_view(column) if _is_view(column.type) else column).cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise DeltaError(f"Cast error: column {field.name!r}: {error}") from error
+
+
+def _is_view(kind: Any) -> bool:
+    return bool(pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind))
+
+
+def _of_view(column: Any) -> Any:
+    """The lists of a list view one behind the other; pyarrow's own cast gives too few offsets."""
+    import pyarrow.compute as pc
+
+    counts = pc.fill_null(pc.list_value_length(column).cast(pa.int64()), 0)
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(counts)])
+    nulls = pc.is_null(column)
+    return pa.LargeListArray.from_arrays(offsets, column.flatten(), mask=nulls)
 
 
 def fitted(
@@ -180,7 +198,12 @@ def fitted(
     """
     schema = delta_schema(reader.schema, existing)
     if schema_mode is None:
-        if len(schema) != len(existing):
+        computed = [
+            name
+            for name in existing.names
+            if name not in schema.names and _GENERATED in (existing.field(name).metadata or {})
+        ]
+        if len(schema) + len(computed) != len(existing):
             raise SchemaMismatchError(
                 "Cannot cast schema, number of fields does not match: "
                 f"{len(schema)} vs {len(existing)}; schema_mode='merge' takes in columns that the "

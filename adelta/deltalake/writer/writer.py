@@ -62,7 +62,8 @@ def write_deltalake(
     Raises:
         DeltaError: there is a table, and the mode is ``error``; or rows or options do not fit.
         SchemaMismatchError: the data has other columns than the table.
-        ValueError: `data` exports no Arrow data, or `table_or_uri` is no address.
+        ValueError: `data` exports no Arrow data, `table_or_uri` is no address, or
+            `target_file_size` is less than 1.
         CommitFailedError: another commit came first.
     """
     table, uri = try_get_table_and_table_uri(table_or_uri, storage_options)
@@ -70,6 +71,8 @@ def write_deltalake(
         return
     check_mode(mode)
     check_schema_mode(schema_mode, mode)
+    if target_file_size is not None and target_file_size < 1:
+        raise ValueError("target_file_size must be greater than 0")
     if isinstance(partition_by, str):
         partition_by = [partition_by]
     reader = reader_of(data)

@@ -1,0 +1,122 @@
+"""What deltalake takes at the edges of its interface, and how it refuses: by both packages."""
+
+from __future__ import annotations
+
+import warnings
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+import adelta.deltalake
+import adelta.deltalake.schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Program = Callable[[Any, str], object]
+
+MOMENT = datetime(2020, 1, 1)
+ROWS = pa.table({"id": [1, 2], "timestamp": [MOMENT] * 2, "date": ["a", "b"]})
+
+
+def both(tmp_path: Path, run: Program) -> tuple[object, object]:
+    """What the program says by deltalake, and by adelta.deltalake."""
+    theirs, ours = str(tmp_path / "theirs"), str(tmp_path / "ours")
+    return run(deltalake, theirs), run(adelta.deltalake, ours)
+
+
+def refusal(run: Callable[[], object]) -> tuple[list[str], str]:
+    """The class of the error and those above it, and its message as far as both say it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with pytest.raises(Exception) as caught:  # noqa: PT011 - which one is the result
+            run()
+    kinds = [kind.__name__ for kind in type(caught.value).__mro__]
+    return kinds, str(caught.value).partition("append-only")[0]
+
+
+def test_columns_that_are_called_as_words_of_sql_are_set(tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        lake.write_deltalake(uri, ROWS)
+        table = lake.DeltaTable(uri)
+        table.update(new_values={"timestamp": datetime(2021, 1, 1)}, predicate="id = 1")
+        table.update({"date": "'z'"}, predicate="id = 2")
+        table.update({"`date`": "'q'"}, predicate="id = 1", error_on_type_mismatch=False)
+        return table.to_pyarrow_table().sort_by("id").to_pylist()
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
+
+
+def test_values_are_written_with_their_type_in_front(tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        lake.write_deltalake(uri, ROWS)
+        table = lake.DeltaTable(uri)
+        table.update({"id": "int'10'"}, predicate="id = bigint'1'")
+        table.merge(ROWS, "t.id = s.id", "s", "t").when_not_matched_by_source_update(
+            {"id": "INT '11'", "timestamp": "timestamp'2022-01-01 00:00:00'"}
+        ).execute()
+        return table.to_pyarrow_table().sort_by("id").to_pylist()
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([[1], None, [2, 3], []], pa.list_view(pa.int64())),
+        pa.array([["x"], ["y"]], pa.large_list_view(pa.string())).slice(1),
+    ],
+)
+def test_list_views_are_lists(column: Any, tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        lake.write_deltalake(uri, pa.table({"a": column}))
+        table = lake.DeltaTable(uri)
+        return table.schema().to_json(), table.to_pyarrow_table().to_pylist()
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
+
+
+def test_generated_columns_may_be_left_out_of_an_append(tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        field, schema = lake.schema.Field, lake.schema.Schema
+        twice = field("g", "long", metadata={"delta.generationExpression": "a * 2"})
+        lake.DeltaTable.create(uri, schema([field("a", "long"), twice]))
+        lake.write_deltalake(uri, pa.table({"a": [3]}), mode="append")
+        return lake.DeltaTable(uri).to_pyarrow_table().to_pylist()
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs == [{"a": 3, "g": 6}]
+
+
+REFUSED: list[Callable[[Any, Any, str], object]] = [
+    lambda lake, table, uri: table.partitions([("nope", "=", "1")]),
+    lambda lake, table, uri: table.file_uris([("nope", "=", "1")]),
+    lambda lake, table, uri: table.merge([1], "s.id = t.id"),
+    lambda lake, table, uri: table.merge("rows", "s.id = t.id"),
+    lambda lake, table, uri: table.merge(ROWS.to_batches(), "s.id = t.id"),
+    lambda lake, table, uri: lake.write_deltalake(uri, [ROWS], mode="append"),
+    lambda lake, table, uri: lake.write_deltalake(uri, ROWS, mode="append", target_file_size=0),
+    lambda lake, table, uri: table.optimize.compact(target_size=0),
+    lambda lake, table, uri: table.delete(),
+    lambda lake, table, uri: table.vacuum(200, True, True, 1, 2, 3, 4, 5),
+    lambda lake, table, uri: table.delete("id = 1", None, 1, 2, 3),
+]
+
+
+def test_what_is_refused_is_refused_alike(tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        lake.write_deltalake(
+            uri, ROWS, partition_by=["date"], configuration={"delta.appendOnly": "true"}
+        )
+        table = lake.DeltaTable(uri)
+        return [refusal(lambda call=call: call(lake, table, uri)) for call in REFUSED]  # type: ignore[misc]
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
