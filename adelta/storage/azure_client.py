@@ -18,7 +18,7 @@ from adelta.storage.s3_errors import error_fields
 from adelta.storage.sigv4 import encode_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from adelta.storage.azure_options import AzureOptions
     from adelta.storage.bearer import Token
@@ -108,13 +108,25 @@ class AzureClient(ObjectClient[_Target]):
             return False
         return await self._tokens.after_expiry(used.token) is not None
 
+    async def signed_deletes(self, keys: Sequence[str]) -> list[Signed]:
+        """Deletes of blobs as they stand in a batch, which says by which version all are made.
+
+        Raises: PermissionDeniedError.
+        """
+        target = await self.aim()
+        deletes = (ObjectRequest("DELETE", key) for key in keys)
+        date = {"x-ms-date": formatdate(usegmt=True)}
+        return [self._signed(target, delete, {**date}) for delete in deletes]
+
     def signed(self, target: _Target, request: ObjectRequest, payload: str) -> Signed:
         """The request as it is sent to `target`."""
+        return self._signed(target, request, {**request.headers, "x-ms-version": _VERSION})
+
+    def _signed(self, target: _Target, request: ObjectRequest, headers: dict[str, str]) -> Signed:
         path = self._base
         if request.key:
             path += f"/{encode_path(request.key)}"
         query = request.query
-        headers = {**request.headers, "x-ms-version": _VERSION}
         options = self._options
         if target.token is not None:
             headers["authorization"] = f"Bearer {target.token.text}"

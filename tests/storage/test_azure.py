@@ -28,7 +28,7 @@ from adelta.storage.azure_options import parse_azure_options
 from adelta.storage.coalesce import LARGEST_FETCH
 from adelta.storage.parallel_list import list_in_parallel
 from adelta.storage.resolve import open_store
-from tests.storage.faulty_proxy import FaultyProxy
+from tests.storage.faulty_proxy import Exchange, Fate, FaultyProxy
 from tests.storage.http_store_suite import SHAKY, HttpStoreSuite
 from tests.storage.object_store_suite import ODD_PATHS, ObjectStoreSuite, paths_of, pieces
 from tests.storage.scripted_server import Server, told
@@ -122,7 +122,8 @@ async def test_every_verb_makes_the_requests_it_needs_and_no_more(store: AzureSt
     long = 16 << 20
     assert await cost(store.get_ranges("s", [(0, long)])) == long // LARGEST_FETCH
     assert await cost(paths_of(store)) == 1
-    assert await cost(store.delete(["x", "y", "s"])) == 3
+    assert await cost(store.delete(["x", "y", "s"])) == 1
+    assert await cost(store.delete(["x"])) == 1
 
 
 async def test_a_listing_is_not_begun_in_many_places(
@@ -294,3 +295,57 @@ async def test_folders_are_no_objects_and_listings_are_in_our_order() -> None:
             with pytest.raises(ObjectNotFoundError, match="directory"):
                 await ask("a")
         await store.aclose()
+
+
+# --------------------------------------------------------------------------------------- deletes
+
+
+async def test_blobs_are_deleted_256_a_request_and_one_that_is_not_there_is_no_error(
+    store: AzureStore,
+) -> None:
+    odd = [path for path in ODD_PATHS if "\\" not in path]
+    paths = [*odd, *(f"d/{number:03}" for number in range(300 - len(odd)))]
+    await asyncio.gather(*(store.put(path, b"") for path in paths))
+    before = store.stats.requests.get("delete", 0)
+    await store.delete([*paths, "not/there"])
+    assert store.stats.requests["delete"] == before + 2
+    assert await paths_of(store) == []
+
+
+async def test_deletes_that_a_batch_has_left_are_made_one_by_one(
+    azure_location: AzureLocation, proxy: FaultyProxy
+) -> None:
+    endpoint = f"{proxy.endpoint}/devstoreaccount1"
+    store = store_at(azure_location, azure_storage_endpoint=endpoint, **SHAKY)
+    for fate in (Fate.answer(400), Fate.answer(403), Fate.answer(503), Fate.cut_after()):
+        await store.put("x", b"")
+        await store.put("y", b"")
+        proxy.fates, proxy.seen[:] = [fate], []
+        store._deletes_many = True
+        await store.delete(["x", "y"])
+        asked = [method for method, _ in proxy.seen]
+        tried_again = fate.status not in (400, 403)
+        assert asked == ["POST", "POST"] if tried_again else ["POST", "DELETE", "DELETE"]
+        assert store._deletes_many is tried_again
+        assert await paths_of(store) == []
+    await store.aclose()
+
+
+async def test_an_answer_that_names_no_delete_of_a_batch_has_made_none(
+    azure_location: AzureLocation, proxy: FaultyProxy
+) -> None:
+    """As where the batch as a whole is refused, which the status of the answer does not show."""
+    refusal = b"--b\r\nContent-Type: application/http\r\n\r\nHTTP/1.1 400 Bad\r\n\r\n--b--"
+
+    async def refuse(exchange: Exchange) -> bool:
+        exchange.send_answer(202, refusal)
+        return True
+
+    endpoint = f"{proxy.endpoint}/devstoreaccount1"
+    store = store_at(azure_location, azure_storage_endpoint=endpoint, **SHAKY)
+    for path in ("x", "y", "z"):
+        await store.put(path, b"")
+    proxy.fates = [refuse]
+    await store.delete(["x", "y"])
+    assert await paths_of(store) == ["z"]
+    await store.aclose()
