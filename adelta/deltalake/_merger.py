@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from adelta import sync
-from adelta.deltalake._sql import plain_name, spark_sql, unaliased
+from adelta.deltalake._arrow import arrow_type
+from adelta.deltalake._sql import cast_to, plain_name, spark_sql, unaliased
 from adelta.deltalake.exceptions import raises_as_deltalake
 from adelta.deltalake.writer.data import CastStream, delta_schema, reader_of
 from adelta.deltalake.writer.options import data_file_options
 from adelta.kernel.expressions.sql import quote_name
-from adelta.kernel.schema.type_text import type_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from adelta import CommitOptions
     from adelta.deltalake._raw import RawDeltaTable
     from adelta.deltalake.writer.properties import WriterProperties
+    from adelta.kernel.schema.types import DataType
     from adelta.sync import Merge
 
 __all__ = ["PyMergeBuilder", "TableMerger", "merge_builder"]
@@ -189,10 +190,20 @@ class TableMerger:
             name = plain_name(unaliased(key.strip(), builder.target_alias))
             column = kind.field(name)
             text = spark_sql(value)
-            if not builder.fails_on_casts and column is not None:
-                text = f"try_cast({text} AS {type_text(column.type)})"
+            if column is not None and not self._is_of(value, column.type):
+                text = cast_to(text, column.type, fails=builder.fails_on_casts)
             found[quote_name(name) if column is None else quote_name(column.name)] = text
         return found
+
+    def _is_of(self, value: str, kind: DataType) -> bool:
+        """Whether the expression is a column of either side that is of a type."""
+        builder, text = self._builder, value.strip()
+        of_target = unaliased(text, builder.target_alias)
+        of_source = plain_name(unaliased(text, builder.source_alias))
+        if of_target == text and of_source in builder.arrow_schema.names:
+            return bool(builder.arrow_schema.field(of_source).type == arrow_type(kind))
+        own = self._table.snapshot.delta_schema.field(plain_name(of_target))
+        return own is not None and own.type == kind
 
 
 _METRICS = (

@@ -8,10 +8,16 @@ names, and a backslash in a text is a backslash.
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 from adelta.kernel.expressions.sql import quote_name
+from adelta.kernel.schema.type_text import type_text
+from adelta.kernel.schema.types import VARIANT, ArrayType, MapType, StructType
 
-__all__ = ["plain_name", "spark_sql", "unaliased"]
+if TYPE_CHECKING:
+    from adelta.kernel.schema.types import DataType
+
+__all__ = ["cast_to", "plain_name", "spark_sql", "unaliased"]
 
 _PARTS = re.compile(
     r"""
@@ -89,3 +95,16 @@ def unaliased(name: str, alias: str | None) -> str:
             if name.startswith(prefix):
                 return name.removeprefix(prefix)
     return name
+
+
+def cast_to(text: str, kind: DataType, *, fails: bool) -> str:
+    """The expression in Spark's words, cast to a column's type as deltalake casts what it sets.
+
+    What cannot be cast is an error where it `fails`, and null otherwise. Structs, arrays and maps
+    are cast with the latter alone.
+    """
+    if not fails:
+        return f"try_cast({text} AS {type_text(kind)})"
+    if isinstance(kind, StructType | ArrayType | MapType) or kind == VARIANT:
+        return text
+    return f"CAST({text} AS {type_text(kind)})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,12 @@ from adelta._clock import monotonic
 from adelta.deltalake._actions import RemoveAction, added_file
 from adelta.deltalake._filters import where_of
 from adelta.deltalake._raw import moment_of
-from adelta.deltalake._sql import plain_name, spark_sql
+from adelta.deltalake._sql import cast_to, plain_name, spark_sql
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
 from adelta.deltalake.writer.modes import check_mode
 from adelta.deltalake.writer.options import with_data_files
 from adelta.errors import InvalidOptionError, VersionNotFoundError
 from adelta.kernel.actions.file_actions import decode_path
-from adelta.kernel.schema.type_text import type_text
 
 if TYPE_CHECKING:
     from adelta import AddFile, CommitOptions
@@ -50,7 +50,9 @@ def _assignments(
             found[key] = f"'{escaped}'"
         elif isinstance(value, list):
             found[key] = spark_sql(str(value))
-        elif isinstance(value, int | float | datetime):
+        elif isinstance(value, int | float) and math.isfinite(value):
+            found[key] = str(value)
+        elif isinstance(value, float | datetime):
             found[key] = value
         else:
             raise TypeError(
@@ -93,8 +95,10 @@ def _updated(
     found: dict[str, Any] = {}
     for key, value in assigned.items():
         column = kind.field(plain_name(key))
-        if column is not None and not fails_on_casts and isinstance(value, str):
-            value = f"try_cast({value} AS {type_text(column.type)})"
+        if column is not None and isinstance(value, str):
+            there = kind.field(plain_name(value.strip()))
+            if there is None or there.type != column.type:
+                value = cast_to(value, column.type, fails=fails_on_casts)
         found[key if column is None else column.name] = value
     handle = table.committing(with_data_files(options, properties, table))
     done = sync.update(handle, found, None if predicate is None else spark_sql(predicate))

@@ -83,7 +83,25 @@ def _in_other_words(message: str) -> str:
     """What deltalake's message about an expression begins with, where programs look for it."""
     if found := re.search(r"there is no column named '([^']*)'", message):
         return f"Schema error: No field named {found[1]}. "
+    if found := re.search(r"^(.*) cannot be cast to (\w+): ", message, re.DOTALL):
+        value, kind = found[1], _ARROW_TYPES.get(found[2], found[2].capitalize())
+        if value.startswith("'"):
+            word = "value" if kind == "Boolean" else "string"
+            return f"Cast error: Cannot cast {word} {value} to value of {kind} type. "
+        return f"Cast error: Can't cast value {value} to type {kind}. "
     return "Generic error: sql parser error: " if " at character " in message else ""
+
+
+_ARROW_TYPES = {
+    "byte": "Int8",
+    "short": "Int16",
+    "integer": "Int32",
+    "long": "Int64",
+    "float": "Float32",
+    "double": "Float64",
+    "date": "Date32",
+}
+"""What deltalake's messages call the types of Delta."""
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import deltalake
@@ -64,6 +65,66 @@ def test_values_are_written_with_their_type_in_front(tmp_path: Path) -> None:
 
     theirs, ours = both(tmp_path, run)
     assert ours == theirs
+
+
+TYPED = pa.table(
+    {
+        "id": [1],
+        "i": pa.array([1], pa.int32()),
+        "f": [1.75],
+        "b": [False],
+        "d": [date(2020, 1, 1)],
+        "t": pa.array([MOMENT], pa.timestamp("us", "UTC")),
+        "s": ["x"],
+        "dec": [Decimal("1.25")],
+    }
+)
+SET = {
+    "i": "'7'",
+    "f": "'1.25'",
+    "d": "'2021-01-01'",
+    "t": "'2021-01-02'",
+    "s": "12",
+    "dec": "1",
+    "id": "t.f",
+}
+NOT_TO_BE_SET = [("i", "'abc'"), ("i", "3000000000"), ("f", "'q'"), ("dec", "12345678")]
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_is_set_is_cast_to_the_columns_types(fails: bool, tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        lake.write_deltalake(uri, TYPED)
+        table = lake.DeltaTable(uri)
+        table.merge(
+            TYPED, "t.id = s.id", "s", "t", error_on_type_mismatch=fails
+        ).when_matched_update(SET).execute()
+        merged = table.to_pyarrow_table().to_pylist()
+        table.update({**SET, "id": "f", "b": "1", "s": "d"}, error_on_type_mismatch=fails)
+        table.update(new_values={"i": 2.5, "f": 3, "b": True}, error_on_type_mismatch=fails)
+        return merged, table.to_pyarrow_table().to_pylist()
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
+
+
+def test_what_cannot_be_cast_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+    uri = str(tmp_path)
+    lake = adelta.deltalake
+    lake.write_deltalake(uri, TYPED)
+    table = lake.DeltaTable(uri)
+    for column, value in NOT_TO_BE_SET:
+        with pytest.raises(lake.exceptions.DeltaError, match=r"cannot be cast to"):
+            table.update({column: value})
+        merge = table.merge(TYPED, "t.id = s.id", "s", "t").when_matched_update({column: value})
+        with pytest.raises(lake.exceptions.DeltaError, match=r"cannot be cast to"):
+            merge.execute()
+    with pytest.raises(
+        lake.exceptions.DeltaError,
+        match=r"^Cast error: Cannot cast string 'abc' to value of Int64 type",
+    ):
+        table.update({"id": "'abc'"})
+    assert table.version() == 0
 
 
 @pytest.mark.parametrize(
