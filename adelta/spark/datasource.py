@@ -1,6 +1,7 @@
 """The Python data source ``adelta``: what ``spark.read.format("adelta")`` reaches.
 
-Spark makes it anew in worker processes, from its options alone, and pickles it between them.
+Spark makes it anew in worker processes, from its options alone, and pickles it between them. Each
+process does one thing with it, and loads what that needs.
 """
 
 from __future__ import annotations
@@ -10,17 +11,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
-from adelta.spark.change_reader import ChangeReader, load_change_schema
 from adelta.spark.native.jvm import FORMAT
-from adelta.spark.options import ReadOptions, WriteOptions
-from adelta.spark.reader import DeltaReader, FilteringDeltaReader, load_schema
-from adelta.spark.stream_options import StreamOptions, tracks_schemas, without_stream_options
-from adelta.spark.stream_reader import DeltaStreamReader, load_tracked_schema
-from adelta.spark.stream_writer import DeltaStreamWriter, stream_write_options
-from adelta.spark.writer import DeltaWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
+
+    from adelta.spark.options import ReadOptions
+    from adelta.spark.stream_reader import DeltaStreamReader
+    from adelta.spark.stream_writer import DeltaStreamWriter
+    from adelta.spark.writer import DeltaWriter
 
 __all__ = ["FORMAT", "AsDeltaDataSource", "DeltaDataSource"]
 
@@ -42,31 +41,61 @@ class DeltaDataSource(DataSource):
 
         This also settles the version: a DataFrame is of one version, however often it is used.
         """
+        from adelta.spark.options import ReadOptions
+        from adelta.spark.stream_options import (
+            StreamOptions,
+            tracks_schemas,
+            without_stream_options,
+        )
+
         if tracks_schemas(self.options):
+            from adelta.spark.stream_reader import load_tracked_schema
+
             return load_tracked_schema(StreamOptions.parse(self.options))
         options = ReadOptions.parse(without_stream_options(self.options))
-        load = load_schema if options.changes is None else load_change_schema
-        self._version, schema = load(options)
+        if options.changes is None:
+            from adelta.spark.reader import load_schema
+
+            self._version, schema = load_schema(options)
+        else:
+            from adelta.spark.change_reader import load_change_schema
+
+            self._version, schema = load_change_schema(options)
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns of `schema`."""
+        from adelta.spark.options import ReadOptions
+
         options = ReadOptions.parse(self.options)
         if options.changes is not None:
+            from adelta.spark.change_reader import ChangeReader
+
             return ChangeReader(options, schema, self._version)
+        from adelta.spark.reader import DeltaReader, FilteringDeltaReader
+
         filtering = _takes_filters(options)
         return (FilteringDeltaReader if filtering else DeltaReader)(options, schema, self._version)
 
     def streamReader(self, schema: StructType) -> DeltaStreamReader:
         """A reader of the columns of `schema`, from a table as it grows."""
+        from adelta.spark.stream_options import StreamOptions
+        from adelta.spark.stream_reader import DeltaStreamReader
+
         return DeltaStreamReader(StreamOptions.parse(self.options), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DeltaWriter:
         """A writer of rows of `schema`, which replace the table's where `overwrite`."""
+        from adelta.spark.options import WriteOptions
+        from adelta.spark.writer import DeltaWriter
+
         return DeltaWriter.plan(WriteOptions.parse(self.options), schema, overwrite=overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DeltaStreamWriter:
         """A writer of micro-batches, each of which replaces the table's rows where `overwrite`."""
+        from adelta.spark.options import WriteOptions
+        from adelta.spark.stream_writer import DeltaStreamWriter, stream_write_options
+
         options = WriteOptions.parse(stream_write_options(self.options))
         return DeltaStreamWriter(options, schema, overwrite=overwrite)
 

@@ -9,6 +9,7 @@ import ast
 import pickle
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ import adelta
 import adelta.changes
 import adelta.consumers
 import adelta.operations
+import adelta.spark
 import adelta.sync
 import adelta.sync.changes
 import adelta.sync.consumers
@@ -29,7 +31,7 @@ HEAVY = {
 NETWORK = {"aiobotocore", "aiohttp", "asyncpg", "botocore"}
 PACKAGES = [
     adelta, adelta.operations, sys.modules["adelta.changes"], adelta.sync, adelta.sync.operations,
-    sys.modules["adelta.sync.changes"], adelta.consumers, adelta.sync.consumers,
+    sys.modules["adelta.sync.changes"], adelta.consumers, adelta.sync.consumers, adelta.spark,
 ]  # fmt: skip
 
 
@@ -78,6 +80,17 @@ def test_a_table_on_a_local_disk_loads_nothing_that_speaks_to_a_network(tmp_path
     assert not loaded & (NETWORK | {"rich"})
 
 
+def test_a_worker_of_spark_loads_no_more_than_its_part_of_the_data_source_needs() -> None:
+    """Spark starts a process for each: one that only asks for the source's name reads nothing."""
+    assert not loaded_by("import adelta.spark.datasource") & (HEAVY - {"pyspark", "asyncio"})
+    program = (
+        "import sys, adelta.spark.reader; "
+        "assert not [m for m in sys.modules if m.startswith('adelta.spark.stream')]; "
+        "assert 'adelta.spark.delta_table' not in sys.modules"
+    )
+    loaded_by(program)
+
+
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_type_checkers_see_what_is_offered(package: object) -> None:
     tree = ast.parse(Path(vars(package)["__file__"]).read_text(encoding="utf-8"))
@@ -100,7 +113,8 @@ def test_type_checkers_see_what_is_offered(package: object) -> None:
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_every_name_is_there_and_listed(package: object) -> None:
     for name in vars(package)["__all__"]:
-        assert getattr(package, name).__name__ == name
+        home = vars(package)["_homes"][name]
+        assert getattr(package, name) is getattr(import_module(home), name)
         assert name in dir(package)
 
 

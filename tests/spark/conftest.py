@@ -57,6 +57,7 @@ def spark() -> Iterator[SparkSession]:
                 "spark.sql.shuffle.partitions": "2",
                 "spark.sql.session.timeZone": "America/New_York",
                 "spark.log.level": "OFF",
+                "spark.python.authenticate.socketTimeout": "120s",  # a worker on a busy machine
             },
         )
         session.sparkContext.setLogLevel("OFF")
