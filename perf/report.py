@@ -205,6 +205,15 @@ ROWS: tuple[Row, ...] = (
     Row("upkeep convert", "CONVERT of 2,000 files on S3 at 2 x 20 ms", (faster(5),)),
     Row("upkeep vacuum", "VACUUM of 20,000 objects there", (faster(5),)),
     Row(
+        "lake poll",
+        "10,000 tables on S3 polled for news by one process, a table",
+        (
+            Asked("requests", most=1.05, unit=" requests"),
+            Asked("cpu", most=2000, unit=" us of CPU"),
+            Asked("memory", most=2, unit=" KiB"),
+        ),
+    ),
+    Row(
         "service reads",
         "point reads of 500 readers of a service, beside 50 writers, S3 at 2 x 20 ms",
         (Asked("p99", most=1000, unit=" ms p99"),),
@@ -240,6 +249,7 @@ RUNS: tuple[tuple[str, ...], ...] = (
     ("bench_checkpoint.py", "--shapes", "1m-json"),
     ("bench_layout.py",),
     ("bench_commit.py",),
+    ("bench_lake.py",),
     ("bench_service.py",),
     ("bench_owner.py",),
     ("bench_upkeep.py",),

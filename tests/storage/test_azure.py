@@ -348,4 +348,5 @@ async def test_an_answer_that_names_no_delete_of_a_batch_has_made_none(
     proxy.fates = [refuse]
     await store.delete(["x", "y"])
     assert await paths_of(store) == ["z"]
+    assert not store._deletes_many
     await store.aclose()
