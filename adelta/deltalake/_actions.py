@@ -63,6 +63,11 @@ class Transaction:
     version: int
     last_updated: int | None = None
 
+    def __post_init__(self) -> None:
+        told: tuple[Any, Any] = (self.app_id, self.version)
+        if not isinstance(told[0], str) or not isinstance(told[1], int):
+            raise TypeError(f"{self!r} needs a text for app_id, and a whole number for version")
+
     def __repr__(self) -> str:
         return (
             f"Transaction(app_id={self.app_id}, version={self.version}, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.types import ArrayType, StructField, StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from adelta import CommitOptions
     from adelta.deltalake._actions import CommitProperties, PostCommitHookProperties
@@ -60,6 +61,8 @@ class TableAlterer:
             "add_feature", args, commit_properties, post_commithook_properties
         )
         features = [feature] if isinstance(feature, TableFeatures) else feature
+        if not all(isinstance(each, TableFeatures) for each in features):
+            raise TypeError(f"feature is {feature!r}; pass a TableFeatures, or a list of them")
         protocol = self.table.protocol()
         for each in features:
             too_low = protocol.min_writer_version < 7 or (
@@ -171,6 +174,9 @@ class TableAlterer:
         commit, after = deprecate_positional_commit_args(
             "set_table_properties", args, commit_properties, post_commithook_properties
         )
+        for key, value in properties.items():
+            if not isinstance(value, str):
+                raise TypeError(f"properties[{key!r}] is {value!r}; pass a text")
         if raise_if_not_exists:
             check_known_keys(properties)
         self._changed("set_properties", commit_options(commit, after), properties)
@@ -196,7 +202,8 @@ class TableAlterer:
                 "Table metadata is invalid: name: Table name cannot be empty and cannot exceed 255 "
                 "characters"
             )
-        self._redefine("SET TABLE NAME", commit_options(commit, after), name=name)
+        told = {"metadataUpdate": {"name": name, "description": None}}
+        self._redefine("UPDATE TABLE METADATA", commit_options(commit, after), told, name=name)
 
     @raises_as_deltalake
     def set_table_description(
@@ -219,8 +226,9 @@ class TableAlterer:
                 "Table metadata is invalid: description: Table description cannot exceed 4000 "
                 "characters"
             )
+        told = {"metadataUpdate": {"name": None, "description": description}}
         self._redefine(
-            "SET TABLE DESCRIPTION", commit_options(commit, after), description=description
+            "UPDATE TABLE METADATA", commit_options(commit, after), told, description=description
         )
 
     @raises_as_deltalake
@@ -246,10 +254,12 @@ class TableAlterer:
             replace(each, metadata={**each.metadata, **metadata}) if each is found else each
             for each in known
         )
+        schema_string = schema_to_string(StructType(fields))
         self._redefine(
             "UPDATE FIELD METADATA",
             commit_options(commit, after),
-            schema_string=schema_to_string(StructType(fields)),
+            {"fields": json.loads(schema_string)["fields"]},
+            schema_string=schema_string,
         )
 
     def _column(self, name: str, refusal: str) -> StructField:
@@ -259,10 +269,16 @@ class TableAlterer:
             raise DeltaError(refusal.format(name))
         return found
 
-    def _redefine(self, operation: str, options: CommitOptions | None, **changes: str) -> None:
+    def _redefine(
+        self,
+        operation: str,
+        options: CommitOptions | None,
+        told: Mapping[str, object],
+        **changes: str,
+    ) -> None:
         table = self.table._table
         table.update_incremental()
-        with table.committing(options).transaction(operation, parameters=changes) as tx:
+        with table.committing(options).transaction(operation, parameters=told) as tx:
             tx.update_metadata(replace(tx.metadata, **changes))  # type: ignore[arg-type]
         table.update_incremental()
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["history_entry"]
 
+_FEATURE = "delta.feature."
 _COUNTS = {
     "WRITE": {
         "num_added_files": "numFiles",
@@ -55,7 +56,7 @@ def history_entry(entry: HistoryEntry) -> dict[str, Any]:
     """The entry as a mapping, with deltalake's names of the metrics beside Delta Spark's."""
     found: dict[str, Any] = {
         "timestamp": round(entry.timestamp.timestamp() * 1000),
-        "operation": entry.operation,
+        "operation": _operation(entry),
         "operationParameters": _parameters(entry),
         "readVersion": entry.read_version,
         "isolationLevel": entry.isolation_level,
@@ -81,9 +82,38 @@ def _is_adeltas(entry: HistoryEntry) -> bool:
     return (entry.engine_info or "").startswith("adelta/")
 
 
+def _features(entry: HistoryEntry) -> list[str]:
+    """The properties that a commit sets, if these ask for features and for nothing else."""
+    try:
+        keys = list(json.loads(str(entry.operation_parameters.get("properties", "{}"))))
+    except ValueError:
+        return []
+    return keys if all(key.startswith(_FEATURE) for key in keys) else []
+
+
+def _operation(entry: HistoryEntry) -> str | None:
+    """What deltalake calls the operation, where adelta has Delta Spark's name for it."""
+    if _is_adeltas(entry):
+        if entry.operation == "ADD COLUMNS":
+            return "ADD COLUMN"
+        if entry.operation == "SET TBLPROPERTIES" and _features(entry):
+            return "ADD FEATURE"
+    return entry.operation
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
 def _parameters(entry: HistoryEntry) -> dict[str, Any]:
     """The parameters, with the predicate of a delete or an update as a text, not a list of it."""
     said = dict(entry.operation_parameters)
+    if _operation(entry) == "ADD COLUMN":
+        columns = json.loads(said.pop("columns", "[]"))
+        said["fields"] = _json([each["column"] for each in columns])
+        return said
+    if _operation(entry) == "ADD FEATURE":
+        return {"name": _json([key.removeprefix(_FEATURE) for key in _features(entry)])}
     predicate = said.get("predicate")
     if not _is_adeltas(entry) or entry.operation not in ("DELETE", "UPDATE") or not predicate:
         return said

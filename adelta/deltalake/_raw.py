@@ -195,7 +195,13 @@ class RawDeltaTable:
 
     @raises_as_deltalake
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """The commits up to the version, newest first."""
+        """The commits up to the version, newest first.
+
+        Raises:
+            OverflowError: `limit` is negative.
+        """
+        if limit is not None and limit < 0:
+            raise OverflowError("can't convert negative int to unsigned")
         if limit is not None and limit <= 0:
             return []
         version = self.version()

@@ -97,6 +97,8 @@ class PrimitiveType(_Type):
     """A primitive type, such as ``string``, ``long``, ``timestamp_ntz`` or ``decimal(10,2)``."""
 
     def __init__(self, data_type: str) -> None:
+        if not isinstance(data_type, str):
+            raise TypeError(f"{data_type!r} is no text; pass the name of a primitive type")
         self._kind = _primitive_kind(data_type, "invalid type string: {}")
 
     @property
@@ -338,6 +340,9 @@ class StructType(_Type):
     _wanted = "Type is not a struct"
 
     def __init__(self, fields: list[Field]) -> None:
+        for field in fields:
+            if not isinstance(field, Field):
+                raise TypeError(f"{field!r} is no Field; pass a list of fields")
         self._kind: t.StructType = t.StructType(tuple(field._field for field in fields))
 
     @property
@@ -457,11 +462,12 @@ def public_type(kind: t.DataType) -> Any:
 def _primitive_kind(name: str, refusal: str) -> t.DataType:
     if name.startswith("decimal"):
         found = _DECIMAL.fullmatch(name)
-        if not found or not 0 < int(found[1]) <= _FEW_DIGITS or abs(int(found[2])) > _FEW_DIGITS:
+        digits, scale = (int(found[1]), int(found[2])) if found else (0, 0)
+        if not 0 < digits <= _FEW_DIGITS or not -_FEW_DIGITS <= scale <= digits:
             raise ValueError(
                 f"{refusal.format(name)}, precision/scale can't be larger than {_FEW_DIGITS}"
             )
-        return t.DecimalType(int(found[1]), int(found[2]))
+        return t.DecimalType(digits, scale)
     if name not in _PRIMITIVES:
         raise ValueError(refusal.format(name))
     return t.PrimitiveType(name)

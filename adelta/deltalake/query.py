@@ -7,14 +7,26 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from adelta import sync
+from adelta._clock import moment
 from adelta.deltalake._raw import stream_of
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
 from adelta.deltalake.table import DeltaTable  # noqa: TC001 - others import it from here
+from adelta.sql.parse import parse_statement
+from adelta.sql.statements import (
+    DescribeDetail,
+    DescribeHistory,
+    DescribeTable,
+    Query,
+    ShowColumns,
+    ShowProperties,
+)
 
 if TYPE_CHECKING:
     from adelta.deltalake._raw import RawDeltaTable
 
 __all__ = ["QueryBuilder"]
+
+_READING = Query | DescribeDetail | DescribeHistory | DescribeTable | ShowColumns | ShowProperties
 
 
 class PyQueryBuilder:
@@ -41,7 +53,16 @@ class PyQueryBuilder:
 
     @raises_as_deltalake
     def execute(self, sql: str) -> pa.RecordBatchReader:
-        """The answer, as a stream."""
+        """The answer, as a stream.
+
+        Raises:
+            DeltaError: it is no query, but would change a table.
+        """
+        if not isinstance(parse_statement(sql, now=moment()), _READING):
+            raise DeltaError(
+                "Error during planning: a QueryBuilder runs queries, and changes no table; call "
+                "adelta.sync.sql(), or the DeltaTable's own methods, for what does"
+            )
         tables: dict[str, Any] = {
             name: table.handle
             if table.get_latest_version() == table.version()

@@ -40,6 +40,14 @@ def refusal(run: Callable[[], object]) -> tuple[list[str], str]:
     return kinds, str(caught.value).partition("append-only")[0]
 
 
+def kind_of(run: Callable[[], object]) -> None:
+    """What `run` raises, without what it says."""
+    try:
+        run()
+    except Exception as error:
+        raise type(error) from error
+
+
 def test_columns_that_are_called_as_words_of_sql_are_set(tmp_path: Path) -> None:
     def run(lake: Any, uri: str) -> object:
         lake.write_deltalake(uri, ROWS)
@@ -168,6 +176,16 @@ REFUSED: list[Callable[[Any, Any, str], object]] = [
     lambda lake, table, uri: table.delete(),
     lambda lake, table, uri: table.vacuum(200, True, True, 1, 2, 3, 4, 5),
     lambda lake, table, uri: table.delete("id = 1", None, 1, 2, 3),
+    lambda lake, table, uri: table.history(-1),
+    lambda lake, table, uri: kind_of(lambda: table.alter.add_feature("appendOnly", True)),
+    lambda lake, table, uri: kind_of(
+        lambda: table.alter.set_table_properties({"delta.appendOnly": True})
+    ),
+    lambda lake, table, uri: kind_of(lambda: lake.schema.PrimitiveType(3)),
+    lambda lake, table, uri: kind_of(lambda: lake.schema.StructType(["x"])),
+    lambda lake, table, uri: kind_of(lambda: lake.Transaction(1, 1)),
+    lambda lake, table, uri: kind_of(lambda: lake.Transaction("app", "1")),
+    lambda lake, table, uri: lake.schema.PrimitiveType("decimal(5,6)"),
 ]
 
 
@@ -181,3 +199,32 @@ def test_what_is_refused_is_refused_alike(tmp_path: Path) -> None:
 
     theirs, ours = both(tmp_path, run)
     assert ours == theirs
+
+
+def test_the_history_names_changes_of_a_table_alike(tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        lake.write_deltalake(uri, ROWS.select(["id"]))
+        alter, field = lake.DeltaTable(uri).alter, lake.schema.Field
+        alter.add_columns([field("x", "string"), field("y", "long", metadata={"k": "v"})])
+        alter.set_table_name("name")
+        alter.set_table_description("what it is")
+        alter.set_column_metadata("id", {"comment": "a key"})
+        alter.add_feature(lake.TableFeatures.DeletionVectors, True)
+        alter.set_table_properties({"delta.checkpointInterval": "7"})
+        history = lake.DeltaTable(uri).history(6)
+        return [(entry["operation"], entry["operationParameters"]) for entry in history]
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("sql", ["INSERT INTO t VALUES (9)", "DELETE FROM t", "DROP TABLE t"])
+def test_a_query_builder_changes_no_table(sql: str, tmp_path: Path) -> None:
+    uri = str(tmp_path)
+    lake = adelta.deltalake
+    lake.write_deltalake(uri, ROWS.select(["id"]))
+    queries = lake.QueryBuilder().register("t", lake.DeltaTable(uri))
+    with pytest.raises(lake.exceptions.DeltaError):
+        queries.execute(sql)
+    assert lake.DeltaTable(uri).version() == 0
+    assert queries.execute("DESCRIBE t").read_all().num_rows == 1
