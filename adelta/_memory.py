@@ -17,10 +17,11 @@ import threading
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
+from adelta import _compute as pc
 from adelta.errors import OutOfMemoryError
 
 __all__ = ["check_memory", "default_memory_limit", "filtered", "lasting_pool", "memory_limit_of"]
@@ -100,9 +101,6 @@ def filtered(rows: R, mask: pa.BooleanArray) -> R:
     Where most rows stay, each column is filtered by itself: Arrow then copies runs of values, and
     not value by value as it does with all columns together.
     """
-    import pyarrow.compute  # which nobody pays for who only imports adelta
-
-    pc: Any = pyarrow.compute  # the stubs want arrays
     pool = lasting_pool()
     if not rows.num_columns or 2 * mask.true_count < len(mask):
         found: R = pc.filter(rows, mask, memory_pool=pool)

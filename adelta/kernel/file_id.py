@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from adelta import _compute as pc
 from adelta._arrow_values import scalar_of
 from adelta.kernel.actions.file_actions import AddFile, RemoveFile, decode_path
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from adelta import _compute as pc
 from adelta._arrow_values import empty_table
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import (
@@ -60,7 +60,7 @@ class FileSet:
 
     def filter(self, mask: pa.ChunkedArray[Any] | pa.Array[Any]) -> FileSet:
         """The files where `mask` is true."""
-        return FileSet(self.table.filter(mask))
+        return FileSet(pc.filter(self.table, mask))
 
     def union(self, other: FileSet) -> FileSet:
         """The files of both, which must have none in common."""

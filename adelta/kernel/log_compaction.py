@@ -10,11 +10,11 @@ commits that do leave something. `is_reconciled` tells both apart.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.kernel.actions.json import encode_commit
 from adelta.kernel.file_id import file_ids
 from adelta.kernel.file_set import add_files, remove_files
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["compaction_pieces", "files_to_read", "is_reconciled"]
 
 _PIECE = 512  # actions
-
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 
 def compaction_pieces(

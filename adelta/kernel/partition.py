@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._arrow_values import array_of, null_of, scalar_of
 from adelta.errors import InvalidTableError, SchemaMismatchError
 from adelta.kernel.schema import types as t
@@ -40,7 +40,6 @@ __all__ = [
 _EMPTY = scalar_of("", pa.string())
 _TRUE = array_of([True], pa.bool_())
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 HIVE_DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The directory text of a null. It occurs in paths only, never in a partition value."""

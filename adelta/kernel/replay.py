@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._arrow_values import empty_table, scalar_of
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.actions.json import (
@@ -36,7 +36,6 @@ __all__ = [
     "reconcile_actions",
 ]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # and know neither ranges nor tables of chunked arrays
 
 _ROWS_A_SPLIT = 256  # fewer on average, and a copy is the better
@@ -180,7 +179,7 @@ def anti_join(files: pa.Table, tail: ReconciledTail, root: str) -> pa.Table:
         here: Any = mask.slice(start, batch.num_rows).combine_chunks()
         start += batch.num_rows
         if here.false_count * _ROWS_A_SPLIT > batch.num_rows:
-            kept.append(batch.filter(here))
+            kept.append(pc.filter(batch, here))
         else:
             kept += _without(batch, pc.indices_nonzero(pc.invert(here)).to_pylist())
     return pa.Table.from_batches(kept, files.schema)

@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._arrow_values import array_of
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import DELETION_VECTOR
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["conform", "fields_of", "kept_maps", "nulls"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # likewise of types that are known at run time only
 
 Values: TypeAlias = Any  # an array, or a chunked one, of a type that the stubs cannot follow
@@ -111,5 +110,5 @@ def kept_maps(maps: Values, arena: ColumnArena) -> Values:
 @lru_cache(maxsize=4)
 def _repeated(names: tuple[str, ...]) -> tuple[Values, Values]:
     """Offsets and keys of maps that all have the keys `names`."""
-    offsets = arrow.arange(0, MOST_ROWS * len(names) + 1, max(1, len(names))).cast(pa.int32())
+    offsets = pc.cast(arrow.arange(0, MOST_ROWS * len(names) + 1, max(1, len(names))), pa.int32())
     return offsets, array_of(names * MOST_ROWS, pa.string())

@@ -11,9 +11,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from adelta import _compute as pc
 from adelta._concurrency import in_thread, map_concurrent
 from adelta._memory import memory_limit_of
 from adelta._read_ahead import ReadAhead
@@ -34,6 +32,8 @@ from adelta.parquet.reader import ParquetFile
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Iterator, Mapping
     from typing import TypeVar
+
+    import pyarrow as pa
 
     from adelta.kernel.log_path import LogPath
     from adelta.kernel.log_segment import CheckpointFiles
@@ -300,7 +300,9 @@ def _rows(table: pa.Table, required: Mapping[str, str]) -> _Singletons:
     found: _Singletons = {}
     for action, leaf in required.items():
         column: Any = table.column(action)
-        found[action] = column.filter(pc.struct_field(column, leaf).is_valid()).to_pylist()
+        values = column.flatten()[column.type.get_field_index(leaf)]
+        present = pc.filter(column, pc.is_valid(values))
+        found[action] = present.to_pylist()
     return found
 
 

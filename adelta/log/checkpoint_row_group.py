@@ -10,8 +10,8 @@ from contextlib import aclosing, closing
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._concurrency import ItemsInThread, in_thread, map_stream, together
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointRowGroup"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # likewise of types that are known at run time only
 
 Values: TypeAlias = Any  # an array, or a chunked one, of a type that the stubs cannot follow
@@ -114,7 +113,7 @@ class CheckpointRowGroup:
         """Which rows are of live files."""
         paths = self._reader.slices(slices, [("path",)], self._reader.rows)
         return self._reader.padded(
-            [pc.struct_field(actions, [0]).is_valid() for _, actions in paths]
+            [pc.is_valid(pc.struct_field(actions, [0])) for _, actions in paths]
         )
 
     def _only_typed(self, names: Sequence[str]) -> bool:
@@ -171,7 +170,7 @@ class CheckpointRowGroup:
                 continue
             here = live.slice(start, len(actions))
             if here.true_count:
-                yield actions.filter(here) if here.false_count else actions
+                yield pc.filter(actions, here) if here.false_count else actions
 
     async def _texts(
         self, fetched: FetchedColumns, live: Values | None, arena: ColumnArena | None
@@ -205,13 +204,13 @@ class CheckpointRowGroup:
         """The partition values of rows that are `live`, of those that the first step has kept."""
         assert self._skipping.by_predicate is not None
         within, parts = self._skipping.by_predicate
-        wanted = live.filter(within)
+        wanted = pc.filter(live, within)
         chunks, start = [], 0
         for part in parts:
             here = wanted.slice(start, len(part))
             start += len(part)
             if here.true_count:
-                rows = part.filter(here) if here.false_count else part
+                rows = pc.filter(part, here) if here.false_count else part
                 chunks.append(_add_column(rows, column, self._reader.file.layout.path, arena))
         return chunks
 

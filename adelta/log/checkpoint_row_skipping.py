@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._concurrency import in_thread
 from adelta.kernel.data_skipping.rewrite import PARTITION_VALUES
 from adelta.kernel.schema import types as t
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointRowSkipping"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # likewise of types that are known at run time only
 
 Values: TypeAlias = Any  # an array, or a chunked one, of a type that the stubs cannot follow
@@ -110,10 +109,10 @@ class CheckpointRowSkipping:
                 }
             else:
                 values = skipping.partition_values(column)
-            mask = pc.and_(skipping.partition_mask(values, len(actions)), actions.is_valid())
+            mask = pc.and_(skipping.partition_mask(values, len(actions)), pc.is_valid(actions))
             masks.append(mask)
-            kept.append({path: values[path].filter(mask) for path in values})
-            whole.append(actions.filter(mask))
+            kept.append({path: pc.filter(values[path], mask) for path in values})
+            whole.append(pc.filter(actions, mask))
         if not typed:
             self.by_predicate = arrow.concat_arrays(masks), whole
         stacked = {path: arrow.concat_arrays([part[path] for part in kept]) for path in kept[0]}
@@ -134,14 +133,14 @@ class CheckpointRowSkipping:
         more = ("stats",) not in fields and self._reader.file.layout.has_column(("add", "stats"))
         masks, used = [], 0
         for start, actions in self._reader.slices(slices, fields, self._reader.end(mask)):
-            rows = actions.is_valid()
+            rows = pc.is_valid(actions)
             if mask is not None:
                 rows = pc.and_(rows, mask.slice(start, len(actions)))
             count = rows.true_count
             if not count:
                 masks.append(rows)
                 continue
-            here = fields_of(actions if count == len(actions) else actions.filter(rows))
+            here = fields_of(actions if count == len(actions) else pc.filter(actions, rows))
             parsed = here.get(STATS_PARSED[1])
             if more and parsed is not None and parsed.null_count:
                 return None

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
-
+from adelta import _compute as pc
 from adelta._concurrency import in_thread
 from adelta.errors import ChecksumMismatchError, InvalidTableError, ObjectNotFoundError
 from adelta.kernel.checksum.json import decode, decode_counts

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._arrow_values import array_of
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidTableError
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FileGroup", "FilePart"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # likewise of types that are known at run time only
 
 Values: TypeAlias = Any  # an array, or a chunked one, of a type that the stubs cannot follow
@@ -198,7 +197,7 @@ def _removes(file: ParquetFile, fetched: FetchedColumns, names: Sequence[str]) -
     batches = []
     with ColumnSlices(file, fetched) as slices:
         for actions in slices.of([("remove", name) for name in names], _SLICE):
-            fields = fields_of(actions.filter(pc.struct_field(actions, "path").is_valid()))
+            fields = fields_of(pc.filter(actions, pc.is_valid(pc.struct_field(actions, "path"))))
             batches.append(_remove_batch(fields, file.layout.path))
     return pa.Table.from_batches(batches, REMOVE_SCHEMA)
 

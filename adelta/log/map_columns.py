@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.kernel.actions.file_actions import STRING_MAP
 
 __all__ = ["as_maps", "pairs_of"]
 
-pc: Any = pyarrow.compute
 arrow: Any = pa  # the stubs refuse types that are known at run time only
 
 Values: TypeAlias = Any

@@ -10,8 +10,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._arrow_values import scalar_of
 from adelta.parquet.column_slices import ColumnSlices
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["PARTITION_VALUES_PARSED", "STATS_PARSED", "RowGroupReader", "type_of"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # likewise of types that are known at run time only
 
 P = ParamSpec("P")

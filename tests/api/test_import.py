@@ -12,6 +12,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute
 import pytest
 
 import adelta
@@ -23,6 +25,7 @@ import adelta.sync
 import adelta.sync.changes
 import adelta.sync.consumers
 import adelta.sync.operations
+from adelta import _compute
 
 HEAVY = {
     "aiobotocore", "aiohttp", "anyio", "asyncio", "asyncpg", "botocore", "numpy", "pandas",
@@ -37,11 +40,16 @@ PACKAGES = [
 
 def loaded_by(program: str) -> set[str]:
     """The top-level modules that a process has loaded when it has run `program`."""
+    return {name.partition(".")[0] for name in modules_after(program)}
+
+
+def modules_after(program: str) -> set[str]:
+    """All modules that a process has loaded when it has run `program`."""
     lines = f"import sys\ntry:\n    {program}\nfinally:\n    print(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
         [sys.executable, "-c", lines], capture_output=True, text=True, check=True, timeout=60
     )
-    return {name.partition(".")[0] for name in done.stderr.split()}
+    return set(done.stderr.split())
 
 
 @pytest.mark.parametrize(
@@ -89,6 +97,65 @@ def test_a_worker_of_spark_loads_no_more_than_its_part_of_the_data_source_needs(
         "assert 'adelta.spark.delta_table' not in sys.modules"
     )
     loaded_by(program)
+
+
+@pytest.mark.parametrize("checkpoint", [False, True], ids=["commits", "checkpoint"])
+def test_a_table_is_opened_and_its_files_are_found_without_all_compute_functions(
+    tmp_path: Path, checkpoint: bool
+) -> None:
+    """`pyarrow.compute` takes longer to load than a table takes to be opened."""
+    numbers = pa.table({"n": [1]})
+    with adelta.sync.open_table(str(tmp_path)) as table:
+        adelta.sync.write_table(table, numbers, properties={"delta.enableChangeDataFeed": "true"})
+        adelta.sync.write_table(table, numbers)
+        if checkpoint:
+            adelta.sync.checkpoint(table)
+    opened = f"import adelta.sync as a; snapshot = a.open_table({str(tmp_path)!r}).snapshot(); "
+    loaded = modules_after(opened + "assert snapshot.schema.names == ['n']")
+    assert "pyarrow.parquet" in loaded
+    assert "pyarrow.compute" not in loaded
+    listed = "assert snapshot.files().num_rows == 2"
+    assert "pyarrow.compute" not in modules_after(opened + listed)
+
+
+def test_compute_functions_do_what_those_of_arrow_do() -> None:
+    numbers = pa.array([3, None, 1])
+    for name, arguments, options in (
+        ("add", (numbers, 2), {}),
+        ("and_kleene", (pa.array([True, None]), pa.array([False, None])), {}),
+        ("or_", (pa.array([True]), pa.array([False])), {}),
+        ("is_in", (numbers,), {"value_set": pa.array([3])}),
+        ("sum", (numbers,), {"skip_nulls": False}),
+        ("match_substring", (pa.array(["ab"]), "B"), {"ignore_case": True}),
+        ("binary_join_element_wise", (pa.array(["a"]), pa.array(["b"]), "-"), {}),
+        ("coalesce", (numbers, pa.scalar(0)), {}),
+        (
+            "filter",
+            (numbers, pa.array([True, False, True])),
+            {"memory_pool": pa.system_memory_pool()},
+        ),
+        ("cast", (numbers, pa.string()), {}),
+        ("fill_null", (numbers, 0), {}),
+    ):
+        expected = getattr(pyarrow.compute, name)(*arguments, **options)
+        assert getattr(_compute, name)(*arguments, **options).equals(expected), name
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("add", (1,)), ("add", (1, 2, 3)), ("is_null", (1, True, 2))]
+)
+def test_a_compute_function_refuses_arguments_that_it_does_not_take(
+    name: str, arguments: tuple[int, ...]
+) -> None:
+    with pytest.raises((TypeError, pa.ArrowInvalid)):
+        getattr(_compute, name)(*arguments)
+
+
+def test_a_compute_function_refuses_options_that_it_does_not_take() -> None:
+    with pytest.raises(TypeError, match="add takes no options"):
+        _compute.add(1, 2, skip_nulls=True)
+    with pytest.raises(AttributeError, match="no attribute 'no_such_kernel'"):
+        _compute.no_such_kernel  # noqa: B018
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.json
 
+from adelta import _compute as pc
 from adelta.kernel.actions.file_actions import STRING_MAP
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ __all__ = ["OF_EVERY_VECTOR", "decode_lines"]
 OF_EVERY_VECTOR = ("storageType", "pathOrInlineDv", "sizeInBytes", "cardinality")
 """Fields without which a deletion vector has no identity."""
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # likewise of types that are known at run time only
 Values: TypeAlias = Any
 """A pa.Array, of a type that is known at run time only."""

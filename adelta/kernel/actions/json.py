@@ -14,8 +14,8 @@ from typing import Protocol as Shape
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from adelta import _compute as pc
 from adelta._arrow_values import array_of, empty_table, scalar_of, text_maps
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.columnar import OF_EVERY_VECTOR, decode_lines

@@ -8,19 +8,19 @@ from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute
+
+from adelta import _compute as pc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from adelta.kernel.checksum.version_checksum import VersionChecksum
 
 __all__ = ["DELETED_RECORDS", "SIZE_BOUNDARIES", "FileFacts", "joined", "with_files"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _FEW_FILES = 64  # binned one by one
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30

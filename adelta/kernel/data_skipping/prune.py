@@ -16,8 +16,8 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._arrow_values import null_of, scalar_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.data_skipping.rewrite import (
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Columns", "Skipping", "exact_row_counts", "prune_files", "skip_files", "widen"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # likewise of types that are known at run time only
 
 Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
@@ -159,8 +158,8 @@ class Skipping:
         if self.by_statistics is None or not coarse.true_count:
             return coarse
         if coarse.false_count:
-            files = files.filter(coarse)
-            values = {path: column.filter(coarse) for path, column in values.items()}
+            files = pc.filter(files, coarse)
+            values = {path: pc.filter(column, coarse) for path, column in values.items()}
         parsed = files.column(_STATS_PARSED) if _STATS_PARSED in files.column_names else None
         if known is not None and not coarse.false_count:
             statistics = self._widened(known.columns(self.statistics))
@@ -226,7 +225,7 @@ class Skipping:
         columns = {s.path: _leaf(stats_parsed, s) for s in self.statistics}
         if stats is None or not stats_parsed.null_count:
             return columns
-        without = pc.if_else(stats_parsed.is_null(), stats, null_of(pa.string()))
+        without = pc.if_else(pc.is_null(stats_parsed), stats, null_of(pa.string()))
         for path, values in parse_stats(without, self.statistics).items():
             columns[path] = pc.coalesce(columns[path], values)
         return columns
@@ -246,7 +245,7 @@ def _only_values(maps: Values, key: str) -> Values | None:
         return None
     offsets, rows = maps.offsets, len(maps)
     start = offsets[0].as_py()
-    single = offsets.equals(arrow.arange(start, start + rows + 1).cast(offsets.type))
+    single = offsets.equals(pc.cast(arrow.arange(start, start + rows + 1), offsets.type))
     if (
         not single
         or not pc.all(pc.equal(maps.keys.slice(start, rows), scalar_of(key, pa.string()))).as_py()
@@ -263,7 +262,7 @@ def _leaf(parsed: Values, statistic: Statistic) -> Values:
             return arrow.nulls(len(parsed), target)
         found = pc.struct_field(found, name)
     try:
-        return found.cast(target)
+        return pc.cast(found, target)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return arrow.nulls(len(parsed), target)  # of another type than the column: as if missing
 
@@ -280,7 +279,7 @@ def _may_match(node: Node | None, columns: Columns, rows: int) -> pa.BooleanArra
         found = evaluate(node, nest(arrays))
     except InvalidExpressionError:
         return keep  # a bound that overflows says nothing
-    return cast("pa.BooleanArray", pc.fill_null(found, scalar_of(True, pa.bool_())))
+    return cast("pa.BooleanArray", pc.coalesce(found, scalar_of(True, pa.bool_())))
 
 
 def widen(values: Values, statistic: Statistic) -> Values:

@@ -18,9 +18,9 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperati
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.json
 
+from adelta import _compute as pc
 from adelta._arrow_values import array_of, null_of, scalar_of
 from adelta.kernel.data_skipping.rewrite import MAX_VALUES
 from adelta.kernel.expressions.text_values import parse_date, parse_timestamp, parse_timestamp_ntz
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["parse_stats"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _CHUNK_BYTES = 32 << 20
 _CHUNK_ROWS = 1 << 17

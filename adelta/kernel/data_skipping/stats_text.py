@@ -11,13 +11,12 @@ from typing import Any, TypeAlias
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._arrow_values import scalar_of
 
 __all__ = ["stats_text"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _Pieces: TypeAlias = list[Any]
 """Constant texts and columns of texts, which make a text a row when they are joined."""

@@ -6,9 +6,9 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from adelta import _compute as pc
 from adelta.errors import InvalidTableError
 
 __all__ = ["check_bounds", "kept_rows", "named_rows"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.coercion import decimal_arithmetic
 from adelta.kernel.schema import types as t
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["arithmetic", "magnitude", "negate", "pmod", "round_half_up", "round_whole"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 

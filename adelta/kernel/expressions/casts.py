@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.coercion import is_numeric
 from adelta.kernel.expressions.text_values import (
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["can_cast", "cast_values", "double_text", "instants_of", "never_fails", "wall_clock"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # likewise of types that are known at run time only
 
 Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
@@ -329,7 +328,7 @@ def _from_time(
         return wall_clock(values, zone)
     micros = values.cast(pa.int64())
     if to in (t.FLOAT, t.DOUBLE):
-        return pc.divide(pc.cast(micros, pa.float64(), safe=False), float(_MICROS)).cast(
+        return pc.divide(micros.cast(pa.float64(), safe=False), float(_MICROS)).cast(
             target, safe=False
         )
     if isinstance(to, t.DecimalType):

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._arrow_values import null_of, scalar_of
 
 __all__ = ["compare", "extreme", "is_in"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _KERNELS = {
     "=": "equal",

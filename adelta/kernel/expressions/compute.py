@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._arrow_values import array_of, scalar_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions import arithmetic, datetimes, strings
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["can_fail", "evaluate", "filter_mask"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # likewise of types that are known at run time only
 
 _Value = Any  # a pa.Array of as many values as there are rows, or a pa.Scalar

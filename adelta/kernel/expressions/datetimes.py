@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.casts import instants_of, wall_clock
 
@@ -22,7 +22,6 @@ __all__ = [
     "truncate_timestamp",
 ]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow
 

@@ -6,8 +6,8 @@ import hashlib
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.errors import InvalidExpressionError
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ __all__ = [
     "trim",
 ]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # likewise
 
 Values: TypeAlias = Any  # a pa.Array, of a type that the stubs cannot follow

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._arrow_values import scalar_of
 from adelta.errors import InvalidTableError
 from adelta.kernel.scan_plan.plan import ROW_COMMIT_VERSION, ROW_ID
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ROW_COMMIT_VERSION", "ROW_ID", "attach_row_ids", "attached", "row_id_columns"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 arrow: Any = pa  # likewise of `arange`
 

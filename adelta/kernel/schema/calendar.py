@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LegacyCalendar", "legacy_calendar", "rebase", "rebase_days", "rebase_micros"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # likewise of `arange`
 Values: TypeAlias = Any
 """A pa.Array, of a type that is known at run time only."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from adelta import _compute as pc
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type

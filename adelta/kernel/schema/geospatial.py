@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.errors import InvariantViolationError, SchemaMismatchError
 from adelta.kernel.schema.types import BINARY, ArrayType, MapType, PrimitiveType, StructType
 
@@ -39,7 +39,6 @@ __all__ = [
     "takes_shapes",
 ]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 DEFAULT_CRS: Final = "OGC:CRS84"
 """Longitude and latitude on WGS 84, which a type that names no system has."""

@@ -12,9 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
-import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.errors import (
     InvalidOptionError,
     InvalidPropertyError,
@@ -33,6 +32,8 @@ from adelta.kernel.table_properties import Property, parse_boolean, parse_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import pyarrow as pa
+
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
@@ -50,7 +51,6 @@ __all__ = [
     "row_id_columns",
 ]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 ROW_TRACKING_DOMAIN: Final = "delta.rowTracking"
 """The domain whose configuration holds the high-water mark of row ids."""

@@ -11,14 +11,14 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
+from adelta import _compute as pc
 from adelta.errors import InvalidOptionError, InvalidPropertyError
 from adelta.kernel.table_properties import TableProperties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    import pyarrow as pa
 
     from adelta.kernel.commit import Commit
     from adelta.kernel.staged import StagedChanges

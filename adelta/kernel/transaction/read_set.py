@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.errors import InvalidTableError
 from adelta.kernel.file_id import FileIds
 from adelta.kernel.partition import parse_partition_values
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from adelta.kernel.table_configuration import TableConfiguration
 
 __all__ = ["FilePredicate", "ReadSet", "changing", "rearranging"]
-
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 
 class FilePredicate(Protocol):

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from adelta import _compute as pc
 from adelta._memory import lasting_pool
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError
 from adelta.parquet.arrow_reader import open_arrow_reader
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Unfolding", "unfolded"]
 
-pc: Any = pyarrow.compute  # the stubs know too few kernels
 Values: TypeAlias = Any
 """A pa.Array, of a type that is known at run time only."""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.coercion import INTEGERS, is_atomic
@@ -21,7 +20,6 @@ from adelta.kernel.schema import types as t
 
 __all__ = ["COLLECTIONS", "ELEMENT"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 ELEMENT = "[]"
 """The name of element access, which is written ``a[i]``."""

@@ -7,11 +7,10 @@ of a calendar, in the session's zone, so that a day later is the same time of th
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.casts import instants_of, wall_clock
 from adelta.kernel.expressions.datetimes import add_months
@@ -29,7 +28,6 @@ __all__ = [
     "parse_interval",
 ]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 MONTHS = t.PrimitiveType("interval year to month")
 DAYS = t.PrimitiveType("interval day")

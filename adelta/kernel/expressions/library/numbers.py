@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.library._function import (
     DOUBLE,
@@ -25,7 +25,6 @@ from adelta.kernel.schema import types as t
 
 __all__ = ["NUMBERS"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _DEGREES = 57.29577951308232
 _RADIANS = 0.017453292519943295

@@ -10,8 +10,8 @@ import re
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.java_regex import to_re2
 from adelta.kernel.expressions.library._function import INT, STRING, Function, Values
@@ -19,7 +19,6 @@ from adelta.kernel.schema import types as t
 
 __all__ = ["PATTERNS"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _GROUP = re.compile(r"(\\.|\[(?:\\.|[^\]\\])*\])|\((?!\?)", re.DOTALL)
 _ONE_TEXT = pa.StringArray.from_buffers(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.library._function import (
     BYTES,
@@ -21,8 +21,6 @@ from adelta.kernel.expressions.strings import check_size, trim
 from adelta.kernel.schema import types as t
 
 __all__ = ["STRINGS"]
-
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 
 def _padded(values: Values, length: Values, pad: Any, *, left: bool) -> Values:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.casts import instants_of, wall_clock
 from adelta.kernel.expressions.library._function import (
@@ -29,7 +29,6 @@ from adelta.kernel.schema import types as t
 
 __all__ = ["TIMES"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _SECOND, _MILLISECOND = 1_000_000, 1_000
 _DAY = 86_400 * _SECOND

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.errors import InvalidTableError, SchemaMismatchError
 from adelta.kernel.schema.variant.binary import (
     EMPTY_METADATA,
@@ -28,7 +28,6 @@ METADATA = "metadata"
 VALUE = "value"
 TYPED_VALUE = "typed_value"
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 Arrow: TypeAlias = Any  # a pa.Array, of a type that is known at run time only
 
 _Read: TypeAlias = Callable[[int, Metadata], bytes | None]

@@ -16,15 +16,14 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.variant.binary import Number, NumberKind, Variant, decode
 from adelta.kernel.schema.variant.shredding import METADATA, VALUE, Dictionaries, bytes_by_row
 
 __all__ = ["to_json", "variants_as_text", "with_text"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 arrow: Any = pa  # likewise of `arange`
 

@@ -1,0 +1,65 @@
+"""Arrow's compute functions by their names, as `pyarrow.compute` has them, made when one is used.
+
+That module makes a Python function of every kernel, with its documentation: a tenth of the time in
+which a fresh process opens a table. A module that is loaded on the way to a table's files says
+``from adelta import _compute as pc``, and gets functions of the kernels that it calls, and of no
+others. What `pyarrow.compute` does beyond calling a kernel, such as `fill_null`, is taken from
+there, which methods such as `Array.cast` load as well. `cast` takes no ``safe``: it is safe.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pyarrow as pa
+
+__all__: list[str] = []
+
+try:
+    arrow: Any = import_module("pyarrow._compute")
+except ImportError:  # a later pyarrow may have it elsewhere
+    arrow = import_module("pyarrow.compute")
+
+_IN_PYTHON = {"bottom_k_unstable", "fill_null", "index", "random", "top_k_unstable"}
+_KEYWORDS = {"and_": "and", "or_": "or"}
+
+
+def __getattr__(name: str) -> Any:
+    """A function or class of `pyarrow.compute`, for good."""
+    if name.startswith("__"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = _kernel_function(name) or _made_by_arrow(name)
+    return value
+
+
+def _made_by_arrow(name: str) -> Any:
+    return getattr(import_module("pyarrow.compute"), name)
+
+
+def _kernel_function(name: str) -> Callable[..., Any] | None:
+    """What calls the kernel of that name on values; None where that is not all there is to it."""
+    if name in _IN_PYTHON:
+        return None
+    try:
+        kernel = arrow.get_function(_KEYWORDS.get(name, name))
+        options_class = kernel._doc.options_class
+    except (AttributeError, KeyError):
+        return None
+    options_of = getattr(arrow, options_class) if options_class else None
+    arity = None if kernel.arity is Ellipsis else kernel.arity
+
+    def call(*arguments: Any, memory_pool: pa.MemoryPool | None = None, **options: Any) -> Any:
+        positional = () if arity is None else arguments[arity:]
+        chosen = None
+        if options_of is not None and (positional or options):
+            arguments, chosen = arguments[:arity], options_of(*positional, **options)
+        elif options:
+            raise TypeError(f"{name} takes no options")
+        return kernel.call(arguments, chosen, memory_pool)
+
+    call.__name__ = call.__qualname__ = name
+    return call
