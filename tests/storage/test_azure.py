@@ -22,6 +22,7 @@ from adelta.errors import (
     PermissionDeniedError,
     StorageError,
 )
+from adelta.storage import azure
 from adelta.storage.addresses import Place, split_uri
 from adelta.storage.azure import AzureStore
 from adelta.storage.azure_options import parse_azure_options
@@ -32,7 +33,7 @@ from tests.storage.faulty_proxy import Exchange, Fate, FaultyProxy
 from tests.storage.http_store_suite import SHAKY, HttpStoreSuite
 from tests.storage.object_store_suite import ODD_PATHS, ObjectStoreSuite, paths_of, pieces
 from tests.storage.scripted_server import Server, told
-from tests.support.depth import DEEP
+from tests.support.depth import DEEP, cases
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -300,11 +301,14 @@ async def test_folders_are_no_objects_and_listings_are_in_our_order() -> None:
 # --------------------------------------------------------------------------------------- deletes
 
 
-async def test_blobs_are_deleted_256_a_request_and_one_that_is_not_there_is_no_error(
-    store: AzureStore,
+async def test_blobs_are_deleted_many_a_request_and_one_that_is_not_there_is_no_error(
+    store: AzureStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert azure.LARGEST_BATCH == 256
+    largest = cases(deep=256, shallow=20)
+    monkeypatch.setattr(azure, "LARGEST_BATCH", largest)
     odd = [path for path in ODD_PATHS if "\\" not in path]
-    paths = [*odd, *(f"d/{number:03}" for number in range(300 - len(odd)))]
+    paths = [*odd, *(f"d/{number:03}" for number in range(largest + 10 - len(odd)))]
     await asyncio.gather(*(store.put(path, b"") for path in paths))
     before = store.stats.requests.get("delete", 0)
     await store.delete([*paths, "not/there"])

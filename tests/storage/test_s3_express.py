@@ -68,8 +68,9 @@ class TestDirectoryBucket(ObjectStoreSuite):
         yield store
         await store.aclose()
 
-    if not DEEP:  # a shorter one is below
+    if not DEEP:  # shorter ones are below, and large objects go the way of S3's
         test_a_long_list_comes_in_pages_each_path_once = None  # type: ignore[assignment]
+        test_a_large_object_goes_in_and_comes_out = None  # type: ignore[assignment]
 
 
 class TestFailuresOfDirectoryBucket(HttpStoreSuite):
