@@ -43,6 +43,11 @@ _TYPES = {
     "varchar": "string",
 }
 """Types whose name deltalake takes before a text, as in ``int'10'``, by what Spark calls them."""
+_CAST_TYPES = {"text": "string", "varchar": "string"}
+"""Types of casts by deltalake's names, and what Spark calls them."""
+
+_FUNCTIONS = {"ends_with": "endswith", "make_array": "array", "starts_with": "startswith"}
+"""Functions by deltalake's names, and what Spark calls them."""
 
 
 def spark_sql(text: str) -> str:
@@ -50,6 +55,7 @@ def spark_sql(text: str) -> str:
     found: list[str] = []
     opened: list[str] = []
     follows_value = False  # whether a bracket would ask for an element
+    to_type = False  # whether a word would be the type of a cast
     word = -1  # where the word is that comes right before, if it names a type
     for part in _PARTS.finditer(text):
         kind, said = part.lastgroup, part[0]
@@ -66,12 +72,15 @@ def spark_sql(text: str) -> str:
             found.append("[" if follows_value else "array(")
         elif said == "]" and opened:
             found.append(opened.pop())
-        elif said == "make_array":
-            found.append("array")
+        elif kind == "word":
+            called = text[part.end() :].lstrip().startswith("(")
+            words = _FUNCTIONS if called else _CAST_TYPES if to_type else {}
+            found.append(words.get(said.lower(), said))
         else:
             found.append(said)
         if kind not in ("comment", "space"):
             word = len(found) - 1 if kind == "word" and said.lower() in _TYPES else -1
+            to_type = said.lower() in ("as", ":")
             follows_value = kind in ("name", "quoted", "word") or said in ")]"
     return "".join(found)
 

@@ -12,21 +12,12 @@ from adelta.deltalake._raw import stream_of
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
 from adelta.deltalake.table import DeltaTable  # noqa: TC001 - others import it from here
 from adelta.sql.parse import parse_statement
-from adelta.sql.statements import (
-    DescribeDetail,
-    DescribeHistory,
-    DescribeTable,
-    Query,
-    ShowColumns,
-    ShowProperties,
-)
+from adelta.sql.statements import READING
 
 if TYPE_CHECKING:
     from adelta.deltalake._raw import RawDeltaTable
 
 __all__ = ["QueryBuilder"]
-
-_READING = Query | DescribeDetail | DescribeHistory | DescribeTable | ShowColumns | ShowProperties
 
 
 class PyQueryBuilder:
@@ -58,7 +49,7 @@ class PyQueryBuilder:
         Raises:
             DeltaError: it is no query, but would change a table.
         """
-        if not isinstance(parse_statement(sql, now=moment()), _READING):
+        if not isinstance(parse_statement(sql, now=moment()), READING):
             raise DeltaError(
                 "Error during planning: a QueryBuilder runs queries, and changes no table; call "
                 "adelta.sync.sql(), or the DeltaTable's own methods, for what does"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from adelta.kernel.schema.types import DataType
 
 __all__ = [
+    "READING",
     "AddColumns",
     "AddConstraint",
     "AddedColumn",
@@ -498,6 +499,9 @@ class Analyze:
     columns: tuple[Path, ...] = ()
     all_columns: bool = False
 
+
+READING = (Query, DescribeDetail, DescribeHistory, DescribeTable, ShowColumns, ShowProperties)
+"""The statements that change nothing."""
 
 Statement: TypeAlias = (
     Query

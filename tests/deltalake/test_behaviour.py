@@ -46,6 +46,8 @@ ROWS = pa.table({"id": pa.array([1, 2, 3, 4], pa.int64()), "s": ["a", "b", "c", 
         ("l[1] = m['k'] and x in (make_array(1)[0])", "l[1] = m['k'] and x in (array(1)[0])"),
         ('a = 1 -- "said"', 'a = 1 -- "said"'),
         ('"select" > 1', "`select` > 1"),
+        ("STARTS_WITH (s, 'a') or ends_with", "startswith (s, 'a') or ends_with"),
+        ("cast(a AS Varchar) = b::text or text > ''", "cast(a AS string) = b::string or text > ''"),
     ],
 )
 def test_sql_is_put_into_sparks_words(given: str, meant: str) -> None:

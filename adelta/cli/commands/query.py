@@ -17,14 +17,7 @@ from adelta.cli.commands import sql
 from adelta.cli.commands.sql import configure
 from adelta.errors import InvalidStatementError
 from adelta.sql.parse import parse_statement
-from adelta.sql.statements import (
-    DescribeDetail,
-    DescribeHistory,
-    DescribeTable,
-    Query,
-    ShowColumns,
-    ShowProperties,
-)
+from adelta.sql.statements import READING
 
 if TYPE_CHECKING:
     import argparse
@@ -32,8 +25,6 @@ if TYPE_CHECKING:
     from adelta.console.render import Output
 
 __all__ = ["configure", "run"]
-
-_READ = (Query, DescribeDetail, DescribeHistory, DescribeTable, ShowColumns, ShowProperties)
 
 
 async def run(arguments: argparse.Namespace, output: Output) -> None:
@@ -43,7 +34,7 @@ async def run(arguments: argparse.Namespace, output: Output) -> None:
         InvalidStatementError: the statement changes something.
     """
     statement = await in_thread(parse_statement, arguments.text, zone=arguments.zone, now=moment())
-    if not isinstance(statement, _READ):
+    if not isinstance(statement, READING):
         raise InvalidStatementError(
             f"{arguments.text.split(maxsplit=1)[0].upper()} changes tables, which a query does "
             "not; run the statement by: adelta sql"
