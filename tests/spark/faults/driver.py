@@ -210,6 +210,7 @@ def main() -> None:
     master, *work = sys.argv[1:]
     conf = {
         "spark.driver.memory": "768m",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100",
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "spark.ui.enabled": "false",
