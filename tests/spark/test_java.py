@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -92,6 +93,10 @@ def test_the_packaged_java_does_not_outlive_its_process_but_its_forked_children(
     assert not Path(java).exists()
 
 
+@pytest.mark.skipif(
+    "JAVA_HOME" not in os.environ and shutil.which("java") is None,
+    reason="this machine has no Java: all tests with Spark run on the packaged one",
+)
 def test_spark_starts_and_runs_python_on_a_machine_without_java(bare, tmp_path):
     script = (
         "from adelta.spark import get_session\n"
