@@ -16,7 +16,7 @@ import pyarrow as pa
 from adelta._arguments import address
 from adelta.errors import InvalidOptionError
 from adelta.kernel.schema.arrow import from_arrow_schema
-from adelta.operations.distributed_write import commit_write, plan_write, write_files
+from adelta.operations.distributed_write import commit_write, live_rows, plan_write, write_files
 from adelta.operations.write_kind import WriteKind
 from adelta.operations.write_transactions import WriteRequest
 from adelta.scan import read_files
@@ -63,6 +63,12 @@ class ReadPart:
     def size(self) -> int:
         """The bytes of the files."""
         return sum(file.size for file in self.files)
+
+    @property
+    def num_rows(self) -> int | None:
+        """The rows of the files, whatever is read of them; None where statistics do not say it."""
+        counts = [live_rows(file) for file in self.files]
+        return None if None in counts else sum(count or 0 for count in counts)
 
     @property
     def schema(self) -> pa.Schema:

@@ -67,7 +67,14 @@ if TYPE_CHECKING:
     from adelta.storage.object_store import ObjectStore
     from adelta.table import Table
 
-__all__ = ["WriteJob", "commit_write", "discard_files", "plan_write", "write_files"]
+__all__ = [
+    "WriteJob",
+    "commit_write",
+    "discard_files",
+    "live_rows",
+    "plan_write",
+    "write_files",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +413,7 @@ async def _rearrange(tx: TransactionCore) -> None:
     """
     gone = set(tx.staging.removes.column("path").to_pylist())
     before = [file for file in (await tx.live_files()).rows() if file.path in gone]
-    rows = [_live_rows(file) for file in before], [_live_rows(file) for file in tx.staging.adds]
+    rows = [live_rows(file) for file in before], [live_rows(file) for file in tx.staging.adds]
     if None not in rows[0] and None not in rows[1]:
         had, has = (sum(count or 0 for count in counts) for counts in rows)
         if had != has:
@@ -418,7 +425,8 @@ async def _rearrange(tx: TransactionCore) -> None:
     tx.staging.rearrange()
 
 
-def _live_rows(file: AddFile) -> int | None:
+def live_rows(file: AddFile) -> int | None:
+    """How many rows of a file are not deleted; None where its statistics do not say that."""
     rows, vector = num_records(file.stats), file.deletion_vector
     return rows if rows is None or vector is None else rows - vector.cardinality
 
