@@ -43,23 +43,37 @@ def _assignments(
         return {key: spark_sql(value) for key, value in updates.items()}
     if new_values is None:
         raise ValueError("Either updates or new_values need to be passed to update the table.")
-    found: dict[str, Any] = {}
-    for key, value in new_values.items():
-        if isinstance(value, str):
-            escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-            found[key] = f"'{escaped}'"
-        elif isinstance(value, list):
-            found[key] = spark_sql(str(value))
-        elif isinstance(value, int | float) and math.isfinite(value):
-            found[key] = str(value)
-        elif isinstance(value, float | datetime):
-            found[key] = value
-        else:
-            raise TypeError(
-                "Invalid datatype provided in new_values, only int, float, bool, list, str or "
-                "datetime or accepted."
-            )
-    return found
+    return {key: _literal(value) for key, value in new_values.items()}
+
+
+def _literal(value: Any) -> Any:
+    """A new value as a constant: in SQL, or where that does not have it, as it is."""
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{escaped}'"
+    if isinstance(value, list):
+        return f"array({', '.join(_item(each) for each in value)})"
+    if isinstance(value, int | float) and math.isfinite(value):
+        return str(value)
+    if isinstance(value, float | datetime):
+        return value
+    raise TypeError(
+        "Invalid datatype provided in new_values, only int, float, bool, list, str or "
+        "datetime or accepted."
+    )
+
+
+def _item(value: Any) -> str:
+    """An element of a list, in SQL."""
+    match value:
+        case None:
+            return "NULL"
+        case float():
+            return f"CAST('{value}' AS DOUBLE)"
+        case datetime():
+            return f"TIMESTAMP '{value}'"
+        case _:
+            return str(_literal(value))
 
 
 def changed_rows(

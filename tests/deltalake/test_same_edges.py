@@ -61,6 +61,35 @@ def test_columns_that_are_called_as_words_of_sql_are_set(tmp_path: Path) -> None
     assert ours == theirs
 
 
+def test_lists_are_set(tmp_path: Path) -> None:
+    rows = {"id": [1, 2, 3], "whole": [[1], [2], None], "texts": [["a"], None, []]}
+
+    def run(lake: Any, uri: str) -> object:
+        lake.write_deltalake(uri, pa.table(rows))
+        table = lake.DeltaTable(uri)
+        table.update(new_values={"whole": [5, 6], "texts": ["x", "y z"]}, predicate="id = 1")
+        table.update(new_values={"whole": []}, predicate="id = 2")
+        table.update({"whole": "make_array(id, NULL)"}, predicate="id = 3")
+        return table.to_pyarrow_table().sort_by("id").to_pydict()
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
+
+
+def test_lists_that_are_set_hold_what_texts_of_sql_would_not(tmp_path: Path) -> None:
+    """Of which deltalake takes texts with quotes for names of columns."""
+    table = pa.table({"texts": [["a"]], "x": [[0.5]], "at": [[datetime(2021, 1, 1)]]})
+    adelta.deltalake.write_deltalake(str(tmp_path), table)
+    new: dict[str, list[Any]] = {
+        "texts": ["it's", 'a "b"', "\\"],
+        "x": [1.5, 1e300, float("inf")],
+        "at": [datetime(2022, 2, 2, 1), None],
+    }
+    opened = adelta.deltalake.DeltaTable(str(tmp_path))
+    opened.update(new_values=new)
+    assert opened.to_pyarrow_table().to_pylist() == [new]
+
+
 def test_values_are_written_with_their_type_in_front(tmp_path: Path) -> None:
     def run(lake: Any, uri: str) -> object:
         lake.write_deltalake(uri, ROWS)

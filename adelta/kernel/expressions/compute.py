@@ -331,7 +331,8 @@ def _of_library(node: Call, rows: _Rows) -> _Value:
         _constant(argument) if place in function.constants else _array(argument, rows)
         for place, argument in enumerate(node.arguments)
     ]
-    return function.compute(*values, **({"zone": node.zone or "UTC"} if function.zoned else {}))
+    told: dict[str, Any] = {"zone": node.zone or "UTC"} if function.zoned else {}
+    return function.compute(*values, **told, **({"count": rows.count} if function.counted else {}))
 
 
 def _coalesce(arguments: tuple[Node, ...], rows: _Rows) -> pa.Array[Any]:

@@ -55,6 +55,8 @@ def test_an_example_has_a_value_of_its_type_and_is_the_same_when_it_is_written_o
     [
         ("list[0] = 1", [1]),
         ("array_contains(list, 7)", [3]),
+        ("array_contains(array(id, 7), 2)", [2]),
+        ("size(array()) = 0 AND id = 1", [1]),
         ("size(list) = 2 AND id > 1", [3]),
         ("tags['b'] = 2", [2]),
         ("element_at(tags, 'a') IS NOT NULL", [1]),
@@ -86,6 +88,7 @@ async def test_predicates_over_files_use_them(tmp_path: Path, where: str, ids: l
         ("tags[1]", "keys are string"),
         ("id[0]", "has no elements"),
         ("array_contains(list, 'a')", "cast the value"),
+        ("array(id, true)", "of one type, not"),
         ("size(name)", "no elements to count"),
         ("lpad(name, 2000000000)", "is the most"),
         ("repeat(name, 2000000000)", "is the most"),

@@ -81,6 +81,7 @@ class Function:
             other.
         tolerant: whether it may have a value where an argument is NULL.
         zoned: whether `compute` takes the session's `zone`.
+        counted: whether `compute` takes the `count` of rows, as there may be no arguments.
     """
 
     group: str
@@ -94,6 +95,7 @@ class Function:
     safe: bool = True
     tolerant: bool = False
     zoned: bool = False
+    counted: bool = False
     fits: Callable[[tuple[t.DataType, ...]], tuple[t.DataType, ...] | str] | None = None
 
     @property

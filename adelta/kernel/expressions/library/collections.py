@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from adelta.errors import InvalidExpressionError
-from adelta.kernel.expressions.coercion import INTEGERS, is_atomic
+from adelta.kernel.expressions.coercion import INTEGERS, is_atomic, widest
 from adelta.kernel.expressions.library._function import (
     ARRAY,
     MAP,
@@ -108,6 +109,23 @@ def _access(first: int, *, strict: bool) -> Any:
     return compute
 
 
+def _met(kinds: _Types) -> _Types | str:
+    """The type of each element: the one that all of them meet in."""
+    met = kinds[0] if len(set(kinds)) == 1 else widest(kinds)
+    if met is None:
+        return f"an array's elements are of one type, not {', '.join(map(str, kinds))}: cast them"
+    return (met,) * len(kinds)
+
+
+def _array(*columns: Values, count: int) -> Values:
+    width = len(columns)
+    places = np.arange(width * count).reshape(width, count).T.reshape(-1)  # row by row
+    offsets = pa.array(np.arange(count + 1) * width, pa.int32())
+    elements = pa.concat_arrays(columns).take(pa.array(places)) if columns else pa.nulls(0)
+    kind = pa.list_(pa.field("element", elements.type))
+    return pa.ListArray.from_arrays(offsets, elements, type=kind)
+
+
 def _size(values: Values) -> Values:
     lengths = [None if v is None else len(v) for v in values.to_pylist()]
     return pa.array(lengths, pa.int32())
@@ -195,6 +213,17 @@ def _access_function(example: str, first: int, *, strict: bool, arrays: bool = F
 
 
 COLLECTIONS = {
+    "array": Function(
+        group="arrays and maps",
+        example="array(1, 2L, NULL)",
+        parameters=(_ANY,),
+        variadic=True,
+        fits=_met,
+        result=lambda kinds: t.ArrayType(kinds[0] if kinds else t.VOID),
+        compute=_array,
+        tolerant=True,
+        counted=True,
+    ),
     "array_contains": Function(
         group="arrays and maps",
         example="array_contains(split('a,b', ','), 'b')",
