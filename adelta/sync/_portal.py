@@ -144,7 +144,9 @@ class Caller:
             while isinstance(message, _Pull):
                 self._serve(message)
                 message = self._receive()
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error.__context__, queue.Empty):  # an interrupt between two looks
+                error.__context__ = None
             if self._portal.post(self._give_up):
                 self._linger()
             raise

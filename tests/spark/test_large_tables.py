@@ -20,7 +20,14 @@ from adelta.log.file_groups import FileGroup
 from adelta.spark.planning import PLANNING_FILES
 from adelta.storage.resolve import open_store
 from tests.operations.test_distributed_checkpoint import IDS, PARTS, V2, make, read_back, rows_of
-from tests.spark.test_native_scan import by_adelta, files_read, is_native, load, rows
+from tests.spark.test_native_scan import (
+    by_adelta,
+    files_opened,
+    files_read,
+    is_native,
+    load,
+    rows,
+)
 from tests.support.minimal_reader import MinimalLog, log_objects
 
 if TYPE_CHECKING:
@@ -94,7 +101,7 @@ def test_executors_plan_what_the_driver_plans(spark, table, driver_reads, large,
     spark.conf.set(PLANNING_FILES, "1")
     df = asked(load(spark, table))
     assert is_native(df)
-    assert (rows(df), files_read(df)) == (expected, read)
+    assert (rows(df), files_opened(df)) == (expected, read)
     assert rows(asked(by_adelta(spark, table))) == expected
     if where is not None:
         assert rows(by_adelta(spark, table, where=where)) == expected

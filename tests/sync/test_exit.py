@@ -181,3 +181,21 @@ tx = table.transaction(); tx.__enter__()
     done = run(script + checked)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "open t, open t, close t, close t\n"
+
+
+def test_ctrl_c_between_two_looks_for_an_answer_tells_of_nothing_else() -> None:
+    script = """
+import adelta.sync._portal as portal
+class Interrupted(portal.suppress):
+    def __exit__(self, *what):
+        if what[0] is not None: raise KeyboardInterrupt
+portal.suppress = Interrupted
+call(wait)
+"""
+    done = subprocess.run(
+        [sys.executable, *WARNINGS, "-c", _PREAMBLE + script],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.stdout == "waiting\nended\n"
+    assert done.stderr.strip().endswith("KeyboardInterrupt")
+    assert done.stderr.count("Traceback") == 1
