@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.expressions.dnf import Where
 
-__all__ = ["WriteMode", "read", "write"]
+__all__ = ["WriteMode", "load", "read", "write"]
 
 WriteMode = Literal["append", "overwrite", "error", "ignore"]
 """What to do where the table exists: add rows, replace all rows, fail, or do nothing."""
@@ -68,26 +68,32 @@ def read(
     """
     if version is not None and timestamp is not None:
         raise InvalidOptionError("give a version or a timestamp, not both")
-    ensure_registered(spark)
     zone = session_zone(spark)
     if not storage_options and is_remote():  # a classic session's reader looks by itself
         storage_options = storage_of_session(spark, uri)
-    reader = spark.read.format(FORMAT).options(**_prefixed(storage_options))
-    reader = reader.option("timeZone", zone)
+    options = {**_prefixed(storage_options), "path": absolute_uri(uri)}
     if columns is not None:
-        reader = reader.option("columns", json.dumps(list(columns)))
+        options["columns"] = json.dumps(list(columns))
     if (predicate := to_predicate(where, zone=zone)) is not None:
-        reader = reader.option("where", to_sql(predicate))
+        options["where"] = to_sql(predicate)
     if version is not None:
-        reader = reader.option("versionAsOf", str(version))
+        options["versionAsOf"] = str(version)
     if timestamp is not None:
         text = timestamp if isinstance(timestamp, str) else timestamp.isoformat()
-        reader = reader.option("timestampAsOf", text)
+        options["timestampAsOf"] = text
+    return load(spark, options)
+
+
+def load(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+    """What a read with options of `ReadOptions` gives, as the session's settings have the rest."""
+    ensure_registered(spark)
+    said = {"timeZone": session_zone(spark), **options}
     if (files := planning_files_of(spark)) is not None:
-        reader = reader.option("distributedPlanningFiles", files)
+        said["distributedPlanningFiles"] = files
     if not is_remote():
-        reader = reader.option("minPartitions", str(spark.sparkContext.defaultParallelism))
-    return reader.load(absolute_uri(uri))
+        said["minPartitions"] = str(spark.sparkContext.defaultParallelism)
+    path = said.pop("path")
+    return spark.read.format(FORMAT).options(**said).load(path)
 
 
 def write(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from copy import copy
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -26,7 +27,6 @@ from adelta.operations.restore import restore
 from adelta.operations.update import update
 from adelta.operations.upgrade_protocol import upgrade_protocol
 from adelta.operations.vacuum import vacuum
-from adelta.spark.dataframes import read
 from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.expressions import assignments, sql_text, unqualified
 from adelta.spark.hadoop_conf import storage_of_session, storage_options_of
@@ -36,6 +36,7 @@ from adelta.spark.optimize_builder import DeltaOptimizeBuilder
 from adelta.spark.options import absolute_uri
 from adelta.spark.session_settings import checks_retention, session_zone
 from adelta.spark.sql_names import frame, storage_options
+from adelta.spark.table_access import TableAccess, access_by_catalog
 from adelta.spark.table_builder import DeltaColumnBuilder, DeltaTableBuilder
 from adelta.spark.table_names import location_of
 from adelta.spark.table_rows import AFFECTED, DETAIL, HISTORY, detail_row, history_row
@@ -45,10 +46,9 @@ from adelta.spark.zones import condition_in, moment_in, value_in
 from adelta.sql.execute.vacuum import restore_answer
 from adelta.storage.allowed_roots import ALLOWED_ROOTS
 from adelta.sync._portal import call
-from adelta.table import open_table
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Mapping
     from datetime import datetime
 
     from pyspark.sql import Column, DataFrame
@@ -57,8 +57,6 @@ if TYPE_CHECKING:
     from adelta.kernel.schema.types import StructType as TableSchema
     from adelta.spark.table_creation import CreationMode
     from adelta.table import Table
-
-T = TypeVar("T")
 
 __all__ = ["DeltaTable"]
 
@@ -80,9 +78,8 @@ class DeltaTable:
         alias: str | None = None,
         name: str | None = None,
     ) -> None:
-        self._spark = spark
-        self._path = absolute_uri(path)
-        self._storage_options = dict(storage_options or storage_of_session(spark, path))
+        options = dict(storage_options or storage_of_session(spark, path))
+        self._access = TableAccess(spark, absolute_uri(path), options)
         self._alias = alias
         self._name = name
 
@@ -118,13 +115,15 @@ class DeltaTable:
     def forName(cls, sparkSession: SparkSession, tableOrViewName: str) -> DeltaTable:
         """The table that the session knows by a name, or the one at the path in ``delta.`path` ``.
 
+        A table of a Unity Catalog that the session knows is read and changed through the catalog.
+
         Raises:
             TableNotFoundError: there is none of that name, or it is no Delta table; views are none.
+            PermissionDeniedError: the catalog does not let this user read it.
             UnsupportedFeatureError: reading the table needs a feature that adelta lacks.
             InvalidOptionError: it is no name.
         """
-        location, name = location_of(sparkSession, tableOrViewName)
-        return cls._opened(sparkSession, location, name=name)
+        return cls._named(sparkSession, tableOrViewName)
 
     @classmethod
     @raises_as_spark
@@ -143,8 +142,7 @@ class DeltaTable:
             try:
                 cls._opened(sparkSession, path, storage_options)
             except TableNotFoundError:
-                location, name = location_of(sparkSession, identifier)
-                cls._opened(sparkSession, location, name=name)
+                cls._named(sparkSession, identifier)
         except UnsupportedFeatureError:
             return True
         except (TableNotFoundError, InvalidOptionError):
@@ -181,13 +179,14 @@ class DeltaTable:
     @raises_as_spark
     def toDF(self) -> DataFrame:
         """The rows of the latest version."""
-        df = read(self._spark, self._path, storage_options=self._storage_options)
+        df = self._access.rows()
         return df.alias(self._names[-1]) if self._names else df
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table, whose columns expressions may name as those of `aliasName`."""
-        name, options = self._name, self._storage_options
-        return type(self)(self._spark, self._path, options, alias=aliasName, name=name)
+        found = copy(self)
+        found._alias = aliasName
+        return found
 
     @raises_as_spark
     def history(self, limit: int | None = None) -> DataFrame:
@@ -197,8 +196,7 @@ class DeltaTable:
             TableNotFoundError: there is no table.
             InvalidOptionError: `limit` is below 1.
         """
-        options = self._storage_options
-        entries = call(lambda: history(self._path, limit, storage_options=options))
+        entries = self._access.learn(lambda table: history(table, limit))
         return self._spark.createDataFrame([history_row(each) for each in entries], HISTORY)
 
     @raises_as_spark
@@ -208,7 +206,7 @@ class DeltaTable:
         Raises:
             TableNotFoundError: there is no table.
         """
-        found = call(lambda: detail(self._path, storage_options=self._storage_options))
+        found = self._access.learn(detail)
         return self._spark.createDataFrame([detail_row(found, self._name)], DETAIL)
 
     # ------------------------------------------------------------------------------- changing
@@ -229,7 +227,7 @@ class DeltaTable:
             CommitConflictError: another commit came first and the work has to be done again.
         """
         where = None if condition is None else self._condition(condition)
-        done = self._run(lambda table: delete(table, where))
+        done = self._access.run(lambda table: delete(table, where))
         return self._affected(done.num_deleted_rows)
 
     @raises_as_spark
@@ -259,7 +257,7 @@ class DeltaTable:
             self._column(name): value_in(zone, self._text(f"'set' of {name!r}", value), schema)
             for name, value in values.items()
         }
-        done = self._run(lambda table: update(table, wanted, where, zone=zone))
+        done = self._access.run(lambda table: update(table, wanted, where, zone=zone))
         return self._affected(done.num_updated_rows)
 
     def merge(self, source: DataFrame, condition: Column | str) -> DeltaMergeBuilder:
@@ -288,7 +286,9 @@ class DeltaTable:
             _check("retentionHours", retentionHours, (int, float), "a number")
         retention = None if retentionHours is None else timedelta(hours=retentionHours)
         enforced = checks_retention(self._spark)
-        self._run(lambda table: vacuum(table, retention=retention, enforce_retention=enforced))
+        self._access.run(
+            lambda table: vacuum(table, retention=retention, enforce_retention=enforced)
+        )
         return self._spark.createDataFrame([], StructType())
 
     @raises_as_spark
@@ -298,7 +298,7 @@ class DeltaTable:
         Raises: as `adelta.restore` does.
         """
         _check("version", version, int, "an integer")
-        done = self._run(lambda table: restore(table, version=version))
+        done = self._access.run(lambda table: restore(table, version=version))
         return frame(self._spark, restore_answer(done))
 
     @raises_as_spark
@@ -309,7 +309,7 @@ class DeltaTable:
         """
         _check("timestamp", timestamp, str, "a string")
         moment = moment_in(timestamp, self._zone)
-        done = self._run(lambda table: restore(table, timestamp=moment))
+        done = self._access.run(lambda table: restore(table, timestamp=moment))
         return frame(self._spark, restore_answer(done))
 
     @raises_as_spark
@@ -371,7 +371,7 @@ class DeltaTable:
             raise InvalidOptionError(
                 f"there is no mode {mode!r} of generating; it is 'symlink_format_manifest'"
             )
-        self._run(generate_manifest)
+        self._access.run(generate_manifest)
 
     @classmethod
     @raises_as_spark
@@ -432,12 +432,7 @@ class DeltaTable:
                 raise InvalidOptionError(
                     f"The {what} needs to be an integer but got {type(given)!r}."
                 )
-        options = self._storage_options
-        call(
-            lambda: upgrade_protocol(
-                self._path, readerVersion, writerVersion, storage_options=options
-            )
-        )
+        self._access.change(lambda table: upgrade_protocol(table, readerVersion, writerVersion))
 
     @raises_as_spark
     def addFeatureSupport(self, featureName: str) -> None:
@@ -448,7 +443,7 @@ class DeltaTable:
                 it.
         """
         _check("featureName", featureName, str, "a string")
-        call(lambda: add_feature(self._path, featureName, storage_options=self._storage_options))
+        self._access.change(lambda table: add_feature(table, featureName))
 
     @raises_as_spark
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
@@ -462,13 +457,9 @@ class DeltaTable:
         _check("featureName", featureName, str, "a string")
         if truncateHistory is not None:
             _check("truncateHistory", truncateHistory, bool, "a boolean")
-        call(
-            lambda: drop_feature(
-                self._path,
-                featureName,
-                truncate_history=bool(truncateHistory),
-                storage_options=self._storage_options,
-            )
+        truncate = bool(truncateHistory)
+        self._access.change(
+            lambda table: drop_feature(table, featureName, truncate_history=truncate)
         )
 
     # --------------------------------------------------------------------------------- inside
@@ -481,12 +472,27 @@ class DeltaTable:
         storage_options: Mapping[str, str] | None = None,
         name: str | None = None,
     ) -> DeltaTable:
-        found = cls(spark, path, storage_options, name=name)
+        return cls(spark, path, storage_options, name=name)._there()
+
+    @classmethod
+    def _named(cls, spark: SparkSession, name: str) -> DeltaTable:
+        by_catalog = access_by_catalog(spark, name)
+        if by_catalog is None:
+            location, known = location_of(spark, name)
+            return cls._opened(spark, location, name=known)
+        access, known = by_catalog
+        found = cls(spark, access.path, access.storage_options, name=known)
+        found._access = access
+        return found._there()
+
+    def _there(self) -> DeltaTable:
+        """This table, when it has been seen that it is one."""
         try:
-            found._schema()
+            self._schema()
         except TableNotFoundError as error:
-            raise TableNotFoundError(f"{name or path} is not a Delta table: {error}") from error
-        return found
+            shown = self._name or self._path
+            raise TableNotFoundError(f"{shown} is not a Delta table: {error}") from error
+        return self
 
     @classmethod
     def _builder(cls, spark: SparkSession | None, mode: CreationMode) -> DeltaTableBuilder:
@@ -525,8 +531,13 @@ class DeltaTable:
             parts = parts[1:]
         return ".".join(parts)
 
-    def _run(self, operation: Callable[[Table], Awaitable[T]]) -> T:
-        return on_cluster(self._spark, self._path, operation, self._storage_options)
+    @property
+    def _spark(self) -> SparkSession:
+        return self._access.spark
+
+    @property
+    def _path(self) -> str:
+        return self._access.path
 
     def _clone(
         self,
@@ -548,23 +559,26 @@ class DeltaTable:
                 f"{target!r} is a name; clone to a path, such as delta.`/lake/copy`, and let the "
                 "session know it by CREATE TABLE ... USING delta LOCATION"
             )
-        uri = absolute_uri(path)
-        on_cluster(
-            self._spark,
-            uri,
-            lambda copy: clone(
-                self._path,
-                copy,
-                shallow=shallow,
-                version=version,
-                timestamp=timestamp,
-                replace=replace,
-                properties=properties,
-                storage_options=self._storage_options or None,
-            ),
-            self._storage_options,
+        uri, beside, there = (
+            absolute_uri(path),
+            self._access.storage_options,
+            self._access.to_read(),
         )
-        options = dict(self._storage_options)
+
+        async def copied(to: Table) -> None:
+            async with there.opened() as origin:
+                await clone(
+                    origin,
+                    to,
+                    shallow=shallow,
+                    version=version,
+                    timestamp=timestamp,
+                    replace=replace,
+                    properties=properties,
+                )
+
+        on_cluster(self._spark, uri, copied, beside)
+        options = dict(beside)
         if shallow:  # whose files are those of this table
             options.setdefault(ALLOWED_ROOTS, self._path)
         return type(self)(self._spark, uri, options)
@@ -575,11 +589,10 @@ class DeltaTable:
     def _schema(self) -> TableSchema:
         """The columns of the latest version."""
 
-        async def latest() -> TableSchema:
-            async with open_table(self._path, self._storage_options) as table:
-                return (await table.snapshot()).delta_schema
+        async def latest(table: Table) -> TableSchema:
+            return (await table.snapshot()).delta_schema
 
-        return call(latest)
+        return self._access.learn(latest)
 
 
 def _check(what: str, value: object, kind: type | tuple[type, ...], shown: str) -> None:

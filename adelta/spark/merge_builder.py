@@ -133,7 +133,8 @@ class DeltaMergeBuilder:
         """
         table, spark = self._table, self._table._spark
         condition = self._text("'condition'", self._condition)
-        rows: Any = staged_rows(spark, self._source, table._path, table._storage_options)
+        to = table._access.to_change()
+        rows: Any = staged_rows(spark, self._source, to.uri, to.storage_options)
         mode: Any = "merge" if self._evolves or merges_schemas(spark) else None
 
         async def run(handle: Any) -> Any:
@@ -150,7 +151,7 @@ class DeltaMergeBuilder:
                 builder = clause(builder)
             return await builder.execute()
 
-        done = on_cluster(spark, table._path, run, table._storage_options)
+        done = on_cluster(spark, to.uri, run, to.storage_options, to.catalog)
         return frame(spark, merge_answer(done))
 
     # --------------------------------------------------------------------------------- inside

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from adelta.operations.optimize import optimize
 from adelta.spark.exceptions import WrongTypeError, raises_as_spark
 from adelta.spark.sql_names import frame
-from adelta.spark.task_executor import on_cluster
 from adelta.sql.execute.optimize import optimize_answer
 
 if TYPE_CHECKING:
@@ -68,5 +67,5 @@ class DeltaOptimizeBuilder:
         async def run(handle: Table) -> OptimizeMetrics:
             return await optimize(handle, where=self._where, zorder_by=columns or None)
 
-        done = on_cluster(table._spark, table._path, run, table._storage_options)
+        done = table._access.run(run)
         return frame(table._spark, optimize_answer(table._path, done))

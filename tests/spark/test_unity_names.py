@@ -11,10 +11,14 @@ from pyspark.errors import AnalysisException, PySparkException
 
 import adelta
 from adelta import UnityCatalogClient
+from adelta.errors import PermissionDeniedError
+from adelta.spark import DeltaTable
 from tests.support.managed_tables import SCHEMA
 from tests.support.unity_catalog import TOKEN
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
     from tests.support.unity_catalog import UnityServer
@@ -85,6 +89,35 @@ def test_tables_that_a_unity_catalog_manages_are_changed_by_name_through_the_cat
     own.conf.set("spark.adelta.catalog.main.token", "wrong")
     with pytest.raises(AnalysisException, match="PermissionDenied"):
         own.sql("INSERT INTO main.default.trips VALUES (8, 'Rome')")
+
+
+def test_a_delta_table_by_the_name_of_a_unity_catalog_goes_through_the_catalog(
+    spark: SparkSession, unity_server: UnityServer, tmp_path: Path
+) -> None:
+    asyncio.run(created(unity_server))
+    own = knowing(spark, unity_server)
+    before = unity_server.latest_version("main.default.trips")
+    table = DeltaTable.forName(own, "main.default.trips")
+    assert DeltaTable.isDeltaTable(own, "main.default.trips")
+    assert table.delete("trips.id < 10").first() == (9,)
+    assert table.update("id = 10", {"id": "id + 90"}).first() == (1,)
+    news = own.range(11, 21).alias("n")
+    merge = table.alias("t").merge(news, "t.id = n.id").whenMatchedDelete()
+    merge.whenNotMatchedInsertAll().execute()
+    table.addFeatureSupport("appendOnly")
+    assert sorted(row.id for row in table.toDF().collect()) == [20, 100]
+    done = unity_server.latest_version("main.default.trips") - before
+    operations = [row.operation for row in table.history(done).collect()]
+    assert operations == ["ADD FEATURE", "MERGE", "UPDATE", "DELETE"][-done:]
+    assert done >= 3
+    assert table.detail().first().name == "main.default.trips"
+    copy = table.clone(str(tmp_path / "copy"), isShallow=False)
+    assert copy.toDF().count() == 2
+    own.conf.set("spark.adelta.catalog.main.token", "wrong")
+    with pytest.raises(PermissionDeniedError, match="check the token"):
+        table.delete()
+    with pytest.raises(AnalysisException, match="is not a Delta table"):
+        DeltaTable.forName(knowing(spark, unity_server), "main.default.none")
 
 
 @pytest.mark.timeout(900)
