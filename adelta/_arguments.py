@@ -13,6 +13,8 @@ from datetime import timedelta
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+import orjson
+
 from adelta._fields import is_text
 from adelta._telemetry import is_observed, operation
 from adelta.errors import InvalidOptionError
@@ -22,6 +24,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_flag",
+    "check_json_object",
     "check_long",
     "check_mapping",
     "check_names",
@@ -344,3 +347,20 @@ def _check_of(name: str, annotation: str) -> Callable[[str, Any], object] | None
 
 def _shown(value: Any) -> str:
     return f"{value!r:.100} ({type(value).__name__})"
+
+
+def check_json_object(name: str, value: object) -> Mapping[str, object]:
+    """What an entry of the history can hold."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidOptionError(f"{name} is {value!r:.100}; pass a dict")
+    for key in value:
+        check_text(f"a key of {name}", key)
+    try:
+        orjson.dumps(dict(value))
+    except (TypeError, ValueError) as error:
+        raise InvalidOptionError(
+            f"{name} holds what JSON cannot ({error}); pass texts, numbers, lists and dicts"
+        ) from error
+    return value

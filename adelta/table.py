@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
-import orjson
 
 from adelta._arguments import (
     check_flag,
+    check_json_object,
     check_long,
     check_optional_text,
     check_seconds,
@@ -54,7 +53,7 @@ from adelta.write.transaction_request import COMMIT_TIMEOUT, StateOfMoment, Tran
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from datetime import datetime
 
@@ -358,7 +357,7 @@ def asked_of_transaction(
     """
     return TransactionRequest(
         operation=check_text("operation", operation),
-        parameters=_json_object("parameters", parameters),
+        parameters=check_json_object("parameters", parameters),
         user_metadata=check_optional_text("user_metadata", user_metadata),
         isolation=check_optional_text("isolation", isolation),
         timeout=check_seconds("timeout", timeout),
@@ -588,20 +587,3 @@ def _data_files(options: object) -> DataFileOptions:
             f"data_files is {options!r:.100}; pass adelta.DataFileOptions(...)"
         )
     return options or AS_THE_TABLE_SAYS
-
-
-def _json_object(name: str, value: object) -> Mapping[str, object]:
-    """What an entry of the history can hold."""
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise InvalidOptionError(f"{name} is {value!r:.100}; pass a dict")
-    for key in value:
-        check_text(f"a key of {name}", key)
-    try:
-        orjson.dumps(dict(value))
-    except (TypeError, ValueError) as error:
-        raise InvalidOptionError(
-            f"{name} holds what JSON cannot ({error}); pass texts, numbers, lists and dicts"
-        ) from error
-    return value

@@ -9,21 +9,21 @@ stream of values, which may be on several lines each.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from typing import Protocol as Shape
 
 import orjson
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of, empty_table, scalar_of, text_maps
+from adelta._arrow_values import scalar_of
 from adelta.errors import InvalidTableError
-from adelta.kernel.actions.columnar import OF_EVERY_VECTOR, decode_lines
+from adelta.kernel.actions.body_tables import VERSION_COLUMN, VERSION_FIELD, table_of_bodies
+from adelta.kernel.actions.columnar import decode_lines
 from adelta.kernel.actions.commit_info import CommitInfo
 from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import (
     ADD_SCHEMA,
-    DELETION_VECTOR,
     REMOVE_SCHEMA,
     STRING_MAP,
     AddCDCFile,
@@ -56,7 +56,6 @@ __all__ = [
     "tables_of_removes",
 ]
 
-VERSION_COLUMN = "version"
 _SLICE = 2048
 _FEW = 16  # bodies that stay beside the table that was made of them
 _BODY_BYTES = 2000  # of memory of a decoded action, about
@@ -224,16 +223,16 @@ class _Rows:
         self.bodies.append(body)
         self.versions.append(version)
         if len(self.bodies) >= _SLICE:
-            self.slices.append(_table(self.bodies, self.versions, self.schema, self.names))
+            self.slices.append(table_of_bodies(self.bodies, self.versions, self.schema, self.names))
             self.bodies, self.versions = [], []
 
     def extend(self, table: pa.Table, version: int) -> None:
         """Take many more, of one version, that are a table already."""
         if self.bodies:
-            self.slices.append(_table(self.bodies, self.versions, self.schema, self.names))
+            self.slices.append(table_of_bodies(self.bodies, self.versions, self.schema, self.names))
             self.bodies, self.versions = [], []
         versions = _pa.repeat(scalar_of(version, pa.int64()), table.num_rows)
-        self.slices.append(table.append_column(_VERSION, versions))
+        self.slices.append(table.append_column(VERSION_FIELD, versions))
 
     def __len__(self) -> int:
         bodies, made = self.bodies, self.made
@@ -260,7 +259,7 @@ class _Rows:
         """The table. Threads may ask at the same time: rows are looked at before `made`."""
         bodies, versions, made = self.bodies, self.versions, self.made
         if made is None:
-            made = _table(bodies, versions, self.schema, self.names)
+            made = table_of_bodies(bodies, versions, self.schema, self.names)
             if self.slices:  # never in a batch that several threads have: its tables are made
                 made = pa.concat_tables([*self.slices, *([made] if bodies else [])])
                 self.slices = []
@@ -303,7 +302,7 @@ def _as_one(few: Sequence[_Rows]) -> list[pa.Table]:
         return [rows.table() for rows in few]
     bodies = [body for rows in few for body in rows.bodies]
     versions = [version for rows in few for version in rows.versions]
-    return [_table(bodies, versions, few[0].schema, few[0].names)]
+    return [table_of_bodies(bodies, versions, few[0].schema, few[0].names)]
 
 
 def decode_commits(commits: Sequence[tuple[int, bytes]], *, lazily: bool = False) -> ActionBatch:
@@ -529,91 +528,3 @@ def _unreadable(
         f"({type(error).__name__}: {str(error)[:200]}); "
         "restore the file from a backup, or the table to an earlier version"
     )
-
-
-def _table(
-    bodies: list[dict[str, Any]], versions: list[int], schema: pa.Schema, names: Mapping[str, str]
-) -> pa.Table:
-    """Bodies as a table of `schema` with the version behind."""
-    whole = schema.append(_VERSION)
-    if not bodies:
-        return empty_table(whole)
-    columns: list[pa.Array[Any]] = []
-    for column in schema:
-        name = names[column.name]
-        values = [body.get(name) for body in bodies]
-        try:
-            columns.append(_array(values, column.type))
-        except _UNFIT as error:
-            _name_the_culprit(bodies, versions, name, column.type, error)
-    columns.append(array_of(versions, pa.int64()))
-    return pa.Table.from_arrays(columns, schema=whole)
-
-
-_VERSION = pa.field(VERSION_COLUMN, pa.int64())
-_UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError)
-"""What Arrow raises of a value that is not of the column's type."""
-
-
-def _array(values: list[Any], kind: pa.DataType) -> pa.Array[Any]:
-    if kind.equals(STRING_MAP):
-        return text_maps([None if v is None else _text_map(v) for v in values], kind)
-    if kind.equals(DELETION_VECTOR):
-        return _vectors(values, kind)
-    return array_of(values, kind)
-
-
-def _vectors(values: list[Any], kind: pa.DataType) -> pa.Array[Any]:
-    if all(value is None for value in values):
-        return cast("pa.Array[Any]", _pa.nulls(len(values), kind))
-    if not all(value is None or isinstance(value, dict) for value in values):
-        raise pa.ArrowTypeError("not an object")
-    fields: list[Any] = [*cast("Any", kind)]
-    children = [
-        array_of([None if value is None else value.get(field.name) for value in values], field.type)
-        for field in fields
-    ]
-    missing = array_of([value is None for value in values], pa.bool_())
-    vectors = _pa.StructArray.from_arrays(children, fields=fields, mask=missing)
-    for name in OF_EVERY_VECTOR:  # without one of these a file has no identity
-        if _pc.struct_field(vectors, name).null_count > vectors.null_count:
-            raise pa.ArrowInvalid(f"a deletion vector without {name}")
-    return cast("pa.Array[Any]", vectors)
-
-
-def _text_map(value: object) -> dict[str, str | None]:
-    if not isinstance(value, dict):
-        raise pa.ArrowTypeError("not an object")
-    return {key: _text(item) for key, item in value.items()}
-
-
-def _text(value: object) -> str | None:
-    """A map value as text: some writers put numbers where the protocol wants strings."""
-    if value is None or isinstance(value, str):
-        return value
-    return orjson.dumps(value).decode()
-
-
-def _name_the_culprit(
-    bodies: list[dict[str, Any]],
-    versions: list[int],
-    name: str,
-    kind: pa.DataType,
-    cause: Exception,
-) -> None:
-    for body, version in zip(bodies, versions, strict=True):
-        try:
-            _array([body.get(name)], kind)
-        except _UNFIT as error:
-            raise InvalidTableError(
-                f"the commit of version {version} has a file action for {body['path'][:200]!r} "
-                f"whose {name} is {str(body.get(name))[:100]!r}, where a {_named(kind)} belongs; "
-                "restore the file from a backup, or the table to an earlier version"
-            ) from error
-    raise InvalidTableError(f"a file action's {name} cannot be read: {cause}") from cause
-
-
-def _named(kind: pa.DataType) -> str:
-    if kind.equals(DELETION_VECTOR):
-        return "deletion vector's descriptor"
-    return "map of texts" if kind.equals(STRING_MAP) else str(kind)
