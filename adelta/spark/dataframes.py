@@ -15,7 +15,7 @@ from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.sql import to_sql
 from adelta.spark.datasource import FORMAT
-from adelta.spark.hadoop_conf import storage_of_session
+from adelta.spark.hadoop_conf import prefixed, storage_of_session
 from adelta.spark.native.jvm import WriteState
 from adelta.spark.options import absolute_uri
 from adelta.spark.planning import planning_files_of
@@ -71,7 +71,7 @@ def read(
     zone = session_zone(spark)
     if not storage_options and is_remote():  # a classic session's reader looks by itself
         storage_options = storage_of_session(spark, uri)
-    options = {**_prefixed(storage_options), "path": absolute_uri(uri)}
+    options = {**prefixed(storage_options), "path": absolute_uri(uri)}
     if columns is not None:
         options["columns"] = json.dumps(list(columns))
     if (predicate := to_predicate(where, zone=zone)) is not None:
@@ -122,7 +122,7 @@ def write(
         raise InvalidOptionError(
             f"there is no mode {mode!r}: use append, overwrite, error or ignore"
         )
-    said = {"path": uri, **_prefixed(storage_options)}
+    said = {"path": uri, **prefixed(storage_options)}
     if txn is not None:
         said |= {"txnAppId": txn[0], "txnVersion": str(txn[1])}
     if user_metadata is not None:
@@ -133,7 +133,3 @@ def write(
     }
     partitions = None if partition_by is None else list(partition_by)
     save(df, WriteState(FORMAT, _MODES[mode], said, partitions, None, buckets=False))
-
-
-def _prefixed(storage_options: Mapping[str, str] | None) -> dict[str, str]:
-    return {f"option.{key}": str(value) for key, value in (storage_options or {}).items()}

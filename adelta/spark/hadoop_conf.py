@@ -20,6 +20,7 @@ __all__ = [
     "OWNER_SETTINGS",
     "SETTINGS",
     "owner_of_session",
+    "prefixed",
     "storage_of_session",
     "storage_options_of",
 ]
@@ -78,3 +79,8 @@ def storage_of_session(spark: SparkSession, uri: str) -> dict[str, str]:
     settings: dict[str, str] = dict(spark.conf.getAll)
     said = {key.removeprefix("spark.hadoop."): value for key, value in settings.items()}
     return {**storage_options_of({k: said[k] for k in said.keys() & SETTINGS}), **owner}
+
+
+def prefixed(storage_options: Mapping[str, str] | None) -> dict[str, str]:
+    """Storage options as a reader or a writer is given them, ``option.aws_region`` and the like."""
+    return {f"option.{key}": str(value) for key, value in (storage_options or {}).items()}

@@ -21,6 +21,7 @@ from adelta.spark.change_options import CHANGE_OPTIONS, ChangeRange
 from adelta.spark.hadoop_conf import (
     OWNER_SETTINGS,
     owner_of_session,
+    prefixed,
     storage_of_session,
     storage_options_of,
 )
@@ -311,7 +312,7 @@ def with_session_storage(spark: SparkSession, options: Mapping[str, str]) -> dic
     path = next((value for key, value in found.items() if key.lower() == "path"), "")
     storage = owner_of_session(spark) if own else storage_of_session(spark, path)
     if storage:
-        found = {**{f"option.{key}": value for key, value in storage.items()}, **found}
+        found = {**prefixed(storage), **found}
     if storage and not own:
         found[_SESSION_STORAGE] = "true"
     return found

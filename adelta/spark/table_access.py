@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from adelta.errors import TableNotFoundError
 from adelta.spark.dataframes import load
-from adelta.spark.hadoop_conf import storage_of_session
+from adelta.spark.hadoop_conf import prefixed, storage_of_session
 from adelta.spark.identifiers import identifier_parts
 from adelta.spark.options import ReadOptions
 from adelta.spark.task_executor import on_cluster
@@ -73,8 +73,7 @@ class TableAccess:
     def rows(self) -> DataFrame:
         """The rows of the latest version."""
         if self.in_catalog is None:
-            given = {f"option.{key}": value for key, value in self.storage_options.items()}
-            return load(self.spark, {**given, "path": self.path})
+            return load(self.spark, {**prefixed(self.storage_options), "path": self.path})
         return load(self.spark, options_in_catalog(self.spark, *self.in_catalog))
 
 

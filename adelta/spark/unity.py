@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from adelta.commit.unity_catalog import UnityCatalogClient
 from adelta.errors import InvalidOptionError
 from adelta.kernel.table_features import CATALOG_MANAGED
+from adelta.spark.hadoop_conf import prefixed
 from adelta.sync._portal import call
 from adelta.table import open_table
 
@@ -54,9 +55,7 @@ class PlaceInCatalog:
 
     def client(self) -> UnityCatalogClient:
         """A client of the catalog for the table."""
-        client = catalog_client({key.lower(): value for key, value in self.options.items()})
-        assert client is not None
-        return client
+        return _client(self.options)
 
 
 def place_in_catalog(spark: SparkSession, catalog: str, schema: str, table: str) -> PlaceInCatalog:
@@ -68,13 +67,12 @@ def place_in_catalog(spark: SparkSession, catalog: str, schema: str, table: str)
     """
     said = _said(spark, catalog, schema, table)
     staged = call(_staged, said)
-    storage = {f"option.{key}": value for key, value in staged.storage_options.items()}
+    storage = prefixed(staged.storage_options)
     return PlaceInCatalog(staged, {"path": staged.location, **storage, **said})
 
 
 async def _staged(said: dict[str, str]) -> StagedTable:
-    client = catalog_client({key.lower(): value for key, value in said.items()})
-    assert client is not None
+    client = _client(said)
     try:
         return await client.stage_table()
     finally:
@@ -109,16 +107,20 @@ def _said(spark: SparkSession, catalog: str, schema: str, table: str) -> dict[st
 
 
 async def _found(said: dict[str, str], write: bool) -> dict[str, str]:
-    client = catalog_client({key.lower(): value for key, value in said.items()})
-    assert client is not None
+    client = _client(said)
     try:
         uri, storage = await client.location(), await client.storage_options(write=write)
     finally:
         await client.aclose()
     async with open_table(uri, storage) as table:
         managed = (await table.snapshot())._configuration.supports(CATALOG_MANAGED)
-    options = {f"option.{key}": value for key, value in storage.items()}
-    return {"path": uri, **options, **(said if managed else {})}
+    return {"path": uri, **prefixed(storage), **(said if managed else {})}
+
+
+def _client(said: Mapping[str, str]) -> UnityCatalogClient:
+    client = catalog_client({key.lower(): value for key, value in said.items()})
+    assert client is not None
+    return client
 
 
 def catalog_client(given: Mapping[str, str]) -> UnityCatalogClient | None:

@@ -15,7 +15,6 @@ from typing import Protocol as Shape
 import orjson
 import pyarrow as pa
 
-from adelta import _compute as pc
 from adelta._arrow_values import scalar_of
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.body_tables import VERSION_COLUMN, VERSION_FIELD, table_of_bodies
@@ -39,8 +38,7 @@ from adelta.kernel.actions.value_stream import json_values
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-_pa: Any = pa  # the stubs know neither nulls() nor array() of a type that varies
-_pc: Any = pc  # nor struct_field() of one
+_pa: Any = pa  # the stubs do not know repeat() of a type that varies
 
 __all__ = [
     "ADD_JSON_NAMES",

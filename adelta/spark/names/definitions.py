@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from adelta.commit.catalog import CatalogClient
     from adelta.kernel.schema.types import StructType
     from adelta.operations.write_transactions import Replacing
     from adelta.spark.names.opened import Sessions
+    from adelta.table import Table
 
-__all__ = ["Definition", "StagedTable", "check_alike", "completed", "create"]
+__all__ = ["Definition", "StagedTable", "check_alike", "completed", "create", "created"]
 
 _OF_THE_CATALOG = (
     "comment", "external", "is_managed_location", "location", "owner", "provider", "table_type",
@@ -202,7 +204,16 @@ def _types(schema: StructType) -> list[tuple[str, Any]]:
 
 
 async def _create(definition: Definition, storage_options: Mapping[str, str]) -> None:
-    table = await create_table(
+    await (await created(definition, storage_options)).aclose()
+
+
+async def created(
+    definition: Definition,
+    storage_options: Mapping[str, str],
+    catalog: CatalogClient | None = None,
+) -> Table:
+    """The empty table of a definition, when it has been made. Raises: as `create_table` does."""
+    return await create_table(
         definition.uri,
         definition.schema,
         partition_by=definition.partition_by,
@@ -210,8 +221,8 @@ async def _create(definition: Definition, storage_options: Mapping[str, str]) ->
         properties=definition.properties,
         description=definition.comment,
         storage_options=storage_options,
+        catalog=catalog,
     )
-    await table.aclose()
 
 
 async def _replace(definition: Definition, storage_options: Mapping[str, str]) -> None:

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidOptionError
-from adelta.operations.create import create_table
 from adelta.spark.identifiers import FORMATS
-from adelta.spark.names.definitions import Definition, StagedTable, completed
+from adelta.spark.names.definitions import Definition, StagedTable, completed, created
 from adelta.spark.unity import place_in_catalog
 from adelta.sync._portal import call
 from adelta.table import open_table
@@ -70,16 +69,7 @@ class _TableInCatalog(StagedTable):
             if self._written:  # and the catalog knows no such table yet, of which it could be asked
                 table = open_table(staged.location, staged.storage_options)
             else:
-                table = await create_table(
-                    staged.location,
-                    definition.schema,
-                    partition_by=definition.partition_by,
-                    cluster_by=definition.cluster_by,
-                    properties=definition.properties,
-                    description=definition.comment,
-                    storage_options=staged.storage_options,
-                    catalog=client,
-                )
+                table = await created(definition, staged.storage_options, client)
             async with table:
                 await client.register_table(staged, await table.snapshot(version=0))
         finally:
