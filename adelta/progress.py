@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from adelta._dataclasses import dataclass
 
 __all__ = ["Meter", "OnProgress", "Progress", "ProgressUnit"]
 

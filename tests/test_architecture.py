@@ -106,3 +106,17 @@ def test_time_and_chance_come_in_by_one_door_each() -> None:
         if past.search(path.read_text(encoding="utf-8"))
     ]
     assert found == []
+
+
+def test_dataclasses_are_made_by_the_module_that_compiles_less() -> None:
+    found = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "adelta").rglob("*.py"))
+        if path.name != "_dataclasses.py"
+        if re.search(
+            r"^from dataclasses import .*\bdataclass\b|\bdataclasses\.dataclass\b",
+            path.read_text(encoding="utf-8"),
+            re.MULTILINE,
+        )
+    ]
+    assert found == []

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.kernel.scan_plan import ScanPlan, plan_columns
 from adelta.kernel.schema.names import PHYSICAL_NAME_KEY

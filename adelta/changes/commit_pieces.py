@@ -7,12 +7,13 @@ two vectors differ in have changed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.changes.change_rows import Change
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, RemoveFile

@@ -6,13 +6,14 @@ indexed as its lines stand: those that add rows; for the change data feed those 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._dataclasses import dataclass
 from adelta.changes.commit_pieces import changes_nothing
 from adelta.errors import UnsupportedFeatureError
 from adelta.kernel.file_set import FileSet, add_files

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import physical_schema, walk_fields, without_field_metadata

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from adelta._dataclasses import dataclass
 from adelta.errors import (
     AdeltaError,
     ChangesNotAvailableError,

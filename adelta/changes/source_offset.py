@@ -6,9 +6,9 @@ commit, and within the files that a stream begins with, what was read last has a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from adelta._dataclasses import dataclass
 from adelta.errors import ChangesNotAvailableError, InvalidOptionError, UnsupportedFeatureError
 
 if TYPE_CHECKING:

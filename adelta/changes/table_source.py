@@ -9,10 +9,11 @@ made plans a micro-batch that another one has cut.
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.changes.change_rows import Change, change_plan
 from adelta.changes.commit_pieces import INSERT, changed_pieces
 from adelta.changes.indexed_changes import (

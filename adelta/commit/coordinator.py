@@ -8,8 +8,9 @@ leaves one behind a version that is not.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from adelta._dataclasses import dataclass
 
 __all__ = [
     "LOOK_HOLDS",

@@ -19,10 +19,10 @@ keys and region are storage options, as for S3.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._chance import new_uuid
+from adelta._dataclasses import dataclass
 from adelta._secrets import without_secrets
 from adelta.commit.owner import (
     CommitOwnerClient,

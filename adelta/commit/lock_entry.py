@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, InvalidTableError
 from adelta.kernel.log_path import LOG_DIR
 from adelta.storage.object_path import check_path

@@ -16,10 +16,11 @@ Guarantees that a client gives:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 from adelta.kernel.log_path import STAGED_DIR, LogFileKind, parse_log_path
 

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import ipaddress
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from adelta._dataclasses import dataclass
 from adelta._secrets import without_secrets
 from adelta.commit.owner import CommitOwnerClient, CommitResponse, ManagedTable
 from adelta.commit.owner_registry import OwnerNotNamedError

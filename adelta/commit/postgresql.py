@@ -18,13 +18,13 @@ import hashlib
 import importlib
 import importlib.util
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from adelta._chance import fraction
 from adelta._concurrency import in_io_thread
+from adelta._dataclasses import dataclass
 from adelta.commit.check_then_put import check_then_put
 from adelta.commit.coordinator import CommitOutcome, Lost, Unknown, WithoutBase
 from adelta.commit.filesystem import FilesystemCoordinator

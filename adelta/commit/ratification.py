@@ -7,9 +7,10 @@ was lost, the owner is asked whose the versions are, and one that is ours tells 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown
 from adelta.errors import (
     AdeltaError,

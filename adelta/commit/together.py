@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import map_concurrent
+from adelta._dataclasses import dataclass
 from adelta.commit.coordinator import CommitOutcome, Committed
 from adelta.commit.owner_commit import OwnerCoordinator
 from adelta.commit.ratification import Claim, Withheld, ratify

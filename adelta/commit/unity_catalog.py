@@ -12,7 +12,7 @@ have changed since, so has the version, and the commit is refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import quote
 
@@ -20,6 +20,7 @@ import anyio
 import orjson
 
 from adelta._chance import uniform
+from adelta._dataclasses import dataclass
 from adelta._secrets import without_secrets
 from adelta.commit.catalog import CatalogClient
 from adelta.commit.owner import CommitResponse, RatifiedCommit, RatifiedCommits

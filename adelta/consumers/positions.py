@@ -8,12 +8,12 @@ mistake, one is told.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import orjson
 
 from adelta._arguments import address, check_mapping
+from adelta._dataclasses import dataclass
 from adelta.errors import (
     ConsumerTakenOverError,
     InvalidOptionError,

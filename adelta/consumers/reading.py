@@ -6,10 +6,11 @@ file: then the rows that have been read count from its beginning.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.changes.change_rows import change_columns, label
 from adelta.consumers.shares import rows_of_share, share_predicate
 from adelta.errors import SchemaMismatchError

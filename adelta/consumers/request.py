@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -14,6 +13,7 @@ from adelta._arguments import (
     check_seconds,
     check_text,
 )
+from adelta._dataclasses import dataclass
 from adelta.changes.source_rules import SourceRules
 from adelta.errors import InvalidOptionError
 from adelta.kernel.position import Position

@@ -8,10 +8,11 @@ under the next epoch, which is part of their names, as the source's id is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
+from adelta._dataclasses import dataclass
 from adelta.consumers.positions import (
     PositionStore,
     StoredPosition,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from adelta import CommitOptions, SetTransaction
+from adelta._dataclasses import dataclass
 from adelta.deltalake._util import encode_partition_value
 from adelta.kernel.actions.commit_info import NAMED_ENTRIES
 from adelta.kernel.actions.file_actions import AddFile

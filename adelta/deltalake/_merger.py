@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from adelta import sync
+from adelta._dataclasses import dataclass
 from adelta.deltalake._arrow import arrow_type
 from adelta.deltalake._sql import cast_to, plain_name, spark_sql, unaliased
 from adelta.deltalake.exceptions import raises_as_deltalake

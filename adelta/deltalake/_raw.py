@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -14,6 +13,7 @@ import pyarrow as pa
 
 from adelta import errors as e
 from adelta import sync
+from adelta._dataclasses import dataclass
 from adelta.deltalake._add_actions import add_actions, physical_name
 from adelta.deltalake._filters import where_of
 from adelta.deltalake._history import history_entry

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from adelta._dataclasses import dataclass
 from adelta.deltalake import _rows
 from adelta.deltalake._actions import commit_options
 from adelta.deltalake._alterer import TableAlterer

@@ -9,13 +9,13 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import pyarrow.parquet as pq
 
 from adelta._concurrency import in_io_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidUseError
 
 __all__ = ["Dataset", "Delivery", "make_dataset"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ import anyio
 import pyarrow.compute as pc
 
 from adelta._concurrency import in_io_thread, map_concurrent, together
+from adelta._dataclasses import dataclass
 from adelta.console.render import counted, size
 from adelta.demo.consumer import Consumer
 from adelta.demo.dataset import Dataset, make_dataset

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 import adelta.sync
+from adelta._dataclasses import dataclass
 from adelta.console.render import counted, size
 from adelta.demo import queries
 from adelta.spark import DeltaTable

@@ -8,12 +8,13 @@ has written, which belong to the table when all of them are committed.
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from adelta._arguments import address
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.operations.distributed_write import commit_write, live_rows, plan_write, write_files

@@ -5,9 +5,10 @@ A commit that a transaction lost against is called the winning commit, as in Del
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.actions.commit_info import CommitInfo
 from adelta.kernel.actions.json import VERSION_COLUMN, ActionBatch, decode_commits
 from adelta.kernel.position import Position

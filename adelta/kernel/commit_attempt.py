@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
+
+from adelta._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,9 +8,9 @@ that is dropped goes whole.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.log_path import LOG_DIR, SIDECAR_DIR, LogPath
 
 __all__ = [

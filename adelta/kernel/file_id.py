@@ -7,7 +7,7 @@ together with the root, here alone, and nothing else compares paths.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from adelta import _compute as pc
 from adelta._arrow_values import scalar_of
+from adelta._dataclasses import dataclass
 from adelta.kernel.actions.file_actions import AddFile, RemoveFile, decode_path
 
 if TYPE_CHECKING:

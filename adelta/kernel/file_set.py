@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from adelta import _compute as pc
 from adelta._arrow_values import empty_table
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import (
     ADD_SCHEMA,

@@ -9,10 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import orjson
+
+from adelta._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -9,9 +9,9 @@ that bears an older time than the one before it would change its time if that on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.history import adjusted_timestamps
 from adelta.kernel.log_path import LogFileKind, LogPath
 from adelta.kernel.log_segment import CheckpointFiles, complete_checkpoints

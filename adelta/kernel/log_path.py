@@ -7,9 +7,9 @@ names; anything else is None, to be ignored.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 
 __all__ = [

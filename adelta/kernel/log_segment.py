@@ -6,10 +6,10 @@ has to check again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, MissingCommitError, VersionNotFoundError
 from adelta.kernel.log_path import LogFileKind, LogPath
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from urllib.parse import quote, unquote
 
+from adelta._dataclasses import dataclass
 from adelta._fields import check_fields
 from adelta.errors import InvalidOptionError
 

@@ -6,9 +6,9 @@ where the protocol supports the feature.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, InvariantViolationError
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.schema.names import as_nullable, physical_name, physical_schema

@@ -10,10 +10,11 @@ default that the protocol's text gives it, else Delta's customary one.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, overload
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidPropertyError
 
 if TYPE_CHECKING:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.actions.file_actions import DeletionVectorDescriptor, decode_path
 from adelta.kernel.deletion_vector.descriptor import vector_path
 from adelta.kernel.file_id import canonical_paths

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import anyio
 
 from adelta._concurrency import map_stream
+from adelta._dataclasses import dataclass
 from adelta.errors import AdeltaError, InvalidOptionError, InvalidUseError, StorageError
 from adelta.kernel.log_path import LOG_DIR
 from adelta.storage.object_path import check_path

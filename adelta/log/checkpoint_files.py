@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._chance import new_uuid
 from adelta._concurrency import in_thread, map_stream
+from adelta._dataclasses import dataclass
 from adelta.kernel.checkpoint.classic import singleton_rows
 from adelta.kernel.log_path import sidecar_path
 from adelta.parquet.write.options import WriterOptions

@@ -8,10 +8,10 @@ here or in other processes. `PieceReplay` replays some pieces of a checkpoint on
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta._read_ahead import ReadAhead
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.data_skipping.prune import skip_files

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import logging
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._chance import new_uuid
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread, map_concurrent
+from adelta._dataclasses import dataclass
 from adelta.kernel.actions.sidecar import Sidecar
 from adelta.kernel.checkpoint.classic import kept_transactions
 from adelta.kernel.checkpoint.parts import number_of_parts

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import struct
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, MissingCommitError, ObjectNotFoundError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.actions.json import VERSION_COLUMN, decode_commits

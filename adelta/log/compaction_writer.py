@@ -6,10 +6,10 @@ writes the same; but for an empty one, which no reader is to trust.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import ItemsInThread, in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import ObjectExistsError
 from adelta.kernel.log_compaction import compaction_pieces
 from adelta.kernel.log_path import LogFileKind, LogPath, commit_path, compaction_path

@@ -9,7 +9,6 @@ memory is that of these.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ import pyarrow as pa
 from adelta import _compute as pc
 from adelta._arrow_values import array_of
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import REMOVE_SCHEMA
 from adelta.kernel.actions.json import REMOVE_JSON_NAMES, VERSION_COLUMN

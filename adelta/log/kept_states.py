@@ -7,8 +7,9 @@ somebody holds a snapshot of stays in memory with that, and is not counted.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from adelta._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,11 +13,12 @@ order here, so that as many are held as are wanted.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread, together
+from adelta._dataclasses import dataclass
 from adelta._memory import check_memory, memory_limit_of
 from adelta.errors import (
     InvalidTableError,

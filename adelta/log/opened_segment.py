@@ -6,11 +6,12 @@ A checkpoint that turns out to be missing or damaged is passed over for an earli
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread, together
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, MissingCommitError, VersionNotFoundError
 from adelta.kernel.log_compaction import files_to_read, is_reconciled
 from adelta.kernel.log_path import LogFileKind

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeVar
 
 from adelta._clock import monotonic
+from adelta._dataclasses import dataclass
 from adelta.errors import ChecksumMismatchError, InvalidTableError, MissingCommitError
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.table_features import IN_COMMIT_TIMESTAMPS_ENABLED

@@ -8,11 +8,12 @@ time and entity tag; one that is there under the same name and is another shows 
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.log_path import (
     COMMITS_DIR,
     LOG_DIR,

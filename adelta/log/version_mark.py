@@ -6,9 +6,9 @@ dropped it is gone, and where it has been made anew another one is in its place,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, ObjectNotFoundError
 from adelta.kernel.actions.commit_info import CommitInfo
 from adelta.kernel.log_path import commit_path

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema.alteration import shown
 from adelta.kernel.schema.json import schema_to_string, type_to_json

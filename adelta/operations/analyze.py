@@ -7,7 +7,7 @@ a deletion vector on it, what was computed of it is let go, and it alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from adelta._arguments import checked
 from adelta._clock import moment
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import ConcurrentAppendError, ConcurrentDeleteReadError
 from adelta.kernel.data_skipping.prune import Skipping
 from adelta.kernel.expressions.dnf import to_predicate

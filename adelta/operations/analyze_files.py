@@ -7,10 +7,11 @@ lists above all, are read.
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from adelta._concurrency import in_thread, map_concurrent
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 from adelta.kernel.scan_plan import plan_columns
 from adelta.kernel.schema import types as t

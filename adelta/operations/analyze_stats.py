@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import leaf_fields, physical_schema

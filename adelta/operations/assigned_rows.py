@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.table_features import GENERATED_COLUMNS
 from adelta.write.row_rules import RowRules

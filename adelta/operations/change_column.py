@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow as pa
 from adelta._arguments import checked
 from adelta._clock import moment
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import (
     InvalidOptionError,
     InvalidUseError,

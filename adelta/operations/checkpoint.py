@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._arguments import checked
+from adelta._dataclasses import dataclass
 from adelta.commit.choose import publish
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.table import clock_of, latest_state, opened

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from adelta._arguments import checked
+from adelta._dataclasses import dataclass
 from adelta.commit.choose import check_maintenance
 from adelta.errors import InvalidOptionError
 from adelta.kernel.log_path import LogFileKind

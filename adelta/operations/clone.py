@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from dataclasses import replace as other
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from adelta._arguments import checked
 from adelta._chance import new_uuid
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, TableAlreadyExistsError
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.descriptor import vector_path

@@ -6,11 +6,11 @@ Bytes go from object to object, a piece at a time, whatever the two stores are.
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._chance import new_bits
 from adelta._concurrency import map_concurrent
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, MissingDataFileError, ObjectNotFoundError
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.transaction.cloning import drawn_path, mark_of

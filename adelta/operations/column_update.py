@@ -7,13 +7,14 @@ column, and files as they would be written now.
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.deletion_vector.mask import named_rows
 from adelta.kernel.expressions.compute import evaluate

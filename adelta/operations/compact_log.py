@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._arguments import check_count, checked
+from adelta._dataclasses import dataclass
 from adelta.commit.choose import publish
 from adelta.errors import InvalidOptionError
 from adelta.kernel.log_path import LogFileKind

@@ -7,7 +7,7 @@ hidden, as Spark has it, unless they name a partition (``_part=1``) or are the f
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import orjson
@@ -15,6 +15,7 @@ import orjson
 from adelta._arguments import check_choice, checked
 from adelta._chance import new_uuid
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import (
     InvalidOptionError,
     InvalidPropertyError,

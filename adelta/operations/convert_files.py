@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from adelta._concurrency import in_thread, map_concurrent
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, ObjectNotFoundError
 from adelta.kernel.actions.file_actions import AddFile, encode_path
 from adelta.kernel.schema.calendar import legacy_calendar

@@ -7,11 +7,12 @@ Parquet stores alike: those become the widest of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, InvalidTableError, SchemaMismatchError
 from adelta.kernel.partition import (
     can_partition,

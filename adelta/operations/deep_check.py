@@ -8,10 +8,10 @@ are read at once, each row group in shares of its columns, so that memory holds 
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from adelta._concurrency import CPU_THREADS, in_thread, map_concurrent
+from adelta._dataclasses import dataclass
 from adelta.errors import (
     InvalidTableError,
     ObjectNotFoundError,

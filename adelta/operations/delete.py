@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import checked
 from adelta._clock import moment
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.kernel.data_skipping.prune import exact_row_counts
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.sql import to_sql

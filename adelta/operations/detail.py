@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
 from adelta._arguments import checked
+from adelta._dataclasses import dataclass
 from adelta.kernel.schema.alteration import shown
 from adelta.kernel.table_features import CLUSTERING_DOMAIN, clustering_columns
 from adelta.kernel.timestamps import from_ms

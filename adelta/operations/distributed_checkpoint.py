@@ -13,11 +13,11 @@ the driver dies is what the clean-up of the log removes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.commit.choose import publish
 from adelta.errors import InvalidOptionError, InvalidTableError, VersionNotFoundError
 from adelta.kernel.checkpoint.parts import MAX_PARTS, number_of_parts

@@ -6,7 +6,6 @@ The process that asks reads the commits after the checkpoint, and holds the file
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.data_skipping.prune import exact_row_counts, skip_files
 from adelta.kernel.file_set import FileSet

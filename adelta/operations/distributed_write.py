@@ -11,12 +11,13 @@ with the files of all of them; or `discard_files`, where the job is given up.
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
+from adelta._dataclasses import dataclass
 from adelta.commit.choose import coordinator_of
 from adelta.errors import (
     InvalidOptionError,

@@ -10,13 +10,14 @@ table that every client reads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 
 from adelta._arguments import checked
 from adelta._concurrency import in_thread, map_concurrent
+from adelta._dataclasses import dataclass
 from adelta.commit.choose import check_maintenance, publish
 from adelta.errors import HistoryRetainedError, InvalidOptionError, InvalidUseError
 from adelta.kernel.file_set import FileSet

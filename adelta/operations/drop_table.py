@@ -11,7 +11,6 @@ it is broken off, there is a table without rows, which can be dropped again, or 
 from __future__ import annotations
 
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -19,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from adelta._arguments import checked
+from adelta._dataclasses import dataclass
 from adelta.commit.choose import check_maintenance
 from adelta.commit.coordinator import LOOK_HOLDS
 from adelta.errors import InvalidUseError, OutsideRootError

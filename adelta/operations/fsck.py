@@ -10,12 +10,13 @@ would go.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from adelta._arguments import checked
 from adelta._concurrency import in_thread, map_concurrent
+from adelta._dataclasses import dataclass
 from adelta.errors import (
     InvalidTableError,
     ObjectNotFoundError,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._arguments import checked
+from adelta._dataclasses import dataclass
 from adelta.table import latest_state, opened
 from adelta.write.symlink_manifests import write_manifests
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, cast
 
 from adelta._arguments import check_count, check_names, checked
+from adelta._dataclasses import dataclass
 from adelta._html import listed
 from adelta.errors import MissingCommitError
 from adelta.kernel.history import adjusted_timestamps, parse_timestamp

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from array import array
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 
 from adelta._concurrency import in_thread, map_concurrent
+from adelta._dataclasses import dataclass
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.expressions.compute import can_fail
 from adelta.kernel.expressions.nodes import columns_of

@@ -7,13 +7,14 @@ the others, and tells the change data feed of both images.
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow.compute
 from pyroaring import BitMap64
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta._dictionaries import without_dictionaries
 from adelta._memory import filtered
 from adelta.kernel.actions.file_actions import decode_path

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._arguments import check_text, checked
 from adelta._clock import moment
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.dnf import to_predicate

@@ -32,11 +32,12 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import check_choice, checked
+from adelta._dataclasses import dataclass
 from adelta.commit.choose import check_maintenance, publish
 from adelta.errors import AdeltaError, InvalidOptionError
 from adelta.kernel.timestamps import from_ms

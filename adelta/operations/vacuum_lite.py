@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidUseError, TimestampOutOfRangeError
 from adelta.kernel.log_path import LogFileKind
 from adelta.kernel.vacuum import removed_objects

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, RootNotAllowedError, UnsupportedFeatureError
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.vacuum import FOUND, KeptFiles, in_retention, referenced_paths

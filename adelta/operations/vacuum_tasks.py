@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import OutsideRootError
 from adelta.kernel.deletable import parse_unreferenced_path
 from adelta.log.deletion import delete_objects

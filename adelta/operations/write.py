@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._arguments import (
     checked,
 )
 from adelta._clock import moment
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, MetadataChangedError, TableAlreadyExistsError
 from adelta.kernel.expressions.dnf import Where, to_predicate
 from adelta.operations.create import exists

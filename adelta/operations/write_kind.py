@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import check_choice
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.sql import to_sql
 

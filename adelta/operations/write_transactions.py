@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.commit.choose import coordinator_of
 from adelta.errors import ConcurrentAppendError, InvalidOptionError, SchemaMismatchError
 from adelta.kernel.actions.set_transaction import SetTransaction

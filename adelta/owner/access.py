@@ -9,13 +9,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 import anyio
 
 from adelta._clock import SYSTEM_CLOCK, monotonic
+from adelta._dataclasses import dataclass
 from adelta.errors import AdeltaError, InvalidOptionError, PermissionDeniedError
 from adelta.owner.database import Statement
 from adelta.owner.table_key import lies_below, root_of

@@ -9,13 +9,13 @@ commit is put where there is none, and where there is one its bytes have to be t
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
 
 from adelta._chance import uniform
 from adelta._concurrency import map_concurrent
+from adelta._dataclasses import dataclass
 from adelta.commit.filesystem import is_by
 from adelta.errors import AdeltaError, StorageError, TableNotFoundError
 from adelta.owner.owned_table import COMMITS_FOLDER, State

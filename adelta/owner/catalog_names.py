@@ -5,11 +5,11 @@ Their commits are the ledger's, like those of every table.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
+from adelta._dataclasses import dataclass
 from adelta.errors import CommitConflictError
 from adelta.owner.database import Statement
 from adelta.owner.owned_table import OwnedTable, State

@@ -11,11 +11,11 @@ told of the winners without a look into the store.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from adelta._clock import SYSTEM_CLOCK
+from adelta._dataclasses import dataclass
 from adelta.commit.owner import CommitResponse, RatifiedCommit, RatifiedCommits
 from adelta.errors import (
     CommitConflictError,

@@ -7,8 +7,9 @@ its first byte is read. Slow connections are closed by `adelta.serving.connectio
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from adelta._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from adelta._dataclasses import dataclass
 
 __all__ = ["COMMITS_FOLDER", "FOLDERS", "STAGED_FOLDER", "OwnedTable", "State"]
 

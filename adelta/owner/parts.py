@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.owner.access import Tokens
 from adelta.owner.announcements import Announcements
 from adelta.owner.backfiller import Backfiller

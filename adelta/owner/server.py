@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
 
 from adelta._concurrency import in_io_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import AdeltaError
 from adelta.owner.access import Right
 from adelta.owner.parts import Parts

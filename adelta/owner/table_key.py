@@ -7,9 +7,9 @@ has the same id, and another table that is made in its place the same root.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import unquote
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.kernel.log_path import MAX_VERSION
 from adelta.storage.addresses import Place

@@ -7,10 +7,10 @@ The tables of one bucket share one store, and its connections.
 from __future__ import annotations
 
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._chance import new_uuid
+from adelta._dataclasses import dataclass
 from adelta.errors import ObjectExistsError, ObjectNotFoundError, PermissionDeniedError
 from adelta.kernel.log_path import LOG_DIR, commit_path
 from adelta.owner.owned_table import FOLDERS

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import anyio
 
+from adelta._dataclasses import dataclass
 from adelta.commit.owner import RatifiedCommit, RatifiedCommits
 
 if TYPE_CHECKING:

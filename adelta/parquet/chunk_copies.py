@@ -7,13 +7,14 @@ What the footers say of chunks, and the indexes of their pages, go along.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.parquet.faults import reading
 from adelta.parquet.footer.fetch_footer import TRAILER
 from adelta.parquet.footer.footer_parts import (

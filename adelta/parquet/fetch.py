@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError
 from adelta.parquet.byte_ranges import ByteRange, extents, join_adjacent, subtract

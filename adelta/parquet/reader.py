@@ -15,12 +15,13 @@ Columns have the Arrow types of Parquet's own: no views, large offsets, dictiona
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import pyarrow as pa
 
 from adelta._concurrency import in_io_thread, in_thread, map_concurrent
+from adelta._dataclasses import dataclass
 from adelta._memory import memory_limit_of
 from adelta.parquet.arrow_reader import open_arrow_reader, open_footer
 from adelta.parquet.decode.rows import decode_rows

@@ -8,13 +8,14 @@ against the data that it may save. An index that is damaged says nothing: the da
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from adelta._arrow_values import array_of
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import AdeltaError
 from adelta.kernel.data_skipping.equality import (
     Condition,

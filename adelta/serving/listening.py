@@ -7,7 +7,6 @@ import contextlib
 import ipaddress
 import logging
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ import anyio
 from aiohttp import web
 
 from adelta._concurrency import in_io_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 
 if TYPE_CHECKING:

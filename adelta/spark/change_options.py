@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 
 if TYPE_CHECKING:

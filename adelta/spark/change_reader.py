@@ -8,11 +8,11 @@ made.
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from adelta._dataclasses import dataclass
 from adelta.changes.change_rows import change_columns, change_plan, change_rows
 from adelta.changes.feed import open_feed
 from adelta.errors import InvalidOptionError, InvalidUseError, VersionNotFoundError

@@ -6,12 +6,12 @@ commits with the `txn` of its `MicroBatch` is then in the table already, and is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING
 
 from pyspark.sql.utils import is_remote
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidUseError, TableNotFoundError
 from adelta.log.load import load_state
 from adelta.sync._portal import call

@@ -8,13 +8,13 @@ the bytes of its columns, and hands Arrow batches to Spark. It never looks at th
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.data_skipping.prune import Skipping, skip_files
 from adelta.kernel.expressions.dnf import to_predicate

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
+from adelta._dataclasses import dataclass
 from adelta.changes.schema_log import SchemaTracking
 from adelta.changes.source_rules import SourceRules
 from adelta.errors import InvalidOptionError

@@ -10,12 +10,13 @@ process, that commits it. What the second has to know of the plan comes with the
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.operations.distributed_write import WriteJob, commit_write, discard_files, write_files
 from adelta.spark.writer import plan_job, stored_rows

@@ -5,9 +5,9 @@ A catalog is asked anew by each operation, as the credentials that it hands out 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from adelta._dataclasses import dataclass
 from adelta.errors import TableNotFoundError
 from adelta.spark.dataframes import load
 from adelta.spark.hadoop_conf import prefixed, storage_of_session

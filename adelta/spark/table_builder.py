@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pyspark.sql import types as s
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.spark.exceptions import WrongTypeError, raises_as_spark
 from adelta.spark.table_creation import TableWish, create_as_wished

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pyspark.sql import types as s
 
+from adelta._dataclasses import dataclass
 from adelta.errors import (
     InvalidOptionError,
     InvalidUseError,

@@ -6,12 +6,12 @@ In a classic session its catalog is asked; through Spark Connect, what Spark's o
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import types as s
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, TableNotFoundError
 from adelta.spark.datasource import FORMAT
 from adelta.spark.identifiers import (

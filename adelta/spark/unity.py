@@ -8,9 +8,9 @@ for it, which go to the executors with the options of the read.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.commit.unity_catalog import UnityCatalogClient
 from adelta.errors import InvalidOptionError
 from adelta.kernel.table_features import CATALOG_MANAGED

@@ -10,7 +10,6 @@ tell the two apart for us; files are deleted only where the commit was certainly
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.operations.distributed_write import (
     commit_write,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
 from adelta import _clock
 from adelta._arguments import address
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, InvalidUseError, TableNotFoundError
 from adelta.kernel.expressions.nodes import Cast, Column, Literal, children_of, with_children
 from adelta.kernel.expressions.resolve import bind, bind_predicate

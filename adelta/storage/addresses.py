@@ -9,9 +9,9 @@ percent-encoded whatever their scheme.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from urllib.parse import unquote
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.storage.providers import LOCAL, Provider, provider_of, scheme_of
 

@@ -16,9 +16,10 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.storage.addresses import Place, is_absolute_uri
 from adelta.storage.given_options import GivenOptions

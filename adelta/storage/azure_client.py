@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
 from email.utils import formatdate
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.storage.azure_auth import azure_tokens, shared_key
 from adelta.storage.body_checks import Fault, is_whole, md5_of

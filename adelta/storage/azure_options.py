@@ -11,10 +11,11 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.storage.bucket_names import is_azures_host
 from adelta.storage.client_options import (

@@ -8,11 +8,12 @@ whatever its parent was doing.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_io_thread
+from adelta._dataclasses import dataclass
 from adelta._locks import ForkSafeLock
 from adelta.errors import StorageError
 

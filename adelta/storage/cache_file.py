@@ -8,9 +8,10 @@ fit together is as if it were not there.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 import xxhash
+
+from adelta._dataclasses import dataclass
 
 __all__ = [
     "CHUNK",

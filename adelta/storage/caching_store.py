@@ -19,13 +19,13 @@ import re
 import weakref
 from collections import OrderedDict
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import xxhash
 
 from adelta._concurrency import in_io_thread, map_concurrent
+from adelta._dataclasses import dataclass
 from adelta._memory import lasting_pool
 from adelta.storage._cache_writer import later, written
 from adelta.storage.cache_file import Extent, tag_of

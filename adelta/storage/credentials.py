@@ -12,12 +12,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from adelta._clock import SYSTEM_CLOCK, monotonic
 from adelta._concurrency import in_io_thread
+from adelta._dataclasses import dataclass
 from adelta._locks import ForkSafeLock
 from adelta.errors import AdeltaError, PermissionDeniedError, StorageError
 from adelta.storage.aws_client import client_arguments

@@ -21,7 +21,7 @@ import os
 import re
 import struct
 from collections import deque
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ import xxhash
 
 from adelta._chance import new_bits
 from adelta._clock import now_ns
+from adelta._dataclasses import dataclass
 from adelta.storage.cache_file import (
     CHUNK,
     Extent,

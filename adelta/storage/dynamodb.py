@@ -11,12 +11,13 @@ import asyncio
 import logging
 import os
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
 from adelta._concurrency import in_io_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import (
     CommitOutcomeUnknownError,
     InvalidOptionError,

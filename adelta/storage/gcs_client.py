@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import re
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.storage.body_checks import Fault, is_whole, md5_of
 from adelta.storage.gcs_auth import google_tokens

@@ -7,9 +7,10 @@ name to ask, the environment is not asked for that. `option_names` lists those t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.storage.client_options import (
     check_endpoint,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from adelta._dataclasses import dataclass
 from adelta.errors import StorageError
 from adelta.storage.object_answers import Failure, Kind, kind_of
 

@@ -12,7 +12,7 @@ one is asked.
 from __future__ import annotations
 
 import fnmatch
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -20,6 +20,7 @@ from yarl import URL
 
 from adelta._clock import monotonic
 from adelta._concurrency import in_io_thread
+from adelta._dataclasses import dataclass
 from adelta.storage.bearer import BearerTokens, Token
 from adelta.storage.body_checks import Fault
 from adelta.storage.hdfs_answers import failure_of_hdfs

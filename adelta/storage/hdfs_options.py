@@ -11,10 +11,11 @@ import getpass
 import os
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.storage.client_options import concurrency_of, http_options, retry_policy
 from adelta.storage.given_options import GivenOptions

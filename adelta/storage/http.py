@@ -13,7 +13,7 @@ import contextlib
 import os
 import ssl
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, partial
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -22,6 +22,7 @@ import aiohttp
 from yarl import URL
 
 from adelta._concurrency import in_io_thread
+from adelta._dataclasses import dataclass
 from adelta._locks import ForkSafeLock
 from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.storage._aiohttp import connect_by, repeat_nothing

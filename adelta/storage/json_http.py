@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ import aiohttp
 import orjson
 from yarl import URL
 
+from adelta._dataclasses import dataclass
 from adelta._secrets import without_secrets
 from adelta.errors import CommitOutcomeUnknownError, InvalidOptionError, StorageError
 from adelta.storage.http import HttpOptions, HttpPool, proxy_for

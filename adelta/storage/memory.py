@@ -9,10 +9,11 @@ from __future__ import annotations
 import copy
 import itertools
 from bisect import bisect_left, bisect_right, insort
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK, Clock
+from adelta._dataclasses import dataclass
 from adelta._locks import ForkSafeLock
 from adelta.errors import InvalidOptionError, ObjectExistsError, ObjectNotFoundError
 from adelta.storage.object_path import check_path, check_prefix, check_range

@@ -7,9 +7,10 @@ the statuses of HTTP is here. `outcome_of` says what may help after a failure.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import (
     ObjectExistsError,
     ObjectNotFoundError,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
@@ -20,6 +20,7 @@ from yarl import URL
 
 from adelta._clock import monotonic
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta._memory import check_memory
 from adelta.storage.abandoned_writes import AbandonedWrites
 from adelta.storage.body_checks import object_fault, range_fault

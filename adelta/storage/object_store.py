@@ -15,11 +15,11 @@ nothing of Delta.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from adelta._concurrency import map_concurrent
+from adelta._dataclasses import dataclass
 from adelta.storage.coalesce import GAP, LARGEST_FETCH, plan_fetches
 from adelta.storage.object_path import check_range
 from adelta.storage.pin import Pin, current_pin, pinned

@@ -13,10 +13,11 @@ range waits for its turn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import map_concurrent
+from adelta._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

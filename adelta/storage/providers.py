@@ -7,9 +7,9 @@ a kind is to add it to `PROVIDERS`. The adapters are loaded when a store of thei
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.storage.bucket_names import is_azures_host
 

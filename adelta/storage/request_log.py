@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._clock import monotonic
+from adelta._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 import anyio
 
 from adelta._chance import fraction
 from adelta._clock import monotonic
+from adelta._dataclasses import dataclass
 from adelta.storage.request_log import log_retry
 from adelta.storage.retry import Again, Done, Move, Renew, Tries, next_step
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.storage.bucket_names import check_bucket, fits_certificates
 from adelta.storage.credentials import Access, AccessProvider

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
 
 from adelta._clock import monotonic
+from adelta._dataclasses import dataclass
 from adelta._shared_work import SharedWork
 from adelta.errors import InvalidOptionError, StorageError
 

@@ -13,9 +13,10 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypedDict
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.storage.client_options import (
     check_endpoint,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from adelta._dataclasses import dataclass
 from adelta._telemetry import add
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import AsyncIterable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, cast, overload
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidUseError
 from adelta.sync._enter import Hold
 from adelta.sync._portal import Closable, Portal, abandon, call, current, feed, is_current, run

@@ -31,10 +31,10 @@ from collections.abc import (
     Iterator,
 )
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, ParamSpec, Protocol, TypeVar, cast
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidUseError
 from adelta.sync._loop import new_event_loop
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
 
 from adelta._concurrency import in_io_thread
+from adelta._dataclasses import dataclass
 from adelta.serving.connections import Guards
 from adelta.serving.listening import listening, renew_certificate, tls_of
 from adelta.ui.service import UiService

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.serving.listening import Address, is_loopback
 

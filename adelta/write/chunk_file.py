@@ -7,10 +7,10 @@ would have to be made anew.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
+from adelta._dataclasses import dataclass
 from adelta.kernel.actions.file_actions import AddFile, encode_path
 from adelta.parquet.chunk_copies import (
     ChunkFileWriter,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from adelta._arguments import check_count, check_flag, check_optional_text
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.kernel.actions.commit_info import NAMED_ENTRIES
 from adelta.kernel.actions.set_transaction import SetTransaction

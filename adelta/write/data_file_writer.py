@@ -11,7 +11,6 @@ Nothing here touches the log: until a commit adds them, the files are not part o
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread, map_concurrent, to_the_end
+from adelta._dataclasses import dataclass
 from adelta.errors import StorageError
 from adelta.kernel.actions.file_actions import AddFile, encode_path
 from adelta.kernel.deletable import parse_written_path

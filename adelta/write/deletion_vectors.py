@@ -8,13 +8,14 @@ under its old vector and puts it in under the new one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pyroaring import BitMap64
 
 from adelta._chance import new_uuid
 from adelta._concurrency import in_thread, map_concurrent
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor
 from adelta.kernel.deletion_vector import z85

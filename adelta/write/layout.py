@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from adelta._chance import new_uuid
+from adelta._dataclasses import dataclass
 from adelta._dictionaries import TEXTS, with_dictionaries
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.partition import partition_directory

@@ -6,12 +6,12 @@ which the log cannot tell apart (0.0 and -0.0, or null and an empty string) shar
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.partition import serialise_partition_values
 
 if TYPE_CHECKING:

@@ -11,13 +11,13 @@ before any row is written, since a rule that cannot be checked would be a rule t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidExpressionError, InvalidTableError, InvariantViolationError
 from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.nodes import Cast, Column, Comparison, columns_of

@@ -6,12 +6,13 @@ files by it without reading the table's log.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import check_count, check_flag
 from adelta._clock import moment
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.kernel.table_features import ALLOW_COLUMN_DEFAULTS, GENERATED_COLUMNS
 from adelta.parquet.write.options import WriterOptions

@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import pyarrow as pa
+
+from adelta._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,12 +7,12 @@ them from then on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.commit.choose import coordinator_of
 from adelta.errors import (
     AdeltaError,

@@ -8,7 +8,6 @@ others have committed meanwhile: so the last one to write knows of all commits.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from adelta._concurrency import in_thread, map_concurrent
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, InvalidUseError
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.partition import partition_directory

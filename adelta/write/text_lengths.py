@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvariantViolationError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.char_types import longest

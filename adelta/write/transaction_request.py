@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
+from adelta._dataclasses import dataclass
 from adelta.write.commit_options import AS_USUAL, CommitOptions
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 

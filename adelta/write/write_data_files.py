@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.write.change_data import INSERT, ChangeDataWriter
 from adelta.write.data_file_writer import DataFileWriter
 from adelta.write.gathering import GatheringWriter

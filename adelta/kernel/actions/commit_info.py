@@ -6,8 +6,10 @@ PROTOCOL.md, "Commit Provenance".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeGuard
+
+from adelta._dataclasses import dataclass
 
 __all__ = ["NAMED_ENTRIES", "CommitInfo", "is_time"]
 

@@ -5,9 +5,9 @@ PROTOCOL.md, "Domain Metadata".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 
 if TYPE_CHECKING:

@@ -9,12 +9,13 @@ what a transaction stages, for the command line, and for messages.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 
 if TYPE_CHECKING:

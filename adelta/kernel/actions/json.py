@@ -8,7 +8,7 @@ stream of values, which may be on several lines each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from typing import Protocol as Shape
 
@@ -16,6 +16,7 @@ import orjson
 import pyarrow as pa
 
 from adelta._arrow_values import scalar_of
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.body_tables import VERSION_COLUMN, VERSION_FIELD, table_of_bodies
 from adelta.kernel.actions.columnar import decode_lines

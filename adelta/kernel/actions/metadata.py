@@ -5,10 +5,11 @@ PROTOCOL.md, "Change Metadata".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.commit_info import is_time
 from adelta.kernel.schema.json import schema_from_string

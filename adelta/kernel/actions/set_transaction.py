@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.commit_info import is_time
 

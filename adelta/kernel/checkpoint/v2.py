@@ -5,12 +5,12 @@ It is a JSON file with an action a line, or Parquet (PROTOCOL.md, "V2 Spec").
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.actions.json import encode_commit
 from adelta.kernel.actions.sidecar import CheckpointMetadata, Sidecar
 from adelta.kernel.checkpoint.classic import singleton_bodies

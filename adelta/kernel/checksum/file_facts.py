@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from adelta import _compute as pc
+from adelta._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

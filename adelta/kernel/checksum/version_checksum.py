@@ -6,10 +6,11 @@ says where two of one version disagree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 
 if TYPE_CHECKING:

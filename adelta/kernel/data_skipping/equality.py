@@ -7,9 +7,9 @@ cast of the column is looked through where it keeps different values apart.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.expressions.coercion import INTEGERS
 from adelta.kernel.expressions.nodes import And, Cast, Column, Comparison, In, Literal, Node, Or
 from adelta.kernel.expressions.resolve import bind_predicate, type_of

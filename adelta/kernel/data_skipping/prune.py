@@ -11,7 +11,6 @@ outward by what may be missing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
@@ -19,6 +18,7 @@ import pyarrow as pa
 
 from adelta import _compute as pc
 from adelta._arrow_values import null_of, scalar_of
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.data_skipping.rewrite import (
     MAX_VALUES,

@@ -22,9 +22,10 @@ come from the log or from the footer of a Parquet file.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.expressions.coercion import FRACTIONS, INTEGERS
 from adelta.kernel.expressions.compute import can_fail
 from adelta.kernel.expressions.library import LIBRARY

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.data_skipping.rewrite import (
     MAX_VALUES,
     MIN_VALUES,

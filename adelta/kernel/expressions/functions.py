@@ -7,10 +7,10 @@ computes differently.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.expressions.library import LIBRARY
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ on numbers.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidExpressionError
 
 __all__ = ["MAX_TEXT", "Token", "tokenize", "unescape"]

@@ -9,11 +9,11 @@ unchecked until `bind` has seen a schema. Whatever is not here is not an express
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.schema.types import BOOLEAN, DataType
 
 if TYPE_CHECKING:

@@ -5,10 +5,11 @@ The plan is made from a snapshot; carrying it out is `adelta.read`'s.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.expressions.nodes import Node, columns_of
 from adelta.kernel.expressions.resolve import bind_predicate

@@ -8,7 +8,6 @@ also taken to local time by whole offsets of a zone, where today's rules have it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -17,6 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 
 from adelta import _compute as pc
+from adelta._dataclasses import dataclass
 from adelta.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:

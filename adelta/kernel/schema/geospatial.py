@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +17,7 @@ import orjson
 import pyarrow as pa
 
 from adelta import _compute as pc
+from adelta._dataclasses import dataclass
 from adelta.errors import InvariantViolationError, SchemaMismatchError
 from adelta.kernel.schema.types import BINARY, ArrayType, MapType, PrimitiveType, StructType
 

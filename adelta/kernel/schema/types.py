@@ -6,8 +6,10 @@ that a schema survives a round trip.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
+
+from adelta._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

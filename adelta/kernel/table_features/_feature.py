@@ -11,11 +11,12 @@ staged, `prepare_commit` in each attempt at a version, `rebase` after a lost rac
 from __future__ import annotations
 
 import typing
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.actions.metadata import parsed_schema
 from adelta.kernel.schema.types import ArrayType, MapType, StructType
 

@@ -8,11 +8,12 @@ all of them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import orjson
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidPropertyError
 from adelta.kernel.log_path import COMMITS_DIR, STAGED_DIR
 from adelta.kernel.table_features._removal import with_properties

@@ -7,8 +7,10 @@ either these versions go, or checkpoints are kept that keep such clients from th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
+
+from adelta._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

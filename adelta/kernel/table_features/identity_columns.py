@@ -7,9 +7,10 @@ moves on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, SchemaMismatchError
 from adelta.kernel.schema.names import walk_fields
 from adelta.kernel.schema.types import LONG, StructField, StructType

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidPropertyError, InvalidTableError
 from adelta.kernel.actions.file_actions import decode_path, encode_path
 from adelta.kernel.deletion_vector.descriptor import encode_relative, vector_path

@@ -15,9 +15,10 @@ A blind append has read nothing, so no file action can conflict with it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import (
     CommitConflictError,
     ConcurrentAppendError,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.errors import MetadataChangedError
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.kernel.transaction.metadata_change import metadata_may_change, protocol_may_change

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
 from adelta import _compute as pc
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 from adelta.kernel.file_id import FileIds
 from adelta.kernel.partition import parse_partition_values

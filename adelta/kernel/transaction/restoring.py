@@ -7,12 +7,13 @@ still be read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.file_id import file_ids
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.table_features import (

@@ -8,13 +8,13 @@ which Delta cannot; statistics skip files by those instead.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, MissingDataFileError
 from adelta.kernel.actions.file_actions import AddFile, encode_path
 from adelta.kernel.partition import can_partition, serialise_partition_values

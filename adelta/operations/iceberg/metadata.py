@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import io
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from adelta._concurrency import in_thread, map_concurrent
+from adelta._dataclasses import dataclass
 from adelta.errors import (
     InvalidOptionError,
     InvalidTableError,

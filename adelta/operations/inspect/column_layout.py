@@ -7,7 +7,6 @@ they lie over each other, it skips none. The depth at a value is how many files 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.data_skipping.rewrite import MAX_VALUES, MIN_VALUES
 from adelta.kernel.data_skipping.stats_parse import parse_stats

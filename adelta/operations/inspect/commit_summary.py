@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import MissingCommitError
 from adelta.kernel.timestamps import from_ms
 from adelta.log.commit_provenance import read_commit_info

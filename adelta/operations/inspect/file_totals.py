@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.kernel.data_skipping.stats_parse import parse_stats
 from adelta.kernel.data_skipping.stats_schema import Statistic
 from adelta.kernel.schema import types as t

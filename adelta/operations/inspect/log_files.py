@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.log_path import LogFileKind
 from adelta.log.listing import list_whole_log
 from adelta.table import latest_state

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import MissingCommitError, ObjectNotFoundError, VersionNotFoundError
 from adelta.kernel.commit import Commit, decode_commit
 from adelta.kernel.schema.alteration import shown

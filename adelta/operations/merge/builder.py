@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from adelta._arguments import check_choice, checked
 from adelta._clock import moment
+from adelta._dataclasses import dataclass
 from adelta._telemetry import operation
 from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate

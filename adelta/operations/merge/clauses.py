@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from adelta._arguments import check_text
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.literals import literal_of

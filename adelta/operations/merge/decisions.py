@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvariantViolationError
 from adelta.kernel.expressions.compute import filter_mask
 from adelta.kernel.expressions.sql import to_sql

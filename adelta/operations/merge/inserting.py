@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
 from adelta._concurrency import ItemsInThread, in_thread
+from adelta._dataclasses import dataclass
 from adelta.operations.merge.decisions import first_clause
 from adelta.operations.merge.rewriting import ChangeResult
 from adelta.write.change_data import ChangeDataWriter

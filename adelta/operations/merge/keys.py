@@ -8,13 +8,13 @@ from values by a column of their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.nodes import Comparison, conjunction, split_conjuncts
 from adelta.kernel.expressions.resolve import type_of

@@ -9,12 +9,12 @@ are inserted by their clause. In memory stay some bytes a row that changes, and 
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.operations.merge.buckets import BUCKETS, buckets_of
 from adelta.operations.merge.decisions import Decider, Decisions
 from adelta.operations.merge.inserting import rows_to_insert

@@ -6,13 +6,14 @@ Only the columns by which that is decided are read, file after file.
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.kernel.expressions.compute import can_fail
 from adelta.kernel.scan_plan import plan_columns
 from adelta.operations.matching import PLACE_NAMES

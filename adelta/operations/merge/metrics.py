@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from adelta._dataclasses import dataclass
 from adelta.operations import row_metrics
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ A bound expression is one over rows of two structs, which are called as the alia
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.nodes import Column, children_of, columns_of, with_children
 from adelta.kernel.expressions.resolve import bind, bind_predicate

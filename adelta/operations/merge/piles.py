@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from adelta._dataclasses import dataclass
 from adelta.errors import StorageError
 from adelta.operations.merge.rows import concat, take
 from adelta.write.spill import SpillFile

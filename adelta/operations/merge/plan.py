@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.expressions.nodes import Column, Literal, Node
 from adelta.kernel.expressions.parse import parse_expression

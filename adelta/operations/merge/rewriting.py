@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta._dictionaries import without_dictionaries
 from adelta._memory import filtered
 from adelta.operations.copy_plan import copy_plan

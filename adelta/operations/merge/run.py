@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import MetadataChangedError
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.table_configuration import TableConfiguration

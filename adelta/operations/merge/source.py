@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, InvalidUseError, SchemaMismatchError
 from adelta.kernel.schema.arrow import from_arrow_schema, to_arrow_schema
 from adelta.kernel.schema.cast import cast_to_schema

@@ -8,12 +8,12 @@ keeps its place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.names import leaf_fields

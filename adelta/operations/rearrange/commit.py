@@ -7,10 +7,11 @@ vectors that they had, are tried again without the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import CommitConflictError
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.kernel.file_id import FileIds

@@ -6,12 +6,12 @@ that belong to none, and cubes that are too small, are clustered together (Delta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import orjson
 
 from adelta._chance import new_uuid
+from adelta._dataclasses import dataclass
 from adelta.kernel.schema.alteration import shown
 from adelta.operations.rearrange.bins import (
     Bin,

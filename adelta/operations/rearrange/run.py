@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import anyio
 
+from adelta._dataclasses import dataclass
 from adelta.operations.rearrange.commit import RewrittenBin, commit_bins, discard_bins
 from adelta.operations.rearrange.metrics import (
     DeletionVectorStats,

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import tempfile
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from adelta._dataclasses import dataclass
 from adelta.errors import StorageError
 from adelta.operations.rearrange.curves import bits_for, place_on
 from adelta.operations.rearrange.ranges import ColumnRanges, ColumnSample, column_at

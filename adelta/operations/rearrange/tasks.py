@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread, to_the_end
+from adelta._dataclasses import dataclass
 from adelta._read_ahead import ReadAhead
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.operations.copy_plan import copy_plan

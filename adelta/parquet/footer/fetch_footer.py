@@ -10,11 +10,12 @@ the rest of the footer in a second request. Guarantees:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import in_thread, together
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 from adelta.parquet.arrow_reader import open_footer
 from adelta.parquet.faults import unchanged

@@ -10,11 +10,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pyarrow as pa
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 from adelta.parquet.faults import reading
 from adelta.parquet.footer.encoded_bounds import bound_decoder

@@ -6,10 +6,11 @@ goes along byte for byte, but for where they, and the indexes of their pages, ar
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from adelta._dataclasses import dataclass
 from adelta.parquet.thrift import (
     I16,
     I32,

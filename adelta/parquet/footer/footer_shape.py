@@ -11,10 +11,10 @@ from it. One that does not fit is Arrow's to read.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from adelta._dataclasses import dataclass
 from adelta.parquet.thrift import (
     BINARY,
     BOOLEANS,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchError
 from adelta.parquet.faults import reading
 from adelta.parquet.footer.chunk_ranges import chunk_ranges

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta._memory import check_memory
 from adelta.errors import InvalidTableError
 from adelta.parquet.guard.page_checks import check_pages

@@ -9,13 +9,13 @@ have made much of is stated by its first page; of others the headers of all page
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from adelta import _compute as pc
+from adelta._dataclasses import dataclass
 from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError
 from adelta.parquet.arrow_reader import open_arrow_reader

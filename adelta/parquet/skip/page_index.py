@@ -7,10 +7,10 @@ or disagrees with the footer, says nothing: it decides what is worth reading, ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
 from adelta.parquet.thrift import BINARY, BOOLEANS, I64, LIST, STRUCT, CompactReader, ThriftError
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from typing import Any, Final, TypeAlias
@@ -17,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from adelta._arrow_values import array_of
+from adelta._dataclasses import dataclass
 
 __all__ = ["PlainType", "Value", "decode_plain", "encode_plain"]
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
+from adelta._dataclasses import dataclass
 from adelta._fields import check_fields
 from adelta.errors import InvalidOptionError
 from adelta.parquet.footer.columns import ColumnName, ColumnTree

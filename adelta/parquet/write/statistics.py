@@ -15,12 +15,13 @@ from there: bounds of whole numbers, decimals, dates, timestamps and texts that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 
 if TYPE_CHECKING:

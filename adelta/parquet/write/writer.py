@@ -14,13 +14,13 @@ Guarantees:
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import anyio
 import pyarrow as pa
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidUseError, SchemaMismatchError
 from adelta.parquet.write.abortable import Abortable
 from adelta.parquet.write.encoder import Encoder

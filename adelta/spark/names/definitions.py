@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, SchemaMismatchError, TableNotFoundError
 from adelta.kernel.schema.json import type_to_json
 from adelta.operations.create import create_table

@@ -7,7 +7,6 @@ for generated code.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -15,6 +14,7 @@ from weakref import WeakKeyDictionary
 from pyspark import java_gateway
 from pyspark.errors import AnalysisException
 
+from adelta._dataclasses import dataclass
 from adelta.spark.unity import known_catalogs
 
 if TYPE_CHECKING:

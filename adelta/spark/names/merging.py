@@ -9,10 +9,10 @@ where adelta finds the rows first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from adelta._clock import moment
+from adelta._dataclasses import dataclass
 from adelta.kernel.expressions.nodes import Column
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema.alteration import shown

@@ -7,13 +7,13 @@ adelta's formats alone, in sessions of applications that were given to `hook`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrameReader, DataFrameWriter
 
+from adelta._dataclasses import dataclass
 from adelta.spark.native import jvm
 from adelta.spark.options import with_session_storage
 from adelta.spark.planning import planning_files_of

@@ -6,7 +6,6 @@ Whatever of it is missing raises, here and nowhere else; who asks goes another w
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -14,6 +13,7 @@ from pyspark import __version__, java_gateway
 from pyspark.sql import DataFrame
 from pyspark.sql.utils import is_remote
 
+from adelta._dataclasses import dataclass
 from adelta.spark.native.java_classes import java_class, ship_class
 
 if TYPE_CHECKING:

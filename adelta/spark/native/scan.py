@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 from pyspark.sql import types as s
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta._secrets import without_secrets
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.actions.file_actions import decode_path

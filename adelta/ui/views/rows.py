@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from adelta._concurrency import in_thread
+from adelta._dataclasses import dataclass
 from adelta.changes.feed import changes as changes_of
 from adelta.operations.inspect.file_totals import file_totals
 from adelta.ui.answers import cells, shortened

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from adelta._dataclasses import dataclass
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
 

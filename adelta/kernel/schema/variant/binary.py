@@ -13,11 +13,11 @@ import itertools
 import struct
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from enum import IntEnum
 from typing import TypeAlias
 
+from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 
 __all__ = [

@@ -1,0 +1,153 @@
+"""`dataclass` as the standard library has it, but for the code that is compiled for every class.
+
+The standard library writes six methods of a frozen class as text and compiles each of them: a
+millisecond a class, nearly half of the time in which a fresh process loads what opens a table. Here
+`__eq__`, `__hash__`, `__repr__` and the refusal to change are functions around an `attrgetter`, and
+`__init__`, which remains the standard library's, is compiled when somebody first calls the class or
+looks at its signature. All else is the standard library's work: fields, slots, matching, `replace`.
+
+So it is for frozen classes that inherit from no dataclass and have no order; others are made by
+`dataclasses` alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import FrozenInstanceError
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from dataclasses import dataclass as dataclass
+else:
+
+    def dataclass(cls: type | None = None, /, **options: Any) -> Any:
+        """A dataclass, with the options of the standard library's decorator."""
+        if cls is None:
+            return lambda cls: dataclass(cls, **options)
+        if _needs_all(cls, options):
+            return dataclasses.dataclass(**options)(cls)
+        return _frozen(cls, **options)
+
+
+__all__ = ["dataclass"]
+
+_OF_PYTHON = {"__dict__", "__weakref__"}
+
+
+def _needs_all(cls: type, options: Mapping[str, Any]) -> bool:
+    """Whether a class is left to the standard library."""
+    others = options.get("order") or options.get("unsafe_hash") or not options.get("frozen")
+    return bool(others or dataclasses.is_dataclass(cls))
+
+
+def _frozen(
+    cls: type,
+    *,
+    frozen: bool,
+    init: bool = True,
+    repr: bool = True,
+    eq: bool = True,
+    **options: Any,
+) -> type:
+    written = {name: value for name, value in vars(cls).items() if name not in _OF_PYTHON}
+    made: Any = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
+    made.__dataclass_params__.frozen = frozen  # for what inherits from it
+    fields = dataclasses.fields(made)
+    methods = _refusals(made, {field.name for field in fields})
+    if options.get("slots"):
+        methods |= _pickled([field.name for field in fields])
+    if init:
+        methods["__init__"] = _Init(made, written, kw_only=options.get("kw_only", False))
+    if repr:
+        methods["__repr__"] = _shown([field.name for field in fields if field.repr])
+    if eq:
+        compared = _values_of([field.name for field in fields if field.compare])
+        hashed = [f.name for f in fields if (f.compare if f.hash is None else f.hash)]
+        methods["__eq__"] = _equal_by(compared)
+        if written.get("__hash__") is None:  # Python says so where a class has an __eq__ alone
+            made.__hash__ = _hashed_by(_values_of(hashed))
+    for name, method in methods.items():
+        if name not in written:
+            setattr(made, name, method)
+    return made  # type: ignore[no-any-return]
+
+
+class _Init:
+    """The `__init__` of a class, until it is asked for."""
+
+    def __init__(self, made: Any, written: Mapping[str, Any], *, kw_only: bool) -> None:
+        self._made = made
+        self._written = written
+        self._kw_only = kw_only
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        made = self._made
+        twin = type(made)(made.__name__, made.__bases__, dict(self._written))
+        twin.__qualname__ = made.__qualname__
+        complete = dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=self._kw_only)
+        made.__init__ = complete(twin).__init__
+        return made.__init__.__get__(instance, owner)
+
+
+def _values_of(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """What gives the values of attributes as a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    if not names:
+        return lambda _: ()
+    only = attrgetter(names[0])
+    return lambda value: (only(value),)
+
+
+def _refusals(made: Any, names: set[str]) -> dict[str, Any]:
+    def __setattr__(self: Any, name: str, value: object) -> None:
+        if type(self) is made or name in names:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        super(made, self).__setattr__(name, value)
+
+    def __delattr__(self: Any, name: str) -> None:
+        if type(self) is made or name in names:
+            raise FrozenInstanceError(f"cannot delete field {name!r}")
+        super(made, self).__delattr__(name)
+
+    return {"__setattr__": __setattr__, "__delattr__": __delattr__}
+
+
+def _pickled(names: list[str]) -> dict[str, Any]:
+    """How instances with slots, which cannot be set, are pickled."""
+
+    def __getstate__(self: Any) -> list[Any]:
+        return [getattr(self, name) for name in names]
+
+    def __setstate__(self: Any, state: list[Any]) -> None:
+        for name, value in zip(names, state, strict=True):
+            object.__setattr__(self, name, value)
+
+    return {"__getstate__": __getstate__, "__setstate__": __setstate__}
+
+
+def _shown(names: list[str]) -> Any:
+    def __repr__(self: Any) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in names)
+        return f"{type(self).__qualname__}({values})"
+
+    return recursive_repr()(__repr__)
+
+
+def _equal_by(values: Callable[[Any], tuple[Any, ...]]) -> Any:
+    def __eq__(self: Any, other: Any) -> Any:
+        if other.__class__ is self.__class__:
+            return values(self) == values(other)
+        return NotImplemented
+
+    return __eq__
+
+
+def _hashed_by(values: Callable[[Any], tuple[Any, ...]]) -> Any:
+    def __hash__(self: Any) -> int:
+        return hash(values(self))
+
+    return __hash__
