@@ -1,4 +1,7 @@
-"""Table: a handle on the table at an address. It holds connections and the latest known state."""
+"""Table: a handle on the table at an address. It holds connections and the latest known state.
+
+What only writers need is loaded when something is first written.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,6 @@ from adelta.commit.choose import (
     owned_of,
     with_owner,
 )
-from adelta.commit.together import ask_together
 from adelta.errors import (
     InvalidOptionError,
     InvalidUseError,
@@ -45,9 +47,8 @@ from adelta.log.time_travel import version_at_timestamp
 from adelta.snapshot import Snapshot
 from adelta.storage.allowed_roots import ALLOWED_ROOTS, given_roots
 from adelta.storage.roots import StoreRoots
-from adelta.transaction import Transaction
 from adelta.write.commit_options import AS_USUAL, CommitOptions
-from adelta.write.commit_queue import QueueOfTable
+from adelta.write.queue_of_table import QueueOfTable
 from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions
 from adelta.write.transaction_request import COMMIT_TIMEOUT, StateOfMoment, TransactionRequest
 
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from adelta.storage.allowed_roots import AllowedRoots
     from adelta.storage.object_store import ObjectStore
     from adelta.storage.stats import StoreStats
+    from adelta.transaction import Transaction
     from adelta.write.task_executor import TaskExecutor
     from adelta.write.transaction_core import TransactionCore
 
@@ -270,6 +272,8 @@ class Table:
             rebase=rebase,
             commit_empty=commit_empty,
         )
+        from adelta.transaction import Transaction
+
         return Transaction(begin(self, request))
 
     def committing(self, options: CommitOptions) -> Table:
@@ -386,7 +390,6 @@ def begin(
         InvalidOptionError: there is no such isolation level.
     """
     table._check_open()
-    # who only reads does not wait until all that writes is loaded
     from adelta.write.transaction_core import TransactionCore
 
     return TransactionCore(
@@ -487,6 +490,8 @@ async def states_of_one_moment(tables: Sequence[Table]) -> list[LogState]:
         InvalidTableError: a log is damaged.
         StorageError: a store or the owner refused or failed.
     """
+    from adelta.commit.together import ask_together
+
     for look in range(_LOOKS):
         states = await map_concurrent(known_state, tables, limit=len(tables))
         stores = [(table.uri, owned_of(table.store)) for table in tables]

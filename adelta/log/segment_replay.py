@@ -5,7 +5,8 @@ A `SegmentReplay` belongs to one opened segment, and all that is derived from th
 checkpoint is given up for an earlier one, the segment read instead gets a replay of its own, and
 nothing that the damaged one has led to can be met there.
 
-Files are read row group by row group; a predicate reads just the columns that it needs.
+Files are read row group by row group; a predicate reads just the columns that it needs. What lists
+and skips files is loaded when they are first asked for: a table is opened without it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,8 @@ from adelta._arrow_values import empty_table
 from adelta._concurrency import in_thread
 from adelta._memory import check_memory
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
-from adelta.kernel.data_skipping.known_statistics import KnownStatistics
-from adelta.kernel.data_skipping.prune import skip_files
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.replay import ReconciledTail, anti_join, reconcile
-from adelta.log.checkpoint_replay import checkpoint_files, checkpoint_tombstones
 from adelta.log.column_arena import ColumnArena
 
 if TYPE_CHECKING:
@@ -35,6 +33,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.actions.set_transaction import SetTransaction
+    from adelta.kernel.data_skipping.known_statistics import KnownStatistics
     from adelta.kernel.data_skipping.prune import Skipping
     from adelta.log.opened_segment import OpenedSegment
 
@@ -195,6 +194,8 @@ class VersionReplay:
             return self._files
 
     async def _load_files(self) -> tuple[FileSet, KnownStatistics]:
+        from adelta.kernel.data_skipping.known_statistics import KnownStatistics
+
         root = self.segment.root
         if self._carried is not None:
             files, known, applied = self._carried
@@ -246,6 +247,8 @@ class VersionReplay:
             return FileSet(await self._gather(skipping, names))
         table = (await self.files()).table
         if skipping is not None and table.num_rows:
+            from adelta.kernel.data_skipping.prune import skip_files
+
             table = await in_thread(skip_files, table, skipping, self._known)
         return FileSet(table if names == table.column_names else table.select(names))
 
@@ -295,12 +298,16 @@ class VersionReplay:
         if tail.adds.num_rows:
             adds = tail.adds
             if skipping is not None:
+                from adelta.kernel.data_skipping.prune import skip_files
+
                 adds = await in_thread(skip_files, adds, skipping)
             if adds.num_rows:
                 yield adds.select(names)
         reader = self.segment.opened.reader
         if reader is None:
             return
+        from adelta.log.checkpoint_replay import checkpoint_files
+
         found = checkpoint_files(reader.parts(), tail, self.segment.root, skipping, names, arena)
         async with aclosing(found) as tables:
             async for table in tables:
@@ -328,6 +335,8 @@ class VersionReplay:
         reader = self.segment.opened.reader
         if reader is None:
             return
+
+        from adelta.log.checkpoint_replay import checkpoint_tombstones
 
         found = checkpoint_tombstones(reader.parts(), tail, self.segment.root)
         async with aclosing(found) as tables:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adelta.scan import Scan as _AsyncScan
 from adelta.sync import _portal
 from adelta.sync._arrow import ArrowStream
 from adelta.sync._handle import Handle
@@ -17,12 +16,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from adelta.kernel.scan_plan import ScanPlan
+    from adelta.scan import Scan as _AsyncScan
     from adelta.sync._iterate import BlockingIterator
 
 __all__ = ["Scan"]
 
 
-class Scan(ArrowStream, Handle[_AsyncScan]):
+class Scan(ArrowStream, Handle["_AsyncScan"]):
     """The rows of a snapshot that a predicate keeps, with the columns asked for."""
 
     __slots__ = ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adelta.snapshot import Snapshot as _AsyncSnapshot
 from adelta.sync import _portal
 from adelta.sync._arrow import ArrowTable
 from adelta.sync._handle import Handle, Recipe
@@ -26,12 +25,13 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.schema.types import StructType
+    from adelta.snapshot import Snapshot as _AsyncSnapshot
     from adelta.sync._iterate import BlockingIterator
 
 __all__ = ["Snapshot"]
 
 
-class Snapshot(ArrowTable, Handle[_AsyncSnapshot]):
+class Snapshot(ArrowTable, Handle["_AsyncSnapshot"]):
     """One version of a table. Files and rows are read when asked for, the rest is at hand."""
 
     __slots__ = ()

@@ -9,7 +9,6 @@ from adelta.sync import _portal
 from adelta.sync._handle import Handle, Recipe
 from adelta.sync.snapshot import Snapshot
 from adelta.sync.transaction import Transaction
-from adelta.table import Table as _AsyncTable
 from adelta.table import open_table as _open_table
 from adelta.write.transaction_request import COMMIT_TIMEOUT
 
@@ -23,13 +22,14 @@ if TYPE_CHECKING:
     from adelta.commit.catalog import CatalogClient
     from adelta.storage.allowed_roots import AllowedRoots
     from adelta.storage.stats import StoreStats
+    from adelta.table import Table as _AsyncTable
     from adelta.write.commit_options import CommitOptions
     from adelta.write.spec import DataFileOptions
 
 __all__ = ["Table", "open_table"]
 
 
-class Table(Handle[_AsyncTable]):
+class Table(Handle["_AsyncTable"]):
     """A Delta table. Handles are cheap, belong to one process, and may be shared by its threads.
 
     A pickled handle is its address, options and catalog's client: it opens anew where it is

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from adelta.sync import _portal
 from adelta.sync._handle import Handle, fed
-from adelta.transaction import Transaction as _AsyncTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,12 +18,13 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.expressions.dnf import Where
+    from adelta.transaction import Transaction as _AsyncTransaction
     from adelta.write.batches import ArrowStream
 
 __all__ = ["Transaction"]
 
 
-class Transaction(Handle[_AsyncTransaction]):
+class Transaction(Handle["_AsyncTransaction"]):
     """Changes that become one version of a table, all or nothing.
 
     Used as a context manager: the end of the block commits, an error inside gives up.

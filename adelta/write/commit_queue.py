@@ -15,11 +15,9 @@ unless an attempt for it is under way: then it waits until it is certain what be
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import ExitStack, contextmanager
 from enum import Enum
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import anyio
 
@@ -32,13 +30,12 @@ from adelta.write.submission import settle_rest
 from adelta.write.winners import read_winners
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from adelta.log.state import LogState
-    from adelta.storage.object_store import ObjectStore
     from adelta.write.submission import CommitResult, Submission
 
-__all__ = ["CommitQueue", "QueueOfTable", "commit_over"]
+__all__ = ["CommitQueue", "commit_over"]
 
 
 class _Phase(Enum):
@@ -303,35 +300,3 @@ def _any_settled(places: Sequence[tuple[CommitQueue, _Place]]) -> bool:
 
 def _is_groupable(submission: Submission) -> bool:
     return submission.group and is_groupable(submission.staged, submission.read)
-
-
-_Queues = WeakValueDictionary["Hashable", CommitQueue]
-_queues: WeakKeyDictionary[asyncio.AbstractEventLoop, _Queues] = WeakKeyDictionary()
-
-
-class QueueOfTable:
-    """Finds the queue of a table in the event loop that is running, and keeps it.
-
-    Handles with the same address, the same options and the same catalog's client have one queue.
-    The queue of a store that was opened elsewhere is that store's alone.
-    """
-
-    def __init__(
-        self, store: ObjectStore, options: Mapping[str, str] | None, catalog: object | None = None
-    ) -> None:
-        self._store = store
-        self._key: Hashable = id(store)
-        if options is not None:
-            self._key = (store.uri, tuple(sorted(options.items())), id(catalog))
-        self._queue: CommitQueue | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    def get(self) -> CommitQueue:
-        """The queue."""
-        loop = asyncio.get_running_loop()
-        if self._queue is None or self._loop is not loop:
-            queues = _queues.setdefault(loop, WeakValueDictionary())
-            self._queue = queues.get(self._key) or CommitQueue()
-            queues[self._key] = self._queue
-            self._loop = loop
-        return self._queue

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from adelta.kernel.transaction.creation import NewTable
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
-    from adelta.write.commit_queue import QueueOfTable
+    from adelta.write.queue_of_table import QueueOfTable
     from adelta.write.submission import CommitResult
     from adelta.write.task_executor import TaskExecutor
     from adelta.write.transaction_request import StateSource, TransactionRequest

@@ -217,10 +217,11 @@ class _Writer:
     # Classes.
 
     def _class(self, facade: Facade, imports: _Imports) -> Iterator[str]:
-        original = self._original(facade.module, facade.name, imports)
+        called = facade.constructor is not None  # else the async module is loaded by who needs it
+        original = self._original(facade.module, facade.name, imports, runtime=called)
         if facade.base is None:
             imports.add(Import("adelta.sync._handle", "Handle", "Handle"), runtime=True)
-        bases = facade.base or f"Handle[{original}]"
+        bases = facade.base or (f"Handle[{original}]" if called else f'Handle["{original}"]')
         if facade.mixin is not None:
             imports.add(Import("adelta.sync._arrow", facade.mixin, facade.mixin), runtime=True)
             bases = f"{facade.mixin}, {bases}"
@@ -350,9 +351,11 @@ class _Writer:
         value = self._wrapped(function.result, made, self._owner(function, imports))
         yield f"    {'' if function.result.annotation == 'None' else 'return '}{value}"
 
-    def _original(self, module: Module, name: str, imports: _Imports) -> str:
+    def _original(
+        self, module: Module, name: str, imports: _Imports, *, runtime: bool = True
+    ) -> str:
         alias = f"_{name}" if name[0].islower() else f"_Async{name}"
-        imports.add(Import(module.name, name, alias), runtime=True)
+        imports.add(Import(module.name, name, alias), runtime=runtime)
         return alias
 
     def _owner(self, function: Function, imports: _Imports) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adelta.operations.merge.builder import Merge as _AsyncMerge
 from adelta.operations.merge.builder import merge as _merge
 from adelta.sync import _portal
 from adelta.sync._handle import Handle, owner, unwrap
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.expressions.dnf import Where
     from adelta.operations.delete import IsolationName
+    from adelta.operations.merge.builder import Merge as _AsyncMerge
     from adelta.operations.merge.clauses import MergeValue
     from adelta.operations.merge.metrics import MergeMetrics
     from adelta.progress import OnProgress
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Merge", "merge"]
 
 
-class Merge(Handle[_AsyncMerge]):
+class Merge(Handle["_AsyncMerge"]):
     """A merge and its clauses. Each method makes a new one with a clause more, behind the others.
 
     Of the clauses of a kind, the first one whose condition is true for a row takes it. A condition

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adelta.operations.transaction_over import TransactionOver as _AsyncTransactionOver
 from adelta.operations.transaction_over import transaction_over as _transaction_over
 from adelta.sync import _portal
 from adelta.sync._handle import Handle, owner, unwrap
@@ -16,13 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
+    from adelta.operations.transaction_over import TransactionOver as _AsyncTransactionOver
     from adelta.sync.table import Table
     from adelta.write.spec import DataFileOptions
 
 __all__ = ["TransactionOver", "transaction_over"]
 
 
-class TransactionOver(Handle[_AsyncTransactionOver]):
+class TransactionOver(Handle["_AsyncTransactionOver"]):
     """Changes of several tables that become one version of each, all or none.
 
     Used as a context manager, which gives the tables' transactions: the end of the
