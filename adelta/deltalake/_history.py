@@ -41,6 +41,7 @@ _COUNTS = {
         "num_target_rows_deleted": "numTargetRowsDeleted",
         "num_target_rows_copied": "numTargetRowsCopied",
         "num_output_rows": "numOutputRows",
+        "num_target_files_scanned": "numTargetFilesAfterSkipping",
         "num_target_files_added": "numTargetFilesAdded",
         "num_target_files_removed": "numTargetFilesRemoved",
         "execution_time_ms": "executionTimeMs",
@@ -115,12 +116,15 @@ def _parameters(entry: HistoryEntry) -> dict[str, Any]:
     if _operation(entry) == "ADD FEATURE":
         return {"name": _json([key.removeprefix(_FEATURE) for key in _features(entry)])}
     predicate = said.get("predicate")
-    if not _is_adeltas(entry) or entry.operation not in ("DELETE", "UPDATE") or not predicate:
+    told = ("DELETE", "UPDATE", "MERGE")
+    if not _is_adeltas(entry) or entry.operation not in told or not predicate:
         return said
     try:
         (said["predicate"],) = json.loads(predicate)
     except (TypeError, ValueError):
         return said
+    if entry.operation == "MERGE":
+        said["mergePredicate"] = said.pop("predicate")
     if entry.operation == "DELETE" and said["predicate"] == "true":
         del said["predicate"]
     return said

@@ -181,7 +181,12 @@ class TableMerger:
         with source.told():
             done = merge.execute()
         table.update_incremental()
-        return {name: getattr(done, name, 0) for name in _METRICS}
+        looked_at = done.num_target_files_after_skipping
+        live = done.num_target_files_before_skipping
+        return {name: getattr(done, name, 0) for name in _METRICS} | {
+            "num_target_files_scanned": looked_at,
+            "num_target_files_skipped_during_scan": 0 if live is None else live - looked_at,
+        }
 
     def _set(self, updates: dict[str, str]) -> dict[str, str]:
         """The values in Spark's words, by the names of columns as the table has them."""

@@ -280,6 +280,18 @@ class LogState:
 
         return await self.replayed(about)
 
+    async def known_file_count(self) -> int | None:
+        """How many live files there are, where that can be told without reading more of the log.
+
+        Raises:
+            InvalidTableError: a checkpoint is damaged, and no earlier one helps.
+        """
+        if self.files_loaded:
+            return (await self.files()).num_files
+        counted = self.checksum.counted
+        exact = counted is not None and self.checksum.applied == len(self.newer)
+        return counted.num_files if counted is not None and exact else None
+
     async def files_matching(
         self, skipping: Skipping | None = None, columns: Sequence[str] | None = None
     ) -> FileSet:

@@ -301,6 +301,23 @@ def merges(lake: Any, uri: str) -> object:
             lambda: table.merge(twice, "t.id = s.id", **told).when_matched_update_all().execute()
         ),
         failure(lambda: table.merge({"a": 1}, "a = 1")),
+        *merge_of_some_files(lake, f"{uri}2"),
+    ]
+
+
+def merge_of_some_files(lake: Any, uri: str) -> list[object]:
+    """What is told of files that a merge looks into, and leaves alone: one partition of three."""
+    parts = pa.table({"id": [1, 2, 3], "p": ["a", "b", "c"]})
+    lake.write_deltalake(uri, parts, partition_by=["p"])
+    table = lake.DeltaTable(uri)
+    merge = table.merge(parts.slice(0, 1), "t.p = 'a' AND t.id = s.id", "s", "t")
+    done = merge.when_matched_update_all().execute()
+    entry = table.history(1)[0]
+    told = ("num_target_files_scanned", "num_target_files_skipped_during_scan")
+    return [
+        said(done, *told),
+        said(entry["operationMetrics"], *told[:1]),
+        "mergePredicate" in entry["operationParameters"],
     ]
 
 

@@ -42,6 +42,8 @@ class MergeMetrics:
 
     `version` is the version that it became, None where nothing was to change and nothing was
     committed. A deletion vector in place of another one counts as added, removed and updated.
+    Before skipping are all files of the table, None where they were not counted; after it those
+    that were looked into.
     """
 
     version: int | None = None
@@ -55,6 +57,8 @@ class MergeMetrics:
     num_target_rows_not_matched_by_source_deleted: int = 0
     num_target_rows_copied: int = 0
     num_output_rows: int = 0
+    num_target_files_before_skipping: int | None = None
+    num_target_files_after_skipping: int = 0
     num_target_files_added: int = 0
     num_target_files_removed: int = 0
     num_target_bytes_added: int = 0

@@ -225,6 +225,9 @@ class _Merge:
         where = await in_thread(candidate_rows, plan, self._kept.known)
         found_files = await tx.read_set(where)
         files = await in_thread(lambda: list(found_files.rows()))
+        looked_at = {"numTargetFilesAfterSkipping": len(files)}
+        if (live := await tx.base.known_file_count()) is not None:
+            looked_at["numTargetFilesBeforeSkipping"] = live
         if plan.changes_rows:
             plan.configuration.check_removable(self._roots.store.uri)
         meter = Meter(self._options.on_progress, "matching", total=len(files))
@@ -234,11 +237,11 @@ class _Merge:
                 self._roots, plan, files, source, where=where, memory=memory, meter=meter
             )
             try:
-                return await self._change(found, IN_PROCESS, watch)
+                return looked_at | await self._change(found, IN_PROCESS, watch)
             finally:
                 found.close()
         matched = await self._match(files, where, source, meter)
-        return await self._change(matched, tx.executor, watch)
+        return looked_at | await self._change(matched, tx.executor, watch)
 
     async def _change(
         self, found: Match | LargeMatch, executor: TaskExecutor, watch: Stopwatch
