@@ -1,6 +1,7 @@
 """Snapshot: an immutable handle on one version of a table.
 
-What plans and reads rows, and lists files, is loaded with the first of them that is asked for.
+What plans and reads rows, and lists files, is loaded with the first of them that is asked for: in a
+thread by what is awaited, and by `scan` itself.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from adelta._arguments import check_names, check_text
-from adelta._concurrency import in_thread, map_concurrent
+from adelta._concurrency import in_thread, loaded, map_concurrent
 from adelta._frames import to_pandas, to_polars
 from adelta._html import described, of_columns
 from adelta._streams import stream
@@ -145,9 +146,9 @@ class Snapshot:
             InvalidExpressionError: the predicate does not fit the schema.
             InvalidTableError: a checkpoint is damaged.
         """
+        plan = await in_thread(lambda: self.scan(where=where).plan)
         from adelta.scan import prune, shown
 
-        plan = await in_thread(lambda: self.scan(where=where).plan)
         files = await prune(self._state, plan.where, plan, _file_columns(columns))
         return await shown(files.table)
 
@@ -160,9 +161,9 @@ class Snapshot:
             InvalidExpressionError: the predicate does not fit the schema.
             InvalidTableError: a checkpoint is damaged.
         """
+        plan = await in_thread(lambda: self.scan(where=where).plan)
         from adelta.scan import prune
 
-        plan = await in_thread(lambda: self.scan(where=where).plan)
         files = await prune(self._state, plan.where, plan)
         return await in_thread(lambda: list(files.rows()))
 
@@ -177,9 +178,9 @@ class Snapshot:
             InvalidExpressionError: the predicate does not fit the schema.
             InvalidTableError: a checkpoint is damaged.
         """
+        plan = await in_thread(lambda: self.scan(where=where).plan)
         from adelta.scan import prune_batches, shown
 
-        plan = await in_thread(lambda: self.scan(where=where).plan)
         tables = prune_batches(self._state, plan.where, plan, _file_columns(columns))
         async with aclosing(tables):
             async for table in tables:
@@ -216,6 +217,7 @@ class Snapshot:
             InvalidTableError: one of them, or a checkpoint, is damaged.
             OutOfMemoryError: one is larger than `memory_limit`.
         """
+        await loaded("adelta.log.deletion_vector_reader")
         from adelta.log.deletion_vector_reader import read_deletion_vector
 
         files = [file for file in await self.add_files() if file.deletion_vector is not None]

@@ -23,7 +23,7 @@ from adelta._arguments import (
     checked,
 )
 from adelta._clock import SYSTEM_CLOCK, Clock
-from adelta._concurrency import map_concurrent, together
+from adelta._concurrency import loaded, map_concurrent, together
 from adelta._html import described
 from adelta._telemetry import span
 from adelta.commit.choose import (
@@ -490,6 +490,7 @@ async def states_of_one_moment(tables: Sequence[Table]) -> list[LogState]:
         InvalidTableError: a log is damaged.
         StorageError: a store or the owner refused or failed.
     """
+    await loaded("adelta.commit.together")
     from adelta.commit.together import ask_together
 
     for look in range(_LOOKS):

@@ -14,6 +14,7 @@ from adelta.deltalake._types import Field as DeltaField
 from adelta.deltalake._util import deprecate_positional_commit_args
 from adelta.deltalake.exceptions import DeltaError, SchemaMismatchError, raises_as_deltalake
 from adelta.deltalake.writer.modes import check_known_keys
+from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.types import ArrayType, StructField, StructType
 
@@ -106,7 +107,7 @@ class TableAlterer:
         """Let every row satisfy a condition in SQL, by name; a commit each.
 
         Raises:
-            DeltaError: none is given, there is one of the name, or a row does not satisfy it.
+            DeltaError: none is given, there is another of the name, or a row does not satisfy it.
         """
         commit, after = deprecate_positional_commit_args(
             "add_constraint", args, commit_properties, post_commithook_properties, _LATER_FIRST
@@ -114,8 +115,18 @@ class TableAlterer:
         if not constraints:
             raise DeltaError("No check constraint (Name and Expression) provided")
         for name, expression in constraints.items():
-            options = commit_options(commit, after)
-            self._changed("add_constraint", options, name, spark_sql(expression))
+            options, text = commit_options(commit, after), spark_sql(expression)
+            if not self._has_constraint(name, text):
+                self._changed("add_constraint", options, name, text)
+
+    def _has_constraint(self, name: str, expression: str) -> bool:
+        """Whether the table has it already, spelt in whatever way.
+
+        Raises:
+            InvalidExpressionError: the expression cannot be parsed.
+        """
+        known = self.table._table.snapshot.properties.get(f"delta.constraints.{name.lower()}")
+        return known is not None and parse_expression(known) == parse_expression(expression)
 
     @raises_as_deltalake
     def drop_constraint(

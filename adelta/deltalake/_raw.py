@@ -21,6 +21,7 @@ from adelta.deltalake._sql import spark_sql
 from adelta.deltalake._types import Schema
 from adelta.deltalake.exceptions import DeltaError, as_deltalake_errors, raises_as_deltalake
 from adelta.kernel.actions.file_actions import decode_path
+from adelta.storage.providers import provider_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +89,11 @@ class RawDeltaTable:
     @raises_as_deltalake
     def is_deltatable(table_uri: str, storage_options: dict[str, str] | None = None) -> bool:
         """Whether there is a table, be it one that adelta can read or not."""
-        with sync.open_table(table_uri, storage_options) as handle:
+        try:
+            provider_of(table_uri)
+        except e.InvalidOptionError:
+            return False
+        with sync.open_table(table_uri or ".", storage_options) as handle:
             try:
                 handle.snapshot()
             except e.TableNotFoundError:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from adelta import _compute as pc
-from adelta._concurrency import in_thread, map_concurrent
+from adelta._concurrency import in_thread, loaded, map_concurrent
 from adelta._memory import memory_limit_of
 from adelta._read_ahead import ReadAhead
 from adelta.errors import InvalidTableError, MissingCheckpointPartError, ObjectNotFoundError
@@ -81,6 +81,7 @@ async def open_part(
         MissingCheckpointPartError: it is gone.
         InvalidTableError: it is damaged.
     """
+    await loaded("adelta.log.file_groups")
     from adelta.log.file_groups import FilePart
 
     if path.endswith(".json"):
@@ -236,6 +237,7 @@ class CheckpointReader:
             MissingCheckpointPartError: a sidecar is gone.
             InvalidTableError: a sidecar is damaged.
         """
+        await loaded("adelta.log.file_groups")
         from adelta.log.file_groups import FilePart
 
         if self._batch is not None:

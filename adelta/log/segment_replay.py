@@ -18,7 +18,7 @@ import anyio
 import pyarrow as pa
 
 from adelta._arrow_values import empty_table
-from adelta._concurrency import in_thread
+from adelta._concurrency import in_thread, loaded
 from adelta._memory import check_memory
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
 from adelta.kernel.file_set import FileSet
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
     from adelta.log.opened_segment import OpenedSegment
 
 __all__ = ["SegmentReplay", "VersionReplay", "reconciled"]
+
+_LISTING = (
+    "adelta.kernel.data_skipping.known_statistics",
+    "adelta.log.checkpoint_replay",
+    "adelta.log.file_groups",
+)
+"""What a table is opened without."""
 
 _KEPT_WHOLE = 16 << 20  # a smaller checkpoint is read at once, and its files are kept
 _MOST_CHUNKS = 64  # of the table of files
@@ -194,6 +201,7 @@ class VersionReplay:
             return self._files
 
     async def _load_files(self) -> tuple[FileSet, KnownStatistics]:
+        await loaded(*_LISTING)
         from adelta.kernel.data_skipping.known_statistics import KnownStatistics
 
         root = self.segment.root
@@ -293,6 +301,7 @@ class VersionReplay:
         Raises:
             InvalidTableError: the checkpoint is damaged.
         """
+        await loaded(*_LISTING)
         names = ADD_SCHEMA.names if columns is None else list(columns)
         tail = await self.tail()
         if tail.adds.num_rows:
@@ -329,6 +338,7 @@ class VersionReplay:
         Raises:
             InvalidTableError: the checkpoint is damaged.
         """
+        await loaded(*_LISTING)
         tail = await self.tail()
         if tail.tombstones.num_rows:
             yield tail.tombstones

@@ -91,6 +91,7 @@ def appends_and_time_travel(lake: Any, uri: str) -> object:
         table.transaction_version("x"),
         lake.DeltaTable.is_deltatable(uri),
         lake.DeltaTable.is_deltatable(uri + "-none"),
+        lake.DeltaTable.is_deltatable("nobodys-scheme://there"),
     ]
 
 
@@ -376,7 +377,8 @@ def alterations(lake: Any, uri: str) -> object:
     alter.add_columns([field("x", "integer"), field("y", struct([field("z", "string")]))])
     alter.add_columns(field("y", struct([field("q", "string")])))
     alter.add_columns(field("x", "integer"))
-    alter.add_constraint({"c": "id > 0"})
+    for spelling in ("id > 0", "id>0"):
+        alter.add_constraint({"c": spelling})
     configured = table.metadata().configuration
     bad = pa.table({"id": [-1], "s": ["a"], "f": [1.0]})
     broken = failure(lambda: lake.write_deltalake(table, bad, mode="append", schema_mode="merge"))
