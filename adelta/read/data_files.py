@@ -104,7 +104,7 @@ async def read_pieces(
 
     # Bytes are fetched far ahead where they come from afar. Rows are only decoded as fast as they
     # are taken: memory that was just given back is a third cheaper than memory that is new.
-    decoder = UnitDecoder(plan, roots.store.uri)
+    decoder = UnitDecoder(plan, roots.store.uri, read_ahead_bytes)
     fetching = ReadAhead(
         fetch,
         units(),

@@ -22,7 +22,7 @@ __all__ = ["UNITS_AHEAD", "UnitDecoder", "UnitRows"]
 UNITS_AHEAD = CPU_THREADS + 1
 """Units that are begun ahead: all threads decode, and the first to be free has its next one."""
 
-_SLICE = 64 * 1024 * 1024  # larger units are decoded in slices of about so many bytes,
+_SLICE = 64 * 1024 * 1024  # larger units are decoded in slices of at most about so many bytes,
 _SLICE_ROWS = 65_536  # and of a multiple of so many rows
 _WORTH_SHARING = 2 * 1024 * 1024  # bytes of a unit that has all threads for itself
 
@@ -32,12 +32,14 @@ class UnitDecoder:
 
     A large unit is decoded slice by slice, and its columns are shared among the threads: so few
     rows are in memory at once, and the first ones are soon there. So are the columns of a unit that
-    comes when no other is under way. `aclose` ends what was begun.
+    comes when no other is under way. A slice has about `read_ahead_bytes` at most. `aclose` ends
+    what was begun.
     """
 
-    def __init__(self, plan: ScanPlan, root: str) -> None:
+    def __init__(self, plan: ScanPlan, root: str, read_ahead_bytes: int) -> None:
         self._plan = plan
         self._root = root
+        self._slice_bytes = min(_SLICE, read_ahead_bytes)
         self._entry = asyncio.Lock()
         self._threads = asyncio.Semaphore(CPU_THREADS)  # for shares of large units
         self._begun: set[UnitRows] = set()
@@ -51,7 +53,9 @@ class UnitDecoder:
     async def begin(self, fetched: tuple[Unit, FetchedColumns]) -> UnitRows | DecodedRows:
         """The rows of the unit, once there are threads for all of its shares."""
         alone = not self._begun
-        rows = UnitRows(self._plan, *fetched, self._root, self._threads, alone=alone)
+        rows = UnitRows(
+            self._plan, *fetched, self._root, self._slice_bytes, self._threads, alone=alone
+        )
         self._begun.add(rows)
         async with self._entry:  # one after the other, in order
             await rows.begin()
@@ -78,6 +82,7 @@ class UnitRows(AsyncIterator[pa.Table]):
         unit: Unit,
         columns: FetchedColumns,
         root: str,
+        slice_bytes: int,
         threads: asyncio.Semaphore,
         *,
         alone: bool,
@@ -85,7 +90,7 @@ class UnitRows(AsyncIterator[pa.Table]):
         self.piece = unit.opened.piece
         self._threads = threads
         self._held = 0  # of the threads
-        self._rows = _rows_a_slice(unit)
+        self._rows = _rows_a_slice(unit, slice_bytes)
         self._slices = 1 if self._rows is None else -(-unit.rows // self._rows)
         shared = self._rows is not None or (alone and unit.decoded_bytes > _WORTH_SHARING)
         shares = CPU_THREADS if shared else 1
@@ -153,8 +158,8 @@ class DecodedRows(AsyncIterator[pa.Table]):
         return self._tables.pop()
 
 
-def _rows_a_slice(unit: Unit) -> int | None:
-    """Rows to be decoded at a time; None for all of them."""
-    rows = _SLICE // max(1, unit.decoded_bytes // max(1, unit.rows)) // _SLICE_ROWS * _SLICE_ROWS
-    rows = max(rows, _SLICE_ROWS)
+def _rows_a_slice(unit: Unit, most_bytes: int) -> int | None:
+    """Rows to be decoded at a time, of about so many bytes; None for all of them."""
+    row_bytes = max(1, unit.decoded_bytes // max(1, unit.rows))
+    rows = max(most_bytes // row_bytes // _SLICE_ROWS, 1) * _SLICE_ROWS
     return rows if rows * 3 // 2 < unit.rows else None

@@ -20,7 +20,11 @@ import adelta.sync
 from adelta._memory import lasting_pool
 from adelta.errors import InvalidTableError
 from adelta.operations import delete
+from adelta.operations.copy_plan import copy_plan
+from adelta.operations.rearrange.run import look
 from adelta.read import unit_decoder
+from adelta.read.data_files import read_files
+from adelta.table import roots_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,6 +109,21 @@ async def test_a_slice_is_a_batch(uri: str) -> None:
         scan = (await table.snapshot()).scan()
         rows = [batch.num_rows async for batch in scan.batches()]
     assert rows == [SLICE] * (ROWS // SLICE) + [ROWS % SLICE]
+
+
+async def test_a_slice_has_no_more_bytes_than_may_be_held_ahead(
+    uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unit_decoder, "_SLICE", 1 << 30)
+    async with adelta.open_table(uri) as table:
+        state = await look(table)
+        files = list((await state.files_matching()).rows())
+        read = read_files(
+            roots_of(table), copy_plan(state.configuration), files, read_ahead_bytes=8 << 20
+        )
+        sizes = [rows.nbytes async for rows in read]
+    assert len(sizes) > 2
+    assert max(sizes) < 16 << 20
 
 
 async def test_deleted_rows_and_row_ids_are_counted_from_the_file_s_first_row(
