@@ -13,15 +13,32 @@ from adelta.kernel.commit import decode_commit
 from adelta.kernel.commit_attempt import CommitAttempt
 from adelta.kernel.table_features import maintained_domains, prepared
 from adelta.kernel.transaction.assemble import assemble, make_commit_info
+from adelta.kernel.transaction.precommit import check_staged
 
 if TYPE_CHECKING:
     from adelta.kernel.commit import Commit
     from adelta.kernel.staged import StagedChanges
+    from adelta.kernel.table_configuration import TableConfiguration
     from adelta.write.submission import Submission
 
-__all__ = ["prepare_attempt"]
+__all__ = ["check_changes", "prepare_attempt"]
 
-_INLINE_FILES = 32  # encoding fewer costs less than a thread's hop
+_INLINE_FILES = 32  # checking or encoding fewer costs less than a thread's hop
+
+
+async def check_changes(
+    staged: StagedChanges, configuration: TableConfiguration, root: str
+) -> None:
+    """Refuse changes of the table at `root` that would damage its log.
+
+    Raises: as `check_staged`.
+    """
+    columns, counted = configuration.physical_partition_columns, configuration.counts_rows
+    check = partial(check_staged, staged, columns, root=root, counted=counted)
+    if staged.num_files < _INLINE_FILES:
+        check()
+    else:
+        await in_thread(check)
 
 
 async def prepare_attempt(leader: Submission, staged: StagedChanges) -> tuple[bytes, Commit]:

@@ -32,7 +32,7 @@ from adelta.kernel.table_features import with_properties
 from adelta.kernel.transaction.conflict_checker import already_applied, partly_applied
 from adelta.kernel.transaction.isolation import isolation_level
 from adelta.kernel.transaction.kept_files import check_kept_files
-from adelta.kernel.transaction.precommit import check_staged
+from adelta.write.attempt import check_changes
 from adelta.write.commit_options import as_options_say
 from adelta.write.commit_queue import CommitQueue
 from adelta.write.data_file_writer import discard_data_files
@@ -456,9 +456,7 @@ class TransactionLife:
         await self._hold_to_metadata()
         commits = self._request.commits
         staged = as_options_say(self._staging.frozen(), commits, self.now_ms)
-        columns = self.configuration.physical_partition_columns
-        counted = self.configuration.counts_rows
-        await in_thread(check_staged, staged, columns, root=self.root, counted=counted)
+        await check_changes(staged, self.configuration, self.root)
         read = self._staging.read
         self._submission = Submission(
             self.store,
@@ -510,7 +508,9 @@ class TransactionLife:
             InvalidOptionError: a file that is added is live under another deletion vector.
         """
         staging = self._staging
-        unproven = await in_thread(staging.must_be_live.without, staging.read_live)
+        unproven = staging.must_be_live
+        if len(unproven):
+            unproven = await in_thread(unproven.without, staging.read_live)
         existing = staging.existing_new
         if self._base is None or not (len(unproven) or len(existing)):
             return
