@@ -131,8 +131,10 @@ class VersionReplay:
         self._tail: ReconciledTail | None = None
         self._files: FileSet | None = None
         self._known: KnownStatistics | None = None  # of `_files`
-        # Live files after so many newer batches.
+        # Live files after so many newer batches, and what else there is after so many.
         self._carried: tuple[FileSet, KnownStatistics, int] | None = None
+        self._transactions: tuple[Mapping[str, SetTransaction], int] | None = None
+        self._domains: tuple[Mapping[str, DomainMetadata], int] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -155,6 +157,7 @@ class VersionReplay:
         """The replay of a later version, whose `newer` batches begin with those of this one."""
         later = VersionReplay(self.segment, newer)
         later._carried = self._carried
+        later._transactions, later._domains = self._transactions, self._domains
         if self._files is not None and self._known is not None:
             later._carried = (self._files, self._known, len(self._newer))
         return later
@@ -173,9 +176,11 @@ class VersionReplay:
         Raises:
             InvalidTableError: the checkpoint is damaged.
         """
-        found = dict(await self.segment.set_transactions())
-        for batch in self._newer:
-            found.update({txn.app_id: txn for _, txn in batch.set_transactions})
+        found, applied = self._transactions or (await self.segment.set_transactions(), 0)
+        newer = self._newer[applied:]
+        later = {txn.app_id: txn for batch in newer for _, txn in batch.set_transactions}
+        found = {**found, **later} if later else found
+        self._transactions = found, len(self._newer)
         return found
 
     async def domain_metadata(self) -> Mapping[str, DomainMetadata]:
@@ -184,9 +189,11 @@ class VersionReplay:
         Raises:
             InvalidTableError: the checkpoint is damaged.
         """
-        found = dict(await self.segment.domain_metadata())
-        for batch in self._newer:
-            found.update({domain.domain: domain for _, domain in batch.domain_metadata})
+        found, applied = self._domains or (await self.segment.domain_metadata(), 0)
+        newer = self._newer[applied:]
+        later = {domain.domain: domain for batch in newer for _, domain in batch.domain_metadata}
+        found = {**found, **later} if later else found
+        self._domains = found, len(self._newer)
         return {name: domain for name, domain in found.items() if not domain.removed}
 
     async def files(self) -> FileSet:

@@ -399,6 +399,34 @@ class LogState:
             _Learnt(carried, self.checksum.advanced(), seen_at),
         )
 
+    def at(self, version: int) -> LogState | None:
+        """The state of an earlier version, as far as the commits at hand tell of it. No I/O.
+
+        None where they do not: it is not after the segment, something later has changed protocol
+        or metadata, or its commit does not say when it was made.
+        """
+        count = version - self._shared.segment.version
+        newer, later = self.newer[:count], self.newer[count:]
+        if count <= 0 or len(newer) < count or newer[-1].versions != (version,):
+            return None
+        info = newer[-1].commit_infos.get(version)
+        if info is None or info.in_commit_timestamp is None:
+            return None
+        if any(batch.protocols or batch.metadata for batch in later):
+            return None
+        known = self.checksum
+        return LogState(
+            self.store,
+            version,
+            self.protocol,
+            self.metadata,
+            info.in_commit_timestamp,
+            VersionMark.of_commit(version, info, None),
+            self._shared,
+            newer,
+            _Learnt(checksum=known.advanced() if known.applied <= count else ChecksumRecord()),
+        )
+
 
 def commit_timestamp(info: CommitInfo | None, modified_ms: int) -> int:
     """When a commit was made, by its provenance where that says so."""

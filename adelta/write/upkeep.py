@@ -7,14 +7,14 @@ without the others, so a failure of one does not keep the next from being tried;
 that is not published there are neither manifests nor a checkpoint nor a compaction. Where an owner
 publishes by itself, there is nothing to do after most commits: checksums are left to the versions
 that have something else to be written. One that is far behind is not waited for: the checkpoint
-that is due then is written of an earlier version, which is published.
+that is due then is written of an earlier version, which is published, from what is in memory.
 """
 
 from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
@@ -47,9 +47,12 @@ if TYPE_CHECKING:
 
 __all__ = ["after_checkpoint", "after_commit"]
 
+T = TypeVar("T")
+
 _log = logging.getLogger("adelta.transaction")
 
 _PATIENCE = 0.5  # seconds that an owner has to publish a version before its checkpoint is put off
+_LITTLE_PATIENCE = 0.1  # for one that is far behind
 
 
 async def after_commit(
@@ -60,16 +63,16 @@ async def after_commit(
         return  # so the store is asked for nothing
     published = await _attempt(state, "publication", lambda: _published(state))
     await _attempt(state, "checksum", lambda: write_checksum(state))
-    if not published:
-        if options.checkpoint:
-            earlier = partial(_checkpoint_earlier, state, clock, options)
+    if published != state.version:
+        if published is not None and options.checkpoint:
+            earlier = partial(_checkpoint_earlier, state, published, clock, options)
             await _attempt(state, "earlier checkpoint", earlier)
         return
     await _attempt(state, "symlink manifest", lambda: keep_manifests(state))
-    if options.checkpoint and await _attempt(
-        state, "checkpoint", lambda: checkpoint_if_due(state, clock)
-    ):
-        await after_checkpoint(state, clock, options.clean_up)
+    if options.checkpoint:
+        written = await _attempt(state, "checkpoint", lambda: checkpoint_if_due(state, clock))
+        if written is not None:
+            await after_checkpoint(state, clock, options.clean_up)
     await _attempt(state, "log compaction", lambda: compact_if_due(state))
 
 
@@ -93,33 +96,41 @@ async def _is_left_to_owner(state: LogState) -> bool:
     return owner_publishes(state.store, state.configuration) and not _needs_published(state)
 
 
-async def _published(state: LogState) -> bool:
-    """Whether the log shows the version by itself: an owner that is far behind may take long."""
+async def _published(state: LogState) -> int:
+    """The last version up to the state's that the log shows by itself; it is waited for.
+
+    An owner that publishes by itself has some time for that, and little where it is behind by more
+    than the commits between two checkpoints.
+    """
     store, configuration = state.store, state.configuration
-    is_awaited = _keeps_manifests(state) or not owner_publishes(store, configuration)
-    with anyio.move_on_after(None if is_awaited else _PATIENCE):
+    if _keeps_manifests(state) or not owner_publishes(store, configuration):
         await publish(store, configuration)
-        return True
-    return False
+        return state.version
+    published = await published_version(store, configuration, state.version)
+    is_far = state.version - published > configuration.properties.checkpoint_interval
+    with anyio.move_on_after(_LITTLE_PATIENCE if is_far else _PATIENCE):
+        await publish(store, configuration)
+        return state.version
+    return await published_version(store, configuration, state.version)
 
 
-async def _checkpoint_earlier(state: LogState, clock: Clock, options: CommitOptions) -> bool:
+async def _checkpoint_earlier(
+    state: LogState, published: int, clock: Clock, options: CommitOptions
+) -> bool:
     """Write the checkpoint that is due of the last version at which one was, and it is published.
 
     The owner publishes in the order of versions, and may have more to publish than it keeps up
     with: then checkpoints follow at its pace, and no commit waits for it.
     """
-    store, configuration = state.store, state.configuration
-    if not (is_checkpoint_due(state) and owner_publishes(store, configuration)):
+    if not is_checkpoint_due(state):
         return False
-    version = await published_version(store, configuration, state.version)
-    version -= version % configuration.properties.checkpoint_interval
+    version = published - published % state.configuration.properties.checkpoint_interval
     if version <= 0:
         return False
-    hint = await read_hint(store)
+    hint = await read_hint(state.store)
     if hint is not None and hint.version >= version:
         return False
-    earlier = await load_state(store, version=version)
+    earlier = state.at(version) or await load_state(state.store, version=version)
     await write_checkpoint(earlier, clock)
     await after_checkpoint(earlier, clock, options.clean_up)
     return True
@@ -134,10 +145,10 @@ def _keeps_manifests(state: LogState) -> bool:
     return state.configuration.properties.symlink_format_manifest
 
 
-async def _attempt(state: LogState, what: str, work: Callable[[], Awaitable[object]]) -> bool:
-    """Whether `work` came to something."""
+async def _attempt(state: LogState, what: str, work: Callable[[], Awaitable[T]]) -> T | None:
+    """What `work` comes to; None where it fails."""
     try:
-        return bool(await work())
+        return await work()
     except Exception as error:
         _log.warning(
             "%s: version %d is committed, but its %s failed: %s",
@@ -146,4 +157,4 @@ async def _attempt(state: LogState, what: str, work: Callable[[], Awaitable[obje
             what,
             error,
         )
-        return False
+        return None

@@ -18,7 +18,7 @@ from adelta.table import Table
 from adelta.write import upkeep
 from tests.support.clock import ManualClock
 from tests.support.commit_owners import MemoryOwner
-from tests.support.stores import LaterStore
+from tests.support.stores import CountingStore, LaterStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,6 +106,23 @@ async def test_where_the_owner_is_behind_the_checkpoint_is_of_a_version_that_it_
     assert f"{LOG_DIR}{9:020}.checkpoint.parquet" in await log(uri)
     async with adelta.open_table(uri) as table:
         assert await ids(await table.snapshot()) == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+
+
+async def test_a_checkpoint_of_an_earlier_version_is_made_of_what_its_writer_knows(
+    owner: MemoryOwner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upkeep, "_PATIENCE", 0.01)
+    uri = await created(owner, checkpointInterval="3")
+    owner.stops_after = 2
+    store = CountingStore(open_store(uri))
+    async with Table(uri, store=store) as table:
+        await append(table, 1, 2, 3, 4, 5)
+        store.requests.clear()
+        owner.stops_after = 4
+        await append(table, 6)
+    assert f"{LOG_DIR}{3:020}.checkpoint.parquet" in await log(uri)
+    read = [request.path for request in store.requests if request.kind != "put"]
+    assert not [path for path in read if path.endswith(".json")]
 
 
 async def test_a_clean_up_leaves_what_is_in_flight_and_the_newest_that_is_published(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
 
+import adelta
 from adelta.errors import (
     InvalidTableError,
     MissingCommitError,
@@ -14,9 +17,11 @@ from adelta.errors import (
     VersionNotFoundError,
 )
 from adelta.kernel.log_path import LAST_CHECKPOINT_PATH, checkpoint_path, commit_path
+from adelta.log.checksum_writer import known_checksum
 from adelta.log.load import load_state
 from adelta.log.refresh import refresh_state
 from adelta.storage.memory import MemoryStore
+from adelta.table import latest_state
 from tests.support.logs import (
     add,
     checkpoint_bytes,
@@ -32,7 +37,11 @@ from tests.support.logs import (
 from tests.support.stores import CountingStore
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from adelta.log.state import LogState
+
+SCHEMA = pa.schema([("id", pa.int64())])
 
 
 @pytest.fixture
@@ -256,6 +265,58 @@ async def test_a_refreshed_state_equals_one_opened_anew(store: CountingStore) ->
     assert (await later.set_transactions())["app"].version == 1
     assert later.timestamp_ms == anew.timestamp_ms
     assert {f.path: f.size for f in (await later.files()).rows()}["1.parquet"] == 9
+
+
+async def test_what_applications_have_done_is_gathered_once_and_carried_on(
+    store: CountingStore,
+) -> None:
+    await put_commit(store, 0, protocol(), metadata(), txn("app", 1))
+    state = await load_state(store)
+    await put_commit(store, 1, txn("other", 7))
+    first = await refresh_state(state)
+    found = await first.set_transactions()
+    await write_commits(store, 2, first=2)
+    second = await refresh_state(first)
+    assert await second.set_transactions() is found
+    await put_commit(store, 3, txn("app", 2))
+    third = await refresh_state(second)
+    assert {app: t.version for app, t in (await third.set_transactions()).items()} == {
+        "app": 2,
+        "other": 7,
+    }
+    assert {app: t.version for app, t in found.items()} == {"app": 1, "other": 7}
+
+
+async def test_an_earlier_state_is_made_of_the_commits_at_hand_as_far_as_they_tell(
+    tmp_path: Path,
+) -> None:
+    properties = {"delta.enableInCommitTimestamps": "true", "delta.checkpointInterval": "100"}
+    table = await adelta.create_table(tmp_path / "t", SCHEMA, properties=properties)
+    states = [await latest_state(table)]
+    for version in range(1, 7):
+        async with table.transaction() as tx:
+            if version == 4:
+                tx.update_metadata(replace(tx.metadata, name="new"))
+            tx.set_transaction("app", version)
+            await tx.append(pa.table({"id": [version]}, SCHEMA))
+        states.append(await latest_state(table))
+    newest = states[-1]
+    for version in (4, 5):
+        earlier = newest.at(version)
+        loaded = await load_state(newest.store, version=version)
+        assert earlier is not None
+        assert (earlier.version, earlier.timestamp_ms) == (version, loaded.timestamp_ms)
+        assert (earlier.protocol, earlier.metadata) == (loaded.protocol, loaded.metadata)
+        assert await paths(earlier) == await paths(loaded)
+        assert (await earlier.set_transactions())["app"].version == version
+        checksums = [await known_checksum(earlier), await known_checksum(loaded)]
+        assert checksums[0] is not None
+        assert replace(checksums[0], transaction_id=None) == checksums[1]
+        assert await earlier.look_again()
+    assert newest.at(3) is None, "its metadata is another"
+    assert states[3].at(0) is None, "it is what the segment was read of"
+    assert newest.at(7) is None
+    await table.aclose()
 
 
 async def test_a_gap_that_opens_behind_a_state_is_found(store: CountingStore) -> None:
