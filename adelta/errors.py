@@ -17,6 +17,7 @@ Each class can be caught by its adelta name or, where one fits, by the builtin t
     ├── UnsupportedFeatureError                     upgrade adelta, or use the engine named
     ├── SchemaMismatchError (ValueError)            change the data or the schema
     ├── InvariantViolationError (ValueError)        the data breaks a rule of the table
+    │   └── MultipleMatchesError                    leave one row of each group in the source
     ├── InvalidExpressionError (ValueError)         correct the expression
     ├── InvalidPropertyError (ValueError)           correct the table property
     ├── InvalidOptionError (ValueError)             correct the argument or the storage option
@@ -78,6 +79,7 @@ __all__ = [
     "MissingCheckpointPartError",
     "MissingCommitError",
     "MissingDataFileError",
+    "MultipleMatchesError",
     "ObjectChangedError",
     "ObjectExistsError",
     "ObjectNotFoundError",
@@ -185,6 +187,10 @@ class SchemaMismatchError(AdeltaError, ValueError):
 
 class InvariantViolationError(AdeltaError, ValueError):
     """Raised when rows break a constraint, an invariant or a NOT NULL of the table."""
+
+
+class MultipleMatchesError(InvariantViolationError):
+    """Raised when several rows of a merge's source would change one row of the table."""
 
 
 class InvalidExpressionError(AdeltaError, ValueError):

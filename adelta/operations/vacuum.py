@@ -230,8 +230,9 @@ class _Vacuum:
             raise InvalidOptionError(
                 f"a retention of {retention} is shorter than {table.uri} keeps deleted files, "
                 f"{timedelta(milliseconds=default_ms)}: readers and writers under way may lose "
-                "files. Give a longer one, set delta.deletedFileRetentionDuration, or pass "
-                "enforce_retention=False if nobody works on the table"
+                "files. Give a longer one, set delta.deletedFileRetentionDuration, or, if nobody "
+                "works on the table, pass enforce_retention=False, which in Spark is the setting "
+                "spark.databricks.delta.retentionDurationCheck.enabled"
             )
         now_ms = await expiry_time_ms(table.store, clock_of(table).now_ms())
         parameters: dict[str, object] = {

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from copy import copy
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
-from pyspark.sql import SparkSession
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from adelta.errors import (
+    HistoryRetainedError,
     InvalidOptionError,
+    InvalidUseError,
+    InvariantViolationError,
     TableNotFoundError,
     UnsupportedFeatureError,
+    VersionNotFoundError,
 )
 from adelta.operations.add_feature import add_feature
-from adelta.operations.clone import clone
-from adelta.operations.convert import convert_folder
-from adelta.operations.convert_iceberg import convert_iceberg
 from adelta.operations.delete import delete
 from adelta.operations.detail import detail
 from adelta.operations.drop_feature import drop_feature
@@ -27,31 +31,31 @@ from adelta.operations.restore import restore
 from adelta.operations.update import update
 from adelta.operations.upgrade_protocol import upgrade_protocol
 from adelta.operations.vacuum import vacuum
-from adelta.spark.exceptions import raises_as_spark
-from adelta.spark.expressions import assignments, sql_text, unqualified
+from adelta.spark.argument_types import check_clone, check_type
+from adelta.spark.cloning import CloneWish, clone_to
+from adelta.spark.converting import convert_in_place
+from adelta.spark.exceptions import WrongTypeError, known_as, raises_as_spark
+from adelta.spark.expressions import assignments, plan_ids, sql_text, unqualified
 from adelta.spark.hadoop_conf import storage_of_session, storage_options_of
 from adelta.spark.identifiers import identifier_parts, path_named
 from adelta.spark.merge_builder import DeltaMergeBuilder
 from adelta.spark.optimize_builder import DeltaOptimizeBuilder
 from adelta.spark.options import absolute_uri
 from adelta.spark.session_settings import checks_retention, session_zone
-from adelta.spark.sql_names import frame, storage_options
+from adelta.spark.shown_frames import ShownFrames
+from adelta.spark.sql_names import frame
 from adelta.spark.table_access import TableAccess, access_by_catalog
 from adelta.spark.table_builder import DeltaColumnBuilder, DeltaTableBuilder
 from adelta.spark.table_names import location_of
 from adelta.spark.table_rows import AFFECTED, DETAIL, HISTORY, detail_row, history_row
-from adelta.spark.task_executor import on_cluster
-from adelta.spark.types import to_delta_schema
 from adelta.spark.zones import condition_in, moment_in, value_in
 from adelta.sql.execute.vacuum import restore_answer
-from adelta.storage.allowed_roots import ALLOWED_ROOTS
-from adelta.sync._portal import call
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from datetime import datetime
 
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import StructType as TableSchema
@@ -59,6 +63,13 @@ if TYPE_CHECKING:
     from adelta.table import Table
 
 __all__ = ["DeltaTable"]
+
+_OF_DROPPED_FEATURES = {
+    HistoryRetainedError: "DELTA_FEATURE_DROP_HISTORICAL_VERSIONS_EXIST",
+    InvalidOptionError: "DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT",
+    InvalidUseError: "DELTA_FEATURE_DROP_NONREMOVABLE_FEATURE",
+    UnsupportedFeatureError: "DELTA_FEATURE_DROP_UNSUPPORTED_CLIENT_FEATURE",
+}
 
 
 class DeltaTable:
@@ -82,6 +93,7 @@ class DeltaTable:
         self._access = TableAccess(spark, absolute_uri(path), options)
         self._alias = alias
         self._name = name
+        self._shown = ShownFrames()  # of this and its aliases
 
     def __repr__(self) -> str:
         return f"<DeltaTable {self._name or self._path}>"
@@ -179,8 +191,9 @@ class DeltaTable:
     @raises_as_spark
     def toDF(self) -> DataFrame:
         """The rows of the latest version."""
-        df = self._access.rows()
-        return df.alias(self._names[-1]) if self._names else df
+        df = self._rows()
+        self._shown.add(df)
+        return df
 
     def alias(self, aliasName: str) -> DeltaTable:
         """The same table, whose columns expressions may name as those of `aliasName`."""
@@ -194,9 +207,9 @@ class DeltaTable:
 
         Raises:
             TableNotFoundError: there is no table.
-            InvalidOptionError: `limit` is below 1.
+            InvalidOptionError: `limit` is below 0.
         """
-        entries = self._access.learn(lambda table: history(table, limit))
+        entries = [] if limit == 0 else self._access.learn(lambda table: history(table, limit))
         return self._spark.createDataFrame([history_row(each) for each in entries], HISTORY)
 
     @raises_as_spark
@@ -227,7 +240,8 @@ class DeltaTable:
             CommitConflictError: another commit came first and the work has to be done again.
         """
         where = None if condition is None else self._condition(condition)
-        done = self._access.run(lambda table: delete(table, where))
+        with known_as({InvariantViolationError: "DELTA_CANNOT_MODIFY_APPEND_ONLY"}):
+            done = self._access.run(lambda table: delete(table, where))
         return self._affected(done.num_deleted_rows)
 
     @raises_as_spark
@@ -250,23 +264,34 @@ class DeltaTable:
             InvariantViolationError: a row violates a constraint, or the table only takes appends.
             CommitConflictError: another commit came first and the work has to be done again.
         """
-        values = assignments("set", set)
+        values = assignments("'set'", set)
         where = None if condition is None else self._condition(condition)
         schema, zone = self._schema(), self._zone
         wanted = {
-            self._column(name): value_in(zone, self._text(f"'set' of {name!r}", value), schema)
+            self._column(name): value_in(zone, self._text(value), schema)
             for name, value in values.items()
         }
         done = self._access.run(lambda table: update(table, wanted, where, zone=zone))
         return self._affected(done.num_updated_rows)
 
+    @raises_as_spark
     def merge(self, source: DataFrame, condition: Column | str) -> DeltaMergeBuilder:
         """A builder of a merge of the rows of `source`, which match where `condition` is true.
 
         Raises:
-            WrongTypeError: `source` is no DataFrame.
+            InvalidOptionError: one of them is None.
+            WrongTypeError: `source` is no DataFrame, or `condition` neither text nor a column.
         """
-        return DeltaMergeBuilder(self, source, condition)
+        for what, given in (("source", source), ("condition", condition)):
+            if given is None:
+                raise InvalidOptionError(f"'{what}' in merge cannot be None")
+        if not isinstance(source, DataFrame):
+            raise WrongTypeError(
+                f"Type of 'source' in merge must be DataFrame. Found {type(source)}"
+            )
+        builder = DeltaMergeBuilder(self, source, condition)
+        builder._text(condition)
+        return builder
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """A builder of what is written anew, for fewer and better arranged files."""
@@ -282,13 +307,13 @@ class DeltaTable:
 
         Raises: as `adelta.vacuum` does.
         """
-        if retentionHours is not None:
-            _check("retentionHours", retentionHours, (int, float), "a number")
-        retention = None if retentionHours is None else timedelta(hours=retentionHours)
+        hours = None if retentionHours is None else float(retentionHours)
+        retention = None if hours is None else timedelta(hours=hours)
         enforced = checks_retention(self._spark)
-        self._access.run(
-            lambda table: vacuum(table, retention=retention, enforce_retention=enforced)
-        )
+        with known_as({InvalidOptionError: "DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"}):
+            self._access.run(
+                lambda table: vacuum(table, retention=retention, enforce_retention=enforced)
+            )
         return self._spark.createDataFrame([], StructType())
 
     @raises_as_spark
@@ -297,8 +322,9 @@ class DeltaTable:
 
         Raises: as `adelta.restore` does.
         """
-        _check("version", version, int, "an integer")
-        done = self._access.run(lambda table: restore(table, version=version))
+        check_type("version", version, int, "an int")
+        with known_as({VersionNotFoundError: "DELTA_CANNOT_RESTORE_TABLE_VERSION"}):
+            done = self._access.run(lambda table: restore(table, version=version))
         return frame(self._spark, restore_answer(done))
 
     @raises_as_spark
@@ -307,7 +333,7 @@ class DeltaTable:
 
         Raises: as `adelta.restore` does.
         """
-        _check("timestamp", timestamp, str, "a string")
+        check_type("timestamp", timestamp, str, "a string")
         moment = moment_in(timestamp, self._zone)
         done = self._access.run(lambda table: restore(table, timestamp=moment))
         return frame(self._spark, restore_answer(done))
@@ -316,7 +342,7 @@ class DeltaTable:
     def clone(
         self,
         target: str,
-        isShallow: bool,
+        isShallow: bool = False,
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
@@ -331,7 +357,7 @@ class DeltaTable:
         self,
         version: int,
         target: str,
-        isShallow: bool,
+        isShallow: bool = False,
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
@@ -339,7 +365,7 @@ class DeltaTable:
 
         Raises: as `adelta.clone` does.
         """
-        _check("version", version, int, "an integer")
+        check_type("version", version, int, "an int")
         return self._clone(target, isShallow, replace, properties, version=version)
 
     @raises_as_spark
@@ -347,7 +373,7 @@ class DeltaTable:
         self,
         timestamp: str,
         target: str,
-        isShallow: bool,
+        isShallow: bool = False,
         replace: bool = False,
         properties: dict[str, str] | None = None,
     ) -> DeltaTable:
@@ -355,7 +381,7 @@ class DeltaTable:
 
         Raises: as `adelta.clone` does.
         """
-        _check("timestamp", timestamp, str, "a string")
+        check_type("timestamp", timestamp, str, "a string")
         moment = moment_in(timestamp, self._zone)
         return self._clone(target, isShallow, replace, properties, timestamp=moment)
 
@@ -367,7 +393,7 @@ class DeltaTable:
             InvalidOptionError: the mode is not ``"symlink_format_manifest"``.
             AdeltaError: as `adelta.generate_manifest` does.
         """
-        if mode != "symlink_format_manifest":
+        if mode.lower() != "symlink_format_manifest":
             raise InvalidOptionError(
                 f"there is no mode {mode!r} of generating; it is 'symlink_format_manifest'"
             )
@@ -384,40 +410,17 @@ class DeltaTable:
         """Make a table of a folder of Parquet files, ``parquet.`/lake/events` ``, in place.
 
         `partitionSchema` are the columns that the names of its folders tell of. A table of
-        Iceberg's, ``iceberg.`/lake/events` ``, has to say itself which metadata are its current
-        ones; where a catalog knows them, use `adelta.convert_iceberg`.
+        Parquet's that the session knows by a name is known by it as a Delta table afterwards. One
+        of Iceberg's, ``iceberg.`/lake/events` ``, has to say itself which metadata are its current
+        ones; where a catalog knows them, use `adelta.convert_iceberg`. A Delta table stays as it
+        is.
 
         Raises:
-            InvalidOptionError: the identifier names no path.
+            InvalidOptionError: the identifier names nothing that can be converted.
             AdeltaError: as `adelta.convert` does.
         """
-        path = path_named(identifier, ("parquet",))
-        iceberg = path_named(identifier, ("iceberg",))
-        if iceberg is not None:
-            uri = absolute_uri(iceberg)
-            options = storage_options(sparkSession, uri)
-            call(lambda: convert_iceberg(uri, storage_options=options))
-            return cls(sparkSession, uri, options)
-        if path is None:
-            raise InvalidOptionError(
-                f"{identifier!r} is no folder of Parquet files: name it as parquet.`/path`, or a "
-                "table of Iceberg's as iceberg.`/path`; one that the session's catalog knows is "
-                "converted by its path"
-            )
-        columns = (
-            to_delta_schema(partitionSchema)
-            if isinstance(partitionSchema, StructType)
-            else partitionSchema
-        )
-        uri = absolute_uri(path)
-        options = storage_options(sparkSession, uri)
-        on_cluster(
-            sparkSession,
-            uri,
-            lambda table: convert_folder(table, partition_schema=columns),
-            options,
-        )
-        return cls(sparkSession, uri, options)
+        location, name = convert_in_place(sparkSession, identifier, partitionSchema)
+        return cls(sparkSession, location, name=name)
 
     @raises_as_spark
     def upgradeTableProtocol(self, readerVersion: int, writerVersion: int) -> None:
@@ -428,10 +431,7 @@ class DeltaTable:
             UnsupportedFeatureError: adelta cannot write a table with such a feature.
         """
         for what, given in (("readerVersion", readerVersion), ("writerVersion", writerVersion)):
-            if not isinstance(given, int):
-                raise InvalidOptionError(
-                    f"The {what} needs to be an integer but got {type(given)!r}."
-                )
+            check_type(f"The {what}", given, int, "an integer")
         self._access.change(lambda table: upgrade_protocol(table, readerVersion, writerVersion))
 
     @raises_as_spark
@@ -442,8 +442,9 @@ class DeltaTable:
             UnsupportedFeatureError: adelta does not know the feature, or cannot write a table with
                 it.
         """
-        _check("featureName", featureName, str, "a string")
-        self._access.change(lambda table: add_feature(table, featureName))
+        check_type("featureName", featureName, str, "a string")
+        with known_as({UnsupportedFeatureError: "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"}):
+            self._access.change(lambda table: add_feature(table, featureName))
 
     @raises_as_spark
     def dropFeatureSupport(self, featureName: str, truncateHistory: bool | None = None) -> None:
@@ -454,13 +455,14 @@ class DeltaTable:
             InvalidUseError: the feature cannot be dropped, or something has to be dropped first.
             HistoryRetainedError: versions that use it are still kept; call it again later.
         """
-        _check("featureName", featureName, str, "a string")
+        check_type("featureName", featureName, str, "a string")
         if truncateHistory is not None:
-            _check("truncateHistory", truncateHistory, bool, "a boolean")
+            check_type("truncateHistory", truncateHistory, bool, "a boolean")
         truncate = bool(truncateHistory)
-        self._access.change(
-            lambda table: drop_feature(table, featureName, truncate_history=truncate)
-        )
+        with known_as(_OF_DROPPED_FEATURES):
+            self._access.change(
+                lambda table: drop_feature(table, featureName, truncate_history=truncate)
+            )
 
     # --------------------------------------------------------------------------------- inside
 
@@ -517,12 +519,36 @@ class DeltaTable:
         return session_zone(self._spark)
 
     def _condition(self, condition: Column | str) -> Node:
-        return condition_in(self._zone, self._text("'condition'", condition), self._schema())
+        return condition_in(self._zone, self._text(condition), self._schema())
 
-    def _text(self, what: str, value: object) -> str:
+    def _text(self, value: object) -> str:
         """The expression as text, over columns that bear no table's name."""
-        text = sql_text(what, value, self.toDF)
+        text = self._sql_text(value, lambda rows: rows, {})
         return unqualified(text, self._schema(), self._names, self._zone)
+
+    def _sql_text(
+        self,
+        value: object,
+        rows: Callable[[DataFrame], DataFrame],
+        plans: Mapping[int, str],
+    ) -> str:
+        """The expression as text, over the rows made of this table's.
+
+        Columns of a DataFrame that `toDF` gave are columns of the table, too.
+        """
+        try:
+            return sql_text("'condition'", value, lambda: rows(self._rows()), plans)
+        except AnalysisException as error:
+            if not (error.getCondition() or "").startswith("MISSING_ATTRIBUTES"):
+                raise
+            for shown in self._shown:
+                with suppress(AnalysisException):
+                    return sql_text("'condition'", value, partial(rows, shown), plans)
+            raise
+
+    def _plan_ids(self, name: str) -> dict[int, str]:
+        """The name by the numbers of plans of Spark Connect that `toDF` gave."""
+        return {key: name for shown in self._shown for key in plan_ids(shown, name)}
 
     def _column(self, name: str) -> str:
         """The column that is to be set, without the table's name."""
@@ -547,44 +573,19 @@ class DeltaTable:
         properties: dict[str, str] | None,
         *,
         version: int | None = None,
-        timestamp: datetime | str | None = None,
+        timestamp: datetime | None = None,
     ) -> DeltaTable:
-        _check("target", target, str, "a string")
-        _check("isShallow", shallow, bool, "a boolean")
-        _check("replace", replace, bool, "a boolean")
-        named = path_named(target)
-        path = named or (target if "/" in target else None)
-        if path is None:
-            raise InvalidOptionError(
-                f"{target!r} is a name; clone to a path, such as delta.`/lake/copy`, and let the "
-                "session know it by CREATE TABLE ... USING delta LOCATION"
-            )
-        uri, beside, there = (
-            absolute_uri(path),
-            self._access.storage_options,
-            self._access.to_read(),
-        )
-
-        async def copied(to: Table) -> None:
-            async with there.opened() as origin:
-                await clone(
-                    origin,
-                    to,
-                    shallow=shallow,
-                    version=version,
-                    timestamp=timestamp,
-                    replace=replace,
-                    properties=properties,
-                )
-
-        on_cluster(self._spark, uri, copied, beside)
-        options = dict(beside)
-        if shallow:  # whose files are those of this table
-            options.setdefault(ALLOWED_ROOTS, self._path)
-        return type(self)(self._spark, uri, options)
+        check_clone(target, shallow, replace, properties)
+        wish = CloneWish(shallow, replace, properties, version, timestamp)
+        path, name, options = clone_to(self._access, target, wish)
+        return type(self)(self._spark, path, options, name=name)
 
     def _affected(self, rows: int | None) -> DataFrame:
         return self._spark.createDataFrame([(-1 if rows is None else rows,)], AFFECTED)
+
+    def _rows(self) -> DataFrame:
+        df = self._access.rows()
+        return df.alias(self._names[-1]) if self._names else df
 
     def _schema(self) -> TableSchema:
         """The columns of the latest version."""
@@ -593,8 +594,3 @@ class DeltaTable:
             return (await table.snapshot()).delta_schema
 
         return self._access.learn(latest)
-
-
-def _check(what: str, value: object, kind: type | tuple[type, ...], shown: str) -> None:
-    if not isinstance(value, kind):
-        raise InvalidOptionError(f"{what} needs to be {shown} but got {type(value)!r}.")

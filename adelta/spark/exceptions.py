@@ -2,11 +2,14 @@
 
 What `DeltaTable` raises is at once the error of `adelta.errors` that it is elsewhere, and the one
 that delta-spark raises there: of a table that is not there ``except AnalysisException`` and
-``except TableNotFoundError`` both hear. The classes of conflicts bear delta-spark's names.
+``except TableNotFoundError`` both hear. The classes of conflicts bear delta-spark's names. Where
+delta-spark has a condition for it, such as ``DELTA_MISSING_DELTA_TABLE``, the message begins with
+it, in brackets.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -16,14 +19,16 @@ from pyspark.errors import (
     ParseException,
     PySparkException,
     SparkRuntimeException,
+    UnsupportedOperationException,
 )
 
 from adelta import errors as e
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = [
+    "CONFLICTS",
     "ConcurrentAppendException",
     "ConcurrentDeleteDeleteException",
     "ConcurrentDeleteReadException",
@@ -32,8 +37,10 @@ __all__ = [
     "DeltaConcurrentModificationException",
     "MetadataChangedException",
     "ProtocolChangedException",
+    "RefusedRequest",
     "WrongTypeError",
     "as_spark_has_it",
+    "known_as",
     "raises_as_spark",
 ]
 
@@ -43,6 +50,10 @@ R = TypeVar("R")
 
 class WrongTypeError(e.InvalidOptionError, TypeError):
     """Raised when an argument is of another type than it has to be."""
+
+
+class RefusedRequest(AnalysisException, IllegalArgumentException):
+    """What delta-spark raises as the one or as the other, by reasons that adelta has as one."""
 
 
 class DeltaConcurrentModificationException(PySparkException):  # delta-spark's names
@@ -90,18 +101,39 @@ _SPARKS: dict[type[e.AdeltaError], tuple[type[PySparkException], str | None]] = 
     e.CommitConflictError: (ConcurrentWriteException, "DELTA_CONCURRENT_WRITE"),
     e.TableNotFoundError: (AnalysisException, "DELTA_MISSING_DELTA_TABLE"),
     e.TableAlreadyExistsError: (AnalysisException, "DELTA_TABLE_ALREADY_EXISTS"),
-    e.VersionNotFoundError: (AnalysisException, None),
+    e.VersionNotFoundError: (RefusedRequest, None),
     e.UnsupportedFeatureError: (AnalysisException, None),
     e.SchemaMismatchError: (AnalysisException, None),
     e.InvalidExpressionError: (AnalysisException, None),
     e.InvalidPropertyError: (AnalysisException, None),
     e.InvalidStatementError: (ParseException, None),
-    e.InvalidUseError: (AnalysisException, None),
-    e.HistoryRetainedError: (AnalysisException, None),
-    e.InvalidOptionError: (IllegalArgumentException, None),
+    e.InvalidUseError: (RefusedRequest, None),
+    e.HistoryRetainedError: (RefusedRequest, None),
+    e.InvalidOptionError: (RefusedRequest, None),
     e.InvariantViolationError: (SparkRuntimeException, None),
+    e.MultipleMatchesError: (
+        UnsupportedOperationException,
+        "DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE",
+    ),
 }
+_CONDITION = "condition_of_delta"
 _made: dict[type[e.AdeltaError], type[e.AdeltaError]] = {}
+
+
+CONFLICTS: dict[str, type[DeltaConcurrentModificationException]] = {
+    kind.__name__: kind
+    for kind in (
+        DeltaConcurrentModificationException,
+        ConcurrentWriteException,
+        MetadataChangedException,
+        ProtocolChangedException,
+        ConcurrentAppendException,
+        ConcurrentDeleteReadException,
+        ConcurrentDeleteDeleteException,
+        ConcurrentTransactionException,
+    )
+}
+"""The classes of conflicts by delta-spark's names, the one that all are of first."""
 
 
 def as_spark_has_it(error: e.AdeltaError) -> e.AdeltaError:
@@ -111,6 +143,7 @@ def as_spark_has_it(error: e.AdeltaError) -> e.AdeltaError:
     if known is None or isinstance(error, PySparkException):
         return error
     spark_kind, condition = _SPARKS[known]
+    condition = vars(error).get(_CONDITION, condition)
     if kind not in _made:
         members = {"__str__": _message, "__reduce__": _reduced, "__doc__": kind.__doc__}
         _made[kind] = type(kind.__name__, (kind, spark_kind), members)
@@ -120,6 +153,19 @@ def as_spark_has_it(error: e.AdeltaError) -> e.AdeltaError:
     vars(found).update(vars(error))
     found.adeltas_own = error
     return found.with_traceback(error.__traceback__)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def known_as(conditions: Mapping[type[e.AdeltaError], str]) -> Iterator[None]:
+    """Let errors of some kinds, where they leave the block, have conditions of delta-spark's."""
+    try:
+        yield
+    except e.AdeltaError as error:
+        for kind, condition in conditions.items():
+            if isinstance(error, kind):
+                setattr(error, _CONDITION, condition)
+                break
+        raise
 
 
 def raises_as_spark(method: Callable[P, R]) -> Callable[P, R]:
@@ -139,7 +185,9 @@ def raises_as_spark(method: Callable[P, R]) -> Callable[P, R]:
 
 
 def _message(self: Any) -> str:
-    return str(self.args[0]) if self.args else ""
+    text = str(self.args[0]) if self.args else ""
+    condition = self.getCondition()
+    return text if condition is None else f"[{condition}] {text}"
 
 
 def _reduced(self: Any) -> tuple[Any, ...]:

@@ -19,14 +19,14 @@ from adelta.spark.identifiers import identifier_parts, quoted
 from adelta.spark.native import jvm
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from pyspark.sql import DataFrame
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import StructType
 
-__all__ = ["assignments", "sql_text", "unqualified"]
+__all__ = ["assignments", "plan_ids", "sql_text", "unqualified"]
 
 _OPERATORS = {
     "==": "=", "!=": "!=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "and": "AND",
@@ -37,28 +37,53 @@ _BEHIND = {"isnull": "IS NULL", "isnotnull": "IS NOT NULL"}
 _EPOCH = datetime(1970, 1, 1)
 
 
-def sql_text(what: str, value: object, rows: Callable[[], DataFrame]) -> str:
+def sql_text(
+    argument: str,
+    value: object,
+    rows: Callable[[], DataFrame],
+    plans: Mapping[int, str] | None = None,
+) -> str:
     """The expression as text; `rows` are those of the table that it is about.
+
+    `plans` are names of tables by the numbers of plans of Spark Connect, of which a column may be.
 
     Raises:
         WrongTypeError: it is neither text nor a column.
+        ParseException: Spark cannot parse the text.
         InvalidOptionError: it is a column of a session whose columns cannot be looked into.
         InvalidExpressionError: the column is more than an expression over a row.
     """
     if isinstance(value, str):
+        jvm.check_expression(value)
         return value
     if not isinstance(value, Column):
         raise WrongTypeError(
-            f"{what} must be a Spark SQL Column or a string (an expression in SQL), such as "
-            f"\"id > 5 AND city = 'Bern'\"; it is a {type(value).__name__}"
+            f"{argument} must be a Spark SQL Column or a string (expression in SQL syntax), found "
+            f"to be of type {type(value)}"
         )
     if hasattr(value, "_jc"):
         df = rows()
         if (reason := jvm.unusable(df.sparkSession)) is not None:
-            raise InvalidOptionError(f"{what} is a column, and {reason}; write it as SQL text")
+            raise InvalidOptionError(f"{argument} is a column, and {reason}; write it as SQL text")
         return jvm.sql_of(df, value)
     connects: Any = value
-    return _connect_sql(connects._expr)
+    return _connect_sql(connects._expr, plans or {})
+
+
+def plan_ids(df: DataFrame, name: str) -> dict[int, str]:
+    """The name by the numbers of plans that a DataFrame of Spark Connect's is made of.
+
+    Classic ones have no numbers: their columns are known by themselves.
+    """
+    found: dict[int, str] = {}
+    below: list[Any] = [plan] if (plan := getattr(df, "_plan", None)) is not None else []
+    while below:
+        plan = below.pop()
+        found[plan._plan_id] = name
+        child = getattr(plan, "_child", None)
+        if child is not None:
+            below.append(child)
+    return found
 
 
 def assignments(argument: str, given: object) -> dict[str, Any]:
@@ -66,17 +91,22 @@ def assignments(argument: str, given: object) -> dict[str, Any]:
 
     Raises:
         InvalidOptionError: nothing is.
-        WrongTypeError: it is no dict, or a name in it no text.
+        WrongTypeError: it is no dict, a name in it no text, or a value neither text nor a column.
     """
     if given is None:
-        raise InvalidOptionError(f"'{argument}' cannot be None; name columns and their new values")
+        raise InvalidOptionError(f"{argument} cannot be None: name columns and their new values")
     if not isinstance(given, dict):
-        raise WrongTypeError(f"'{argument}' must be a dict, found to be {type(given)}")
-    for name in given:
+        raise WrongTypeError(f"{argument} must be a dict, found to be {type(given)}")
+    for name, value in given.items():
         if type(name) is not str:
             raise WrongTypeError(
-                f"Keys of dict in '{argument}' must contain only strings with column names, found "
-                f"{name!r} of type {type(name)}"
+                f"Keys of dict in {argument} must contain only strings with column names, found "
+                f"'{name}' of type '{type(name)}'"
+            )
+        if not isinstance(value, (str, Column)):
+            raise WrongTypeError(
+                f"Values of dict in {argument} must contain only Spark SQL Columns or strings "
+                f"(expressions in SQL syntax) as values, found '{value}' of type '{type(value)}'"
             )
     return given
 
@@ -105,32 +135,34 @@ def _stripped(node: Node, schema: StructType, names: Collection[str]) -> Node:
 # ------------------------------------------------------------------------------- Spark Connect
 
 
-def _connect_sql(expression: Any) -> str:
+def _connect_sql(expression: Any, plans: Mapping[int, str]) -> str:
     """The text of an expression of Spark Connect's, which only names what it is made of."""
     match type(expression).__name__:
         case "ColumnReference":
-            return quoted(identifier_parts(expression._unparsed_identifier))
+            parts = identifier_parts(expression._unparsed_identifier)
+            table = plans.get(expression._plan_id)
+            return quoted(parts if table is None else (table, *parts))
         case "LiteralExpression":
             return _literal(expression._value, expression._dataType)
         case "SQLExpression":
             return f"({expression._expr})"
         case "ColumnAlias":
-            return _connect_sql(expression._child)
+            return _connect_sql(expression._child, plans)
         case "CastExpression":
             to = expression._data_type
             name = to if isinstance(to, str) else to.simpleString()
             verb = "TRY_CAST" if expression._eval_mode == "try" else "CAST"
-            return f"{verb}({_connect_sql(expression._expr)} AS {name})"
+            return f"{verb}({_connect_sql(expression._expr, plans)} AS {name})"
         case "CaseWhen":
             branches = [
-                f"WHEN {_connect_sql(when)} THEN {_connect_sql(then)}"
+                f"WHEN {_connect_sql(when, plans)} THEN {_connect_sql(then, plans)}"
                 for when, then in expression._branches
             ]
             if expression._else_value is not None:
-                branches.append(f"ELSE {_connect_sql(expression._else_value)}")
+                branches.append(f"ELSE {_connect_sql(expression._else_value, plans)}")
             return f"CASE {' '.join(branches)} END"
         case "UnresolvedFunction" if not expression._is_distinct:
-            return _call(expression._name, [_connect_sql(each) for each in expression._args])
+            return _call(expression._name, [_connect_sql(each, plans) for each in expression._args])
     raise InvalidExpressionError(
         f"the column {expression} is more than adelta computes for a row of a table; write it as "
         "SQL text, or compute it in a DataFrame"

@@ -1,7 +1,8 @@
 """Settings of Hadoop's file systems, as jobs and sessions have them → storage options.
 
 A session says as well which commit owner gets which token, by ``spark.adelta.owner.endpoint`` and
-``spark.adelta.owner.token``.
+``spark.adelta.owner.token``, and from which other roots its tables may read, by
+``spark.adelta.allowedRoots``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from adelta.storage.allowed_roots import ALLOWED_ROOTS
 from adelta.storage.option_names import OWNER_ENDPOINT, OWNER_TOKEN
 
 if TYPE_CHECKING:
@@ -17,12 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 __all__ = [
-    "OWNER_SETTINGS",
+    "ALLOWED_ROOTS_SETTING",
     "SETTINGS",
-    "owner_of_session",
+    "TABLE_SETTINGS",
     "prefixed",
     "storage_of_session",
     "storage_options_of",
+    "tables_of_session",
 ]
 
 _S3A: Final = {
@@ -38,11 +41,13 @@ _PATH_STYLE: Final = "fs.s3a.path.style.access"
 SETTINGS: Final = frozenset({_PATH_STYLE, *(f"fs.s3a.{name}" for name in _S3A)})
 """Those of Hadoop's settings that storage options say the same of."""
 
-OWNER_SETTINGS: Final = {
+ALLOWED_ROOTS_SETTING: Final = "spark.adelta.allowedRoots"
+TABLE_SETTINGS: Final = {
     "spark.adelta.owner.endpoint": OWNER_ENDPOINT,
     "spark.adelta.owner.token": OWNER_TOKEN,
+    ALLOWED_ROOTS_SETTING: ALLOWED_ROOTS,
 }
-"""The settings that name a commit owner, and the storage options that say the same."""
+"""The settings for all tables of a session, and the storage options that say the same."""
 
 _OF_THE_JVM: Final = (".impl", ".impl.disable.cache")  # which class of Hadoop's opens files
 
@@ -62,23 +67,23 @@ def storage_options_of(conf: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def owner_of_session(spark: SparkSession) -> dict[str, str]:
-    """The storage options of the commit owner that a session's settings name."""
+def tables_of_session(spark: SparkSession) -> dict[str, str]:
+    """The storage options that a session's settings name for all of its tables."""
     settings: dict[str, str] = dict(spark.conf.getAll)
-    return {name: settings[key] for key, name in OWNER_SETTINGS.items() if key in settings}
+    return {name: settings[key] for key, name in TABLE_SETTINGS.items() if key in settings}
 
 
 def storage_of_session(spark: SparkSession, uri: str) -> dict[str, str]:
-    """How a session's settings of Hadoop's say that stores of S3 are opened, and its commit owner.
+    """How a session's settings of Hadoop's say that stores of S3 are opened, with those of tables.
 
-    Other stores are opened without.
+    Other stores are opened without the former.
     """
-    owner = owner_of_session(spark)
+    of_tables = tables_of_session(spark)
     if not uri.startswith(("s3://", "s3a://")):
-        return owner
+        return of_tables
     settings: dict[str, str] = dict(spark.conf.getAll)
     said = {key.removeprefix("spark.hadoop."): value for key, value in settings.items()}
-    return {**storage_options_of({k: said[k] for k in said.keys() & SETTINGS}), **owner}
+    return {**storage_options_of({k: said[k] for k in said.keys() & SETTINGS}), **of_tables}
 
 
 def prefixed(storage_options: Mapping[str, str] | None) -> dict[str, str]:

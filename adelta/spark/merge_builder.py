@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from adelta.operations.merge.builder import merge
-from adelta.spark.exceptions import WrongTypeError, raises_as_spark
-from adelta.spark.expressions import assignments, sql_text
+from adelta.spark.exceptions import raises_as_spark
+from adelta.spark.expressions import assignments, plan_ids
 from adelta.spark.session_settings import merges_schemas
 from adelta.spark.sql_names import frame
 from adelta.spark.staged_rows import staged_rows
@@ -42,8 +42,6 @@ class DeltaMergeBuilder:
         *,
         evolves: bool = False,
     ) -> None:
-        if not hasattr(source, "toArrow"):
-            raise WrongTypeError(f"'source' must be a DataFrame, found to be {type(source)}")
         self._table = table
         self._source = source
         self._condition = condition
@@ -61,7 +59,8 @@ class DeltaMergeBuilder:
             InvalidOptionError: nothing is to be set.
             WrongTypeError: an expression is neither text nor a column.
         """
-        values, where = self._values("set", set), self._where(condition)
+        values = self._values("'set' in whenMatchedUpdate", set)
+        where = self._where(condition)
         return self._with(lambda merge: merge.when_matched_update(values, where))
 
     def whenMatchedUpdateAll(self, condition: Column | str | None = None) -> DeltaMergeBuilder:
@@ -85,7 +84,8 @@ class DeltaMergeBuilder:
             InvalidOptionError: no column gets a value.
             WrongTypeError: an expression is neither text nor a column.
         """
-        given, where = self._values("values", values), self._where(condition)
+        given = self._values("'values' in whenNotMatchedInsert", values)
+        where = self._where(condition)
         return self._with(lambda merge: merge.when_not_matched_insert(given, where))
 
     def whenNotMatchedInsertAll(self, condition: Column | str | None = None) -> DeltaMergeBuilder:
@@ -104,7 +104,8 @@ class DeltaMergeBuilder:
             InvalidOptionError: nothing is to be set.
             WrongTypeError: an expression is neither text nor a column.
         """
-        values, where = self._values("set", set), self._where(condition)
+        values = self._values("'set' in whenNotMatchedBySourceUpdate", set)
+        where = self._where(condition)
         return self._with(lambda merge: merge.when_not_matched_by_source_update(values, where))
 
     def whenNotMatchedBySourceDelete(
@@ -132,7 +133,7 @@ class DeltaMergeBuilder:
         Raises: as `adelta.Merge.execute` does.
         """
         table, spark = self._table, self._table._spark
-        condition = self._text("'condition'", self._condition)
+        condition = self._text(self._condition)
         to = table._access.to_change()
         rows: Any = staged_rows(spark, self._source, to.uri, to.storage_options)
         mode: Any = "merge" if self._evolves or merges_schemas(spark) else None
@@ -164,23 +165,27 @@ class DeltaMergeBuilder:
 
     @raises_as_spark
     def _where(self, condition: Column | str | None) -> str | None:
-        return None if condition is None else self._text("'condition'", condition)
+        return None if condition is None else self._text(condition)
 
     @raises_as_spark
     def _values(self, argument: str, given: Any) -> dict[str, str]:
         values = assignments(argument, given)
-        return {
-            self._table._column(name): self._text(f"'{argument}' of {name!r}", value)
-            for name, value in values.items()
-        }
+        return {self._table._column(name): self._text(value) for name, value in values.items()}
 
-    def _text(self, what: str, value: object) -> str:
-        return sql_text(what, value, self._pairs)
+    def _text(self, value: object) -> str:
+        return self._table._sql_text(value, self._pairs, self._plans())
 
-    def _pairs(self) -> DataFrame:
+    def _pairs(self, target: DataFrame) -> DataFrame:
         """Pairs of rows of both sides, over which columns are looked up."""
-        target = self._table.toDF().alias(self._target_alias)
-        return target.crossJoin(self._source.alias(self._source_alias))
+        named = target.alias(self._target_alias)
+        return named.crossJoin(self._source.alias(self._source_alias))
+
+    def _plans(self) -> dict[int, str]:
+        """Which side columns of Spark Connect are of, by the numbers of plans."""
+        return {
+            **plan_ids(self._source, self._source_alias),
+            **self._table._plan_ids(self._target_alias),
+        }
 
     @property
     def _target_alias(self) -> str:

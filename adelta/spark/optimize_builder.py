@@ -58,7 +58,9 @@ class DeltaOptimizeBuilder:
         names = cols[0] if len(cols) == 1 and isinstance(cols[0], (list, tuple)) else cols
         for name in names:
             if not isinstance(name, str):
-                raise WrongTypeError(f"columns must be strings, found {type(name)}")
+                raise WrongTypeError(
+                    f"Z-order column must be str. Found {name} with type {type(name)}"
+                )
         return self._run(tuple(map(str, names)))
 
     def _run(self, columns: tuple[str, ...]) -> DataFrame:

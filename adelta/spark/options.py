@@ -20,11 +20,11 @@ from adelta.operations.write_kind import WriteKind
 from adelta.operations.write_transactions import WriteRequest
 from adelta.spark.change_options import CHANGE_OPTIONS, ChangeRange
 from adelta.spark.hadoop_conf import (
-    OWNER_SETTINGS,
-    owner_of_session,
+    TABLE_SETTINGS,
     prefixed,
     storage_of_session,
     storage_options_of,
+    tables_of_session,
 )
 from adelta.spark.unity import CATALOG_OPTIONS, catalog_client
 from adelta.storage.option_names import is_known
@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 _SESSION_STORAGE = "sessionStorage"
-_OF_OWNER = frozenset(OWNER_SETTINGS.values())
+_OF_TABLES = frozenset(TABLE_SETTINGS.values())
 
 READ_OPTIONS = (
     _SESSION_STORAGE,
@@ -308,10 +308,10 @@ def with_session_storage(spark: SparkSession, options: Mapping[str, str]) -> dic
     own = any(
         key.lower().startswith((*_STORAGE_PREFIXES, *_OF_HADOOP)) or is_known(key)
         for key in found
-        if key.lower().removeprefix("option.") not in _OF_OWNER
+        if key.lower().removeprefix("option.") not in _OF_TABLES
     )
     path = next((value for key, value in found.items() if key.lower() == "path"), "")
-    storage = owner_of_session(spark) if own else storage_of_session(spark, path)
+    storage = tables_of_session(spark) if own else storage_of_session(spark, path)
     if storage:
         found = {**prefixed(storage), **found}
     if storage and not own:

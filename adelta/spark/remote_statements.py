@@ -16,6 +16,7 @@ from adelta.kernel.schema.json import type_to_json
 from adelta.kernel.schema.types import StructType
 from adelta.kernel.table_properties import CONSTRAINT_PREFIX
 from adelta.operations.define_with_rows import define_with_rows
+from adelta.spark.allowed_origins import allow_origin
 from adelta.spark.dataframes import read, write
 from adelta.spark.identifiers import quoted
 from adelta.spark.options import absolute_uri
@@ -206,7 +207,10 @@ def _cloned(spark: SparkSession, statement: CreateClone, place: str, zone: str) 
     options = storage_options(spark, source) or storage_options(spark, place)
     session = replace(cluster_session(spark, place, zone), storage_options=options)
     asked = replace(statement, table=TableName((), place), location=None)
-    return frame(spark, call(run_statement, asked, session))
+    done = call(run_statement, asked, session)
+    if statement.shallow:
+        allow_origin(spark, source)
+    return frame(spark, done)
 
 
 def _columns(spark: SparkSession, uri: str) -> s.StructType:

@@ -6,13 +6,14 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from pyspark.sql import types as s
-
+from adelta.kernel.schema.arrow import from_arrow_schema
 from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import identifier_parts, quoted
 from adelta.spark.options import absolute_uri
+from adelta.spark.session_settings import checks_retention
 from adelta.spark.table_names import location_of
 from adelta.spark.task_executor import SparkTaskExecutor
+from adelta.spark.types import to_spark_schema
 from adelta.sql.session import Session
 
 if TYPE_CHECKING:
@@ -47,11 +48,12 @@ def cluster_session(spark: SparkSession, uri: str, zone: str) -> Session:
         storage_options=storage_options(spark, uri),
         zone=zone,
         executors=partial(SparkTaskExecutor, spark),
+        enforce_retention=checks_retention(spark),
     )
 
 
 def frame(spark: SparkSession, answer: pa.Table) -> DataFrame:
     """An answer as a DataFrame."""
-    if not answer.num_columns:
-        return spark.createDataFrame([], s.StructType())
+    if not answer.num_rows:  # of which a client of Spark Connect takes no columns
+        return spark.createDataFrame([], to_spark_schema(from_arrow_schema(answer.schema)))
     return spark.createDataFrame(answer)

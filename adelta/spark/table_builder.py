@@ -218,6 +218,7 @@ class DeltaTableBuilder:
         location, name = create_as_wished(self._spark, self._wish, self._mode)
         return self._open(self._spark, location, name)
 
+    @raises_as_spark
     def _with(self, **told: Any) -> DeltaTableBuilder:
         self._wish = replace(self._wish, **told)
         if self._wish.partitions and self._wish.clusters:

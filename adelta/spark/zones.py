@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING
 
+from adelta.errors import InvalidOptionError
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind, bind_predicate
-from adelta.kernel.expressions.text_values import time_zone
+from adelta.kernel.expressions.text_values import parse_timestamp
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema import types as t
 
@@ -34,10 +36,16 @@ def value_in(zone: str, text: str, schema: t.StructType) -> Node:
     return bind(parse_expression(text, zone=zone), schema, zone=zone)
 
 
-def moment_in(text: str, zone: str) -> datetime | str:
-    """The time that `text` names, in `zone` where it names none itself; other text as it is."""
-    try:
-        found = datetime.fromisoformat(text.strip())
-    except ValueError:
-        return text
-    return found if found.tzinfo is not None else found.replace(tzinfo=time_zone(zone))
+def moment_in(text: str, zone: str) -> datetime:
+    """The time that `text` names as Spark's casts read it, in `zone` where it names none itself.
+
+    Raises:
+        InvalidOptionError: it names none.
+    """
+    found = parse_timestamp(text, zone)
+    if found is None:
+        raise InvalidOptionError(
+            f"The provided timestamp ({text!r}) cannot be converted to a valid timestamp: write "
+            "one like '2024-06-01 12:00:00'"
+        )
+    return found

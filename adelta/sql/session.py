@@ -48,6 +48,7 @@ class Session:
         now: the time that `current_timestamp` and the like stand for.
         executors: makes what carries out the tasks of operations on a table that is given by its
             address, with the options that it is opened by; None is this process.
+        enforce_retention: whether VACUUM has to keep files for as long as the table says.
     """
 
     tables: NamedTables = field(default_factory=dict)
@@ -56,6 +57,7 @@ class Session:
     user_metadata: str | None = None
     now: datetime = field(default_factory=_clock.moment)
     executors: Executors | None = None
+    enforce_retention: bool = True
 
     def meant(self, name: TableName) -> TableOrAddress | ArrowStream:
         """What a name means.

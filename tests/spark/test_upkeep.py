@@ -5,9 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    ParseException,
+    PySparkException,
+    UnsupportedOperationException,
+)
 from pyspark.sql import functions as f
 
+import adelta.spark
 import adelta.sync
 from adelta.spark import DeltaTable
 from adelta.spark.task_executor import SparkTaskExecutor
@@ -64,10 +71,70 @@ def test_a_merge_of_all_columns_takes_in_new_ones_where_it_is_told_to(spark, pat
     merge.whenMatchedUpdateAll().whenNotMatchedInsertAll().execute()
     row = spark.read.format("adelta").load(path).where("id = 1").first()
     assert (row.v, row.extra) == ("one", 5)
-    with pytest.raises(TypeError, match="DataFrame"):
-        target.merge("s", "true")
-    with pytest.raises(IllegalArgumentException, match="'set' cannot be None"):
-        target.merge(source, "t.id = s.id").whenMatchedUpdate()
+
+
+def test_columns_of_dataframes_say_which_side_they_are_of(spark, path):
+    table = DeltaTable.forPath(spark, path)
+    rows = spark.createDataFrame([(3, "three"), (30, "new")], "id BIGINT, v STRING")
+    of_target = table.toDF()
+    merge = table.alias("t").merge(rows.alias("s"), f.col("t.id") == rows["id"])
+    merge = merge.whenMatchedUpdate(of_target.v == "3", {"v": f.concat(rows.v, of_target.v)})
+    merge.whenNotMatchedInsert(values={"id": rows.id, "v": rows.v}).execute()
+    assert content(spark, path)[3] == "three3"
+    table.merge(rows, table.toDF()["id"] == rows["id"]).whenMatchedDelete().execute()
+    assert content(spark, path).keys() == set(range(20)) - {3}
+    for _ in range(9):
+        table.toDF()  # which the first one outlives, as somebody holds it
+    table.update(of_target.id == 5, {"v": f.concat(of_target.v, of_target.id)})
+    table.alias("u").delete(of_target["id"] > 5)
+    assert content(spark, path) == {0: "0", 1: "1", 2: "2", 4: "4", 5: "55"}
+    with pytest.raises(AnalysisException, match="MISSING_ATTRIBUTES"):
+        table.delete(rows["id"] == 1)
+
+
+WRONG_MERGES = [
+    (lambda t, s: t.merge(None, "true"), ValueError, "^'source' in merge cannot be None"),
+    (lambda t, s: t.merge(s, None), ValueError, "^'condition' in merge cannot be None"),
+    (lambda t, s: t.merge("s", "true"), TypeError, "^Type of 'source' in merge must be DataFrame"),
+    (lambda t, s: t.merge(s, 1), TypeError, "^'condition' must be a Spark SQL Column or a string"),
+    (lambda t, s: t.merge(s, "id ="), ParseException, "Syntax error"),
+    (
+        lambda t, s: t.merge(s, "true").whenMatchedUpdate(),
+        ValueError,
+        "^'set' in whenMatchedUpdate cannot be None",
+    ),
+    (
+        lambda t, s: t.merge(s, "true").whenNotMatchedInsert(values=1),
+        TypeError,
+        "^'values' in whenNotMatchedInsert must be a dict, found to be <class 'int'>",
+    ),
+    (
+        lambda t, s: t.merge(s, "true").whenNotMatchedBySourceUpdate(set={"v": 1}),
+        TypeError,
+        "^Values of dict in 'set' in whenNotMatchedBySourceUpdate must contain only Spark SQL Col",
+    ),
+    (lambda t, s: t.merge(s, "true").execute(), AnalysisException, "no clause"),
+    (lambda t, s: t.merge(s, "true").execute(), IllegalArgumentException, "no clause"),
+    (
+        lambda t, s: t.merge(s, "true").whenMatchedDelete("id1 > 0").execute(),
+        AnalysisException,
+        "id1",
+    ),
+    (
+        lambda t, s: t.merge(s, "true").whenMatchedUpdateAll("true").execute(),
+        UnsupportedOperationException,
+        r"^\[DELTA_MULTIPLE_SOURCE_ROW_MATCHING_TARGET_ROW_IN_MERGE\] several rows",
+    ),
+]
+
+
+def test_merges_that_cannot_be_are_refused_as_delta_spark_does(spark, path):
+    table = DeltaTable.forPath(spark, path)
+    rows = spark.createDataFrame([(3, "a", 0), (3, "b", 0)], "id BIGINT, v STRING, p BIGINT")
+    for call, kind, text in WRONG_MERGES:
+        with pytest.raises(kind, match=text):
+            call(table, rows)
+    assert len(adelta.sync.history(path)) == 4
 
 
 def test_small_files_are_written_anew_and_old_ones_deleted(spark, path):
@@ -80,16 +147,23 @@ def test_small_files_are_written_anew_and_old_ones_deleted(spark, path):
     assert done.metrics.zOrderStats is not None
     assert content(spark, path) == before
     of_rows = table.optimize().where("id = 1")
-    with pytest.raises((AnalysisException, IllegalArgumentException), match="partition"):
+    with pytest.raises(AnalysisException, match="partition"):
         of_rows.executeCompaction()
-    with pytest.raises(IllegalArgumentException, match="retention"):
+    with pytest.raises(TypeError, match="Z-order column must be str"):
+        table.optimize().executeZOrderBy(["id", 1])
+    with pytest.raises(IllegalArgumentException, match="DELTA_VACUUM_RETENTION_PERIOD_TOO_SHORT"):
         table.vacuum(0)
     assert table.vacuum().count() == 0
     spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
     try:
-        table.vacuum(0)
+        Path(path, "old.parquet").touch()
+        adelta.spark.sql(spark, f"VACUUM '{path}' RETAIN 0 HOURS")
+        assert not Path(path, "old.parquet").exists()
+        table.vacuum("0")
     finally:
         spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    with pytest.raises(IllegalArgumentException, match=r"retentionDurationCheck\.enabled"):
+        adelta.spark.sql(spark, f"VACUUM '{path}' RETAIN 0 HOURS")
     assert len(list(Path(path).glob("*.parquet"))) == 1
     assert content(spark, path) == before
 
@@ -103,6 +177,18 @@ def test_a_table_becomes_again_what_it_was(spark, path):
     shown = "date_format(timestamp, 'yyyy-MM-dd HH:mm:ss.SSS')"  # in the session's zone
     table.restoreToTimestamp(table.history().where("version = 0").selectExpr(shown).first()[0])
     assert sorted(content(spark, path)) == [0, 1, 2, 3, 4]
+    for early in ("2020", "2020-1-2", "2020-01-02 1:2:3", "2020-01-02T01:02:03.4567Z"):
+        with pytest.raises(AnalysisException, match="outside the table's history"):
+            table.restoreToTimestamp(early)
+    for wrong, text in (
+        (lambda: table.restoreToVersion("0"), "^version needs to be an int but got '<class 'str'>"),
+        (lambda: table.restoreToTimestamp(0), "^timestamp needs to be a string but got '<class"),
+        (lambda: table.restoreToTimestamp("now"), "cannot be converted to a valid timestamp"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            wrong()
+    with pytest.raises(AnalysisException, match=r"^\[DELTA_CANNOT_RESTORE_TABLE_VERSION\]"):
+        table.restoreToVersion(99)
 
 
 def test_a_table_is_cloned_and_a_folder_converted(spark, path, tmp_path):
@@ -111,12 +197,49 @@ def test_a_table_is_cloned_and_a_folder_converted(spark, path, tmp_path):
     assert deep.toDF().count() == 20
     shallow = table.cloneAtVersion(1, f"delta.`{tmp_path}/shallow`", True)
     assert shallow.toDF().count() == 10
+    # Where a session has made a clone it may read what that is of, and nothing else.
+    assert spark.read.format("adelta").load(f"{tmp_path}/shallow").count() == 10
+    assert spark.conf.get("spark.adelta.allowedRoots") == f'["{path}"]'
+    spark.conf.unset("spark.adelta.allowedRoots")
+    with pytest.raises(PySparkException, match="allowed_roots"):
+        spark.read.format("adelta").load(f"{tmp_path}/shallow").count()
+    for name, text in ((1, "target needs to be a string"), ("", "is no name")):
+        with pytest.raises(ValueError, match=text):
+            table.clone(name)
+    with pytest.raises(ValueError, match="All property values including 1 needs to be a string"):
+        table.clone(f"{tmp_path}/other", properties={"a": 1})
     spark.range(6).selectExpr("id", "id % 2 AS p").write.partitionBy("p").parquet(
         str(tmp_path / "raw")
     )
     found = DeltaTable.convertToDelta(spark, f"parquet.`{tmp_path}/raw`", "p BIGINT")
     assert found.toDF().where("p = 1").count() == 3
-    found.generate("symlink_format_manifest")
+    assert DeltaTable.convertToDelta(spark, f"delta.`{tmp_path}/raw`").toDF().count() == 6
+    found.generate("SYMLINK_format_manifest")
     assert len(list((tmp_path / "raw" / "_symlink_format_manifest").glob("p=*/manifest"))) == 2
     with pytest.raises(IllegalArgumentException, match="no mode"):
         found.generate("else")
+
+
+def test_tables_are_cloned_and_converted_by_name(spark, path, tmp_path):
+    spark.sql(f"CREATE DATABASE upkeep LOCATION '{tmp_path}/warehouse'")
+    try:
+        table = DeltaTable.forPath(spark, path)
+        table.delete("id < 10")
+        assert table.cloneAtVersion(3, "upkeep.copy", properties={"mine": "1"}).toDF().count() == 20
+        assert spark.table("upkeep.copy").count() == 20
+        with pytest.raises(AnalysisException, match="already exists"):
+            table.clone("upkeep.copy")
+        assert table.clone("upkeep.copy", isShallow=True, replace=True).toDF().count() == 10
+        assert spark.table("upkeep.copy").count() == 10
+        rows = spark.range(6).selectExpr("id", "id % 2 AS p")
+        rows.write.format("parquet").partitionBy("p").saveAsTable("upkeep.raw")
+        found = DeltaTable.convertToDelta(spark, "upkeep.raw")
+        assert found.detail().first().partitionColumns == ["p"]
+        rows.write.format("adelta").mode("append").saveAsTable("upkeep.raw")
+        assert spark.table("upkeep.raw").where("p = 1").count() == 6
+        assert DeltaTable.convertToDelta(spark, "upkeep.raw").toDF().count() == 12
+        with pytest.raises(AnalysisException, match="neither a folder"):
+            DeltaTable.convertToDelta(spark, "upkeep.nothing")
+    finally:
+        spark.conf.unset("spark.adelta.allowedRoots")
+        spark.sql("DROP DATABASE upkeep CASCADE")

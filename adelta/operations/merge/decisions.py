@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adelta._dataclasses import dataclass
-from adelta.errors import InvariantViolationError
+from adelta.errors import MultipleMatchesError
 from adelta.kernel.expressions.compute import filter_mask
 from adelta.kernel.expressions.sql import to_sql
 from adelta.operations.merge.join import Joiner
@@ -60,7 +60,7 @@ class Decider:
         """What becomes of `target`, rows with the columns by which that is decided.
 
         Raises:
-            InvariantViolationError: a row would be changed by several source rows.
+            MultipleMatchesError: a row would be changed by several source rows.
             InvalidExpressionError: a condition cannot be computed for a row.
         """
         plan = self._plan
@@ -76,7 +76,7 @@ class Decider:
                     clauses = self._of_pairs(joiner, target, left, right)
                     again = taken.add(left, clauses, right + first)
                     if again is not None and not plan.deletes_all_matched:
-                        raise InvariantViolationError(self._told(target.slice(again, 1)))
+                        raise MultipleMatchesError(self._told(target.slice(again, 1)))
         changed = taken.decisions()
         if plan.not_matched_by_source:
             changed = _ordered([changed, self._of_others(target, np.flatnonzero(~met))])

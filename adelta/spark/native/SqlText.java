@@ -2,6 +2,8 @@ package adelta.spark;
 
 import java.time.Instant;
 import java.util.function.Function;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.AttributeReference;
 import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.CommonExpressionDef;
 import org.apache.spark.sql.catalyst.expressions.CommonExpressionRef;
@@ -12,6 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
 import org.apache.spark.sql.catalyst.expressions.UserDefinedExpression;
 import org.apache.spark.sql.catalyst.expressions.With;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.unsafe.Platform;
 import org.apache.spark.unsafe.types.UTF8String;
@@ -29,6 +32,11 @@ public final class SqlText implements Function {
 
     public Object apply(Object expression) {
         return of((Expression) expression);
+    }
+
+    /** The text of `expression` over the rows of `plan`: columns bear the names of their tables. */
+    public String over(Expression expression, LogicalPlan plan) {
+        return of((Expression) expression.transform(new Qualified(plan)));
     }
 
     /** Whether a function of the user's own is in it: by its name alone it would be another one. */
@@ -49,6 +57,34 @@ public final class SqlText implements Function {
                         + " compute it in a DataFrame, and merge that"));
         }
         return ((Expression) expression.transform(new Exact())).sql();
+    }
+
+    /** A column that was taken from a DataFrame does not say by itself which table it is of. */
+    private static final class Qualified extends scala.runtime.AbstractPartialFunction {
+        private final LogicalPlan plan;
+
+        Qualified(LogicalPlan plan) {
+            this.plan = plan;
+        }
+
+        public boolean isDefinedAt(Object node) {
+            return node instanceof AttributeReference && found((AttributeReference) node) != null;
+        }
+
+        public Object applyOrElse(Object node, scala.Function1 otherwise) {
+            return isDefinedAt(node)
+                ? (Object) found((AttributeReference) node) : otherwise.apply(node);
+        }
+
+        private Attribute found(AttributeReference wanted) {
+            for (int index = 0; index < plan.output().size(); index++) {
+                Attribute one = (Attribute) plan.output().apply(index);
+                if (one.exprId().equals(wanted.exprId())) {
+                    return one;
+                }
+            }
+            return null;
+        }
     }
 
     private static final class Exact extends scala.runtime.AbstractPartialFunction {

@@ -9,8 +9,9 @@ import json
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pyspark import __version__, java_gateway
+from pyspark import SparkContext, __version__, java_gateway
 from pyspark.sql import DataFrame
+from pyspark.sql import types as s
 from pyspark.sql.utils import is_remote
 
 from adelta._dataclasses import dataclass
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyspark.sql import Column, DataFrameReader, DataFrameWriter, SparkSession
-    from pyspark.sql import types as s
 
 __all__ = [
     "DELETED",
@@ -29,12 +29,16 @@ __all__ = [
     "WriteState",
     "activate",
     "catalog_entry",
+    "check_expression",
     "file_index",
     "forget_source",
     "frame_over",
     "give_schema",
+    "has_class",
     "options_of",
+    "partition_schema",
     "plans_by_row_counts",
+    "set_provider",
     "ships_classes",
     "sql_of",
     "unusable",
@@ -47,6 +51,8 @@ FORMAT = "adelta"
 _KNOWN = ("4.3.",)
 _INDEX, _TABLE_FORMAT, _FUNCTION = "TableFileIndex", "TableFormat", "PythonFunction"
 _TEXT = "SqlText"
+
+_PROVIDER = 4  # its place among what an entry of a catalog is made of
 
 DELETED = "__adelta_deleted"
 """The column that says whether a row is deleted, where `frame_over` is told of vectors."""
@@ -148,6 +154,12 @@ def activate(spark: SparkSession) -> None:
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(spark._jsparkSession)
 
 
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Whether the driver has a class."""
+    jvm: Any = spark._jvm
+    return bool(jvm.org.apache.spark.util.Utils.classIsLoadable(name))
+
+
 def forget_source(spark: SparkSession, name: str) -> None:
     """Let the session no longer know a data source in Python, if it does."""
     manager: Any = spark._jsparkSession.sessionState().dataSourceManager()
@@ -157,12 +169,28 @@ def forget_source(spark: SparkSession, name: str) -> None:
 
 
 def sql_of(df: DataFrame, column: Column) -> str:
-    """The SQL text of a column's expression over a DataFrame, once Spark has resolved it."""
+    """The SQL text of a column's expression over a DataFrame, once Spark has resolved it.
+
+    Columns bear the names that tables have in the DataFrame.
+    """
     gateway: Any = df.sparkSession.sparkContext._gateway
     plan: Any = df.select(column.alias("value"))._jdf.queryExecution().analyzed()
     written = _new(gateway, _TEXT, gateway.jvm.java.util.ArrayList())
-    text: str = written.apply(plan.projectList().head().child())
+    text: str = written.over(plan.projectList().head().child(), plan.child())
     return text
+
+
+def check_expression(text: str) -> None:
+    """Let Spark parse an expression, where there is a JVM at hand.
+
+    Raises:
+        ParseException: it cannot.
+    """
+    context = None if is_remote() else SparkContext._active_spark_context
+    if context is not None:
+        jvm: Any = context._jvm
+        parser = getattr(jvm.org.apache.spark.sql.catalyst.parser, "CatalystSqlParser$")
+        getattr(parser, "MODULE$").parseExpression(text)
 
 
 def _python_map(options: Any) -> dict[str, str]:
@@ -322,13 +350,32 @@ def catalog_entry(spark: SparkSession, name: str) -> tuple[str, str | None, str 
         return name, None, None
     if not catalog.tableExists(identifier):
         return None
-    found = catalog.getTableMetadata(identifier)
+    found = _entry(spark, name)
     provider, location = found.provider(), found.storage().locationUri()
     return (
         found.qualifiedName(),
         provider.get() if provider.isDefined() else None,
         _decoded(location.get()) if location.isDefined() else None,
     )
+
+
+def partition_schema(spark: SparkSession, name: str) -> s.StructType:
+    """The columns by which a table of the session's own catalog is partitioned."""
+    return s.StructType.fromJson(json.loads(_entry(spark, name).partitionSchema().json()))
+
+
+def set_provider(spark: SparkSession, name: str, provider: str) -> None:
+    """Let the session's own catalog know a table as one of another format."""
+    entry = _entry(spark, name)
+    jvm: Any = spark._jvm
+    values = [entry.productElement(at) for at in range(entry.productArity())]
+    values[_PROVIDER] = jvm.scala.Option.apply(provider)
+    spark._jsparkSession.sessionState().catalog().alterTable(entry.copy(*values))
+
+
+def _entry(spark: SparkSession, name: str) -> Any:
+    state: Any = spark._jsparkSession.sessionState()
+    return state.catalog().getTableMetadata(state.sqlParser().parseTableIdentifier(name))
 
 
 def _decoded(uri: Any) -> str:

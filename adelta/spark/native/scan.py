@@ -24,13 +24,14 @@ from adelta.kernel.schema.widening import check_type_changes
 from adelta.kernel.table_features import DELETION_VECTORS, row_id_columns
 from adelta.log.checksum_writer import known_checksum
 from adelta.spark.filters import from_json
-from adelta.spark.hadoop_conf import OWNER_SETTINGS
+from adelta.spark.hadoop_conf import TABLE_SETTINGS
 from adelta.spark.native import jvm
 from adelta.spark.native.file_plan import FILE_COLUMNS, ROW_ID_COLUMNS, encode_files
 from adelta.spark.planning import FilesOnExecutors, planned_from, planning_files_of
 from adelta.spark.types import to_spark_schema
 from adelta.spark.zones import condition_in, moment_in
 from adelta.storage.addresses import Place
+from adelta.storage.allowed_roots import allowed_roots
 from adelta.storage.providers import LOCAL, scheme_of
 from adelta.sync._portal import abandon, call, current, is_current
 from adelta.table import Table, give_back_connections
@@ -120,10 +121,13 @@ def _named(options: ReadOptions) -> str:
 
 def _hadoop_root(spark: SparkSession, options: ReadOptions) -> str:
     """What the JVM calls the table's folder."""
-    owner = OWNER_SETTINGS.values()  # who decides on commits is no matter of the JVM's
-    if options.storage_options.keys() - owner and not options.session_storage:
+    of_tables = TABLE_SETTINGS.values()  # which are about the log, and no matter of the JVM's
+    if options.storage_options.keys() - of_tables and not options.session_storage:
         raise _NotNativeError("storage options are adelta's, and Spark has its own")
     place, scheme = Place.of(options.uri), scheme_of(options.uri)
+    for other in allowed_roots(options.storage_options):
+        if other.options is not None or other.place.provider not in (LOCAL, place.provider):
+            raise _NotNativeError(f"{other.place.address} is opened in another way than the table")
     if place.provider is LOCAL or scheme is None:
         return f"file:{place.address}"
     root = options.uri.rstrip("/")
@@ -389,6 +393,12 @@ def _addresses(snapshot: Snapshot, root: str) -> Callable[[str], str]:
         store, below = snapshot._roots.locate(path, decode_path(path))
         if store is snapshot._roots.store:
             return f"{root}/{below}"
-        return f"{'file:' if store.local is not None else ''}{store.uri}/{below}"
+        place = Place.of(store.uri)
+        if place.provider is LOCAL:
+            return f"file:{place.address}/{below}"
+        # Another place in the same kind of store, whose connector the JVM has.
+        return "/".join(
+            (f"{scheme_of(root)}:/", place.authority, *filter(None, (place.path,)), below)
+        )
 
     return address

@@ -48,6 +48,7 @@ async def run_vacuum(statement: Vacuum, session: Session) -> pa.Table:
         done = await vacuum(
             table,
             retention=None if hours is None else timedelta(hours=hours),
+            enforce_retention=session.enforce_retention,
             mode=statement.mode,
             inventory=inventory,
             dry_run=statement.dry_run,

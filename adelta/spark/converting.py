@@ -1,0 +1,85 @@
+"""CONVERT TO DELTA as `DeltaTable` has it: of folders, and of tables that the session knows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.types import StructType
+
+from adelta.errors import InvalidOptionError
+from adelta.operations.convert import convert_folder
+from adelta.operations.convert_iceberg import convert_iceberg
+from adelta.spark.identifiers import identifier_parts, path_named, quoted
+from adelta.spark.native import jvm
+from adelta.spark.options import absolute_uri
+from adelta.spark.sql_names import storage_options
+from adelta.spark.table_names import find_table
+from adelta.spark.task_executor import on_cluster
+from adelta.spark.types import to_delta_schema
+from adelta.sync._portal import call
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from adelta.kernel.schema.types import StructType as TableSchema
+
+__all__ = ["convert_in_place"]
+
+
+def convert_in_place(
+    spark: SparkSession, identifier: str, partitions: str | StructType | None
+) -> tuple[str, str | None]:
+    """Make a Delta table of what `identifier` names: where it is, and its name if it has one.
+
+    Raises:
+        InvalidOptionError: it names nothing that can be converted.
+        AdeltaError: as `adelta.convert` does.
+    """
+    columns = to_delta_schema(partitions) if isinstance(partitions, StructType) else partitions
+    if (path := path_named(identifier)) is not None:  # which stays as it is, where it is one
+        return _folder(spark, path, columns), None
+    if (path := path_named(identifier, ("parquet",))) is not None:
+        return _folder(spark, path, columns), None
+    if (path := path_named(identifier, ("iceberg",))) is not None:
+        uri = absolute_uri(path)
+        options = storage_options(spark, uri)
+        call(lambda: convert_iceberg(uri, storage_options=options))
+        return uri, None
+    return _by_name(spark, identifier, columns)
+
+
+def _folder(spark: SparkSession, path: str, columns: str | TableSchema | None) -> str:
+    uri = absolute_uri(path)
+    on_cluster(
+        spark,
+        uri,
+        lambda table: convert_folder(table, partition_schema=columns),
+        storage_options(spark, uri),
+    )
+    return uri
+
+
+def _by_name(
+    spark: SparkSession, name: str, columns: str | TableSchema | None
+) -> tuple[str, str | None]:
+    found = find_table(spark, name)
+    if found is not None and found.is_delta and found.location is not None:
+        return found.location, found.name
+    provider = None if found is None else (found.provider or "").lower()
+    if found is None or provider != "parquet" or found.location is None:
+        raise InvalidOptionError(
+            f"{name!r} is neither a folder of Parquet files nor a table of Parquet's that the "
+            "session knows: name a folder as parquet.`/path`, or a table of Iceberg's as "
+            "iceberg.`/path`"
+        )
+    if (reason := jvm.unusable(spark)) is not None:
+        raise InvalidOptionError(
+            f"the session's catalog cannot be told that {name} is a Delta table, as {reason}; "
+            f"convert it by its path, parquet.`{found.location}`"
+        )
+    entry = quoted(identifier_parts(found.name)[-2:])
+    if columns is None:
+        columns = to_delta_schema(jvm.partition_schema(spark, entry))
+    location = _folder(spark, found.location, columns)
+    jvm.set_provider(spark, entry, jvm.FORMAT)
+    return location, found.name
