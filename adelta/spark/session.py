@@ -20,17 +20,19 @@ from pyspark.sql.utils import is_remote
 from adelta.errors import AdeltaError, CommitConflictError
 from adelta.spark.connect import hook_writers, plain_remote_save, remote_formats
 from adelta.spark.datasource import FORMAT, AsDeltaDataSource, DeltaDataSource
-from adelta.spark.exceptions import as_spark_has_it
+from adelta.spark.exceptions import CONFLICTS, as_spark_has_it
 from adelta.spark.frame_write import write_frame
+from adelta.spark.jar_settings import forget_catalog_of_jar
 from adelta.spark.java import ensure_java
 from adelta.spark.names.entry_points import hook_names
 from adelta.spark.native import jvm
 from adelta.spark.native.hook import Hooks, hook, hooked_formats
+from adelta.spark.native.java_exceptions import add_java_exceptions
 from adelta.spark.native.scan import native_frame
 from adelta.spark.native.write import after_write, write_options
 from adelta.spark.options import ReadOptions, WriteOptions
 from adelta.spark.rebalancing import rebalanced
-from adelta.spark.sql_hook import hook_sql, unhook_sql
+from adelta.spark.sql_hook import has_sql_hook, hook_sql, unhook_sql
 from adelta.spark.stream_hook import hook_streams
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from adelta.operations.write_transactions import Replacing
     from adelta.spark.native.jvm import WriteState
 
-__all__ = ["ensure_registered", "get_session", "register", "save"]
+__all__ = ["ensure_delta", "ensure_registered", "get_session", "register", "save"]
 
 _registered: WeakSet[SparkSession] = WeakSet()
 
@@ -60,6 +62,8 @@ def register(spark: SparkSession, *, as_delta: bool = False, sql: bool = False) 
     makes. With `as_delta` they answer to ``format("delta")``, too, and with `sql` what
     `adelta.spark.sql` does is what `spark.sql` does in this session.
     """
+    if as_delta:
+        forget_catalog_of_jar(spark)
     classic = jvm.unusable(spark) is None
     if classic:
         jvm.activate(spark)  # else Spark may register in the session of another thread
@@ -76,12 +80,33 @@ def register(spark: SparkSession, *, as_delta: bool = False, sql: bool = False) 
         hook_writers(spark, formats, save)
     hook_streams(_stream_formats, _prepare_stream)
     if sql:
-        from adelta.spark.sql_text import sql as runs  # which imports this module
-
-        hook_sql(spark, runs)
+        _take_sql(spark)
     else:
         unhook_sql(spark)
     _registered.add(spark)
+
+
+def _take_sql(spark: SparkSession) -> None:
+    from adelta.spark.sql_text import sql as runs  # which imports this module
+
+    hook_sql(spark, runs)
+
+
+def ensure_delta(spark: SparkSession) -> None:
+    """Make a session answer to ``format("delta")`` and delta-spark's grammar where it does not.
+
+    A session of an application that does has the format: there is only its SQL to take, so that
+    those that Spark makes for each micro-batch cost nothing.
+    """
+    if "delta" in hooked_formats(spark):
+        forget_catalog_of_jar(spark)
+        _take_sql(spark)
+        return
+    if jvm.unusable(spark) is None:
+        base, *others = CONFLICTS
+        add_java_exceptions(spark, base, others)
+    if "delta" not in _stream_formats(spark) or not has_sql_hook(spark):
+        register(spark, as_delta=True, sql=True)
 
 
 def _stream_formats(spark: SparkSession) -> frozenset[str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Runs = Callable[[SparkSession, str, Any], DataFrame]
 
-__all__ = ["hook_sql", "plain_sql", "unhook_sql"]
+__all__ = ["has_sql_hook", "hook_sql", "plain_sql", "unhook_sql"]
 
 _hooked: WeakKeyDictionary[SparkSession, Runs] = WeakKeyDictionary()
 _plain: dict[type[Any], Any] = {}  # Spark's own method, once there is a session that is hooked
@@ -29,6 +29,11 @@ def hook_sql(spark: SparkSession, runs: Runs) -> None:
         _plain[owner] = owner.__dict__["sql"]
         owner.sql = _replacement(_plain[owner])
     _hooked[spark] = runs
+
+
+def has_sql_hook(spark: SparkSession) -> bool:
+    """Whether adelta is handed what `spark.sql` is told."""
+    return spark in _hooked
 
 
 def unhook_sql(spark: SparkSession) -> None:

@@ -7,11 +7,13 @@ import sys
 import types
 
 import pytest
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 import adelta.spark
 from adelta.errors import ConcurrentAppendError, InvalidUseError
 from adelta.spark.exceptions import as_spark_has_it
+from adelta.spark.jar_settings import changed_without_jar
 
 
 @pytest.fixture
@@ -32,9 +34,13 @@ from delta import *
 from delta.tables import DeltaTable as Table, DeltaTableBuilder, IdentityGenerator
 from delta.exceptions import ConcurrentAppendException, DeltaConcurrentModificationException
 import delta.tables, delta.exceptions, delta.pip_utils
+from delta.connect.tables import DeltaTable as RemoteTable
+from delta.connect.exceptions import ConcurrentAppendException as RemoteConflict
+from delta.exceptions.captured import ConcurrentAppendException as CapturedConflict
 
 def work(spark, path):
-    assert DeltaTable is Table is delta.tables.DeltaTable
+    assert DeltaTable is Table is delta.tables.DeltaTable is RemoteTable
+    assert ConcurrentAppendException is RemoteConflict is CapturedConflict
     spark.range(3).write.format("delta").save(path)
     table = Table.forPath(spark, path)
     table.update("id = 1", {"id": "10"})
@@ -80,24 +86,67 @@ def test_a_folder_called_delta_is_no_package(nothing_imported, tmp_path, monkeyp
     assert sys.modules["delta"].DeltaTable is adelta.spark.DeltaTable
 
 
+EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+
+def test_entries_of_the_jar_are_left_out_of_settings():
+    settings = {
+        "spark.sql.extensions": f"org.example.One,{EXTENSION}, org.example.Two",
+        "spark.sql.catalog.spark_catalog": CATALOG,
+        "spark.jars.packages": "io.delta:delta-spark_4.0_2.13:4.0.0,io.delta:delta-sharing:1.0",
+        "spark.connect.extensions.relation.classes": "org.apache.spark.sql.connect.delta."
+        "DeltaRelationPlugin",
+        "spark.app.name": "io.delta",
+    }
+    assert changed_without_jar(settings) == {
+        "spark.sql.extensions": "org.example.One,org.example.Two",
+        "spark.sql.catalog.spark_catalog": None,
+        "spark.jars.packages": "io.delta:delta-sharing:1.0",
+        "spark.connect.extensions.relation.classes": None,
+    }
+    others = {"spark.sql.extensions": "org.example.One", "spark.sql.catalog.spark_catalog": "a.B"}
+    assert changed_without_jar(others) == {}
+
+
+def test_sessions_that_are_made_know_delta_tables_without_the_jar(
+    spark, tmp_path, nothing_imported
+):
+    other = spark.newSession()
+    adelta.spark.install_as_delta()
+    try:
+        conf = SparkConf().set("spark.sql.extensions", EXTENSION).set("spark.some", "x")
+        conf.set("spark.sql.catalog.spark_catalog", CATALOG)
+        with pytest.raises(ValueError, match="multiple SparkContexts"):
+            SparkContext(conf=conf)  # the second of a process: but settings are seen to before
+        assert (conf.get("spark.sql.extensions"), conf.get("spark.some")) == (None, "x")
+        assert conf.get("spark.sql.catalog.spark_catalog") is None
+        session = spark.newSession()  # as SparkSession(SparkContext) makes one
+        spark.range(2).write.format("delta").save(str(tmp_path / "t"))
+        assert session.sql(f"DESCRIBE HISTORY delta.`{tmp_path}/t`").count() == 1
+        # A cluster's own settings come with the JVM.
+        other.conf.set("spark.sql.catalog.spark_catalog", CATALOG)
+        assert other.sql(f"SELECT * FROM delta.`{tmp_path}/t`").count() == 2
+        assert other.conf.get("spark.sql.catalog.spark_catalog", None) is None
+    finally:
+        adelta.spark.register(spark)
+
+
 def test_a_builder_makes_sessions_that_know_delta_tables(spark, tmp_path, nothing_imported):
     adelta.spark.install_as_delta()
     adelta.spark.register(spark)
     from delta import configure_spark_with_delta_pip
 
-    builder = SparkSession.builder.appName("a job").config(
-        "spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension,org.example.Other"
-    )
-    catalog = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+    builder = SparkSession.builder.appName("a job")
     made = configure_spark_with_delta_pip(builder).config(
-        "spark.sql.catalog.spark_catalog", catalog
+        "spark.sql.catalog.spark_catalog", CATALOG
     )
-    del made._options["spark.sql.extensions"]  # static: only for the first session of a process
     path = str(tmp_path / "t")
     try:
         session = made.getOrCreate()
         session.range(2).write.format("delta").save(path)
         assert session.read.format("delta").load(path).count() == 2
+        assert session.sql(f"DESCRIBE DETAIL delta.`{path}`").first().numFiles > 0
         assert "spark.sql.catalog.spark_catalog" not in made._options
     finally:
         adelta.spark.register(spark)

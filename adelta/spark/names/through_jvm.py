@@ -1,7 +1,8 @@
 """Errors that go through the JVM: told to it as text, and recognised when they come back.
 
 What Python tells Java of a conflict, Spark throws, and PySpark makes one of its own exceptions of
-it, by a function that is extended here, as delta-spark does.
+it, by a function that is extended here, as delta-spark does. delta-spark's own exceptions are
+recognised, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.errors.exceptions import captured
 
-from adelta.spark.exceptions import as_spark_has_it
+from adelta.spark.exceptions import CONFLICTS, as_spark_has_it
+from adelta.spark.native.java_exceptions import PACKAGE
 
 if TYPE_CHECKING:
     from adelta.errors import AdeltaError
@@ -54,11 +56,14 @@ def recognise_errors() -> None:
     captured.convert_exception = convert  # type: ignore[assignment]  # it takes the same
 
 
-def _recognised(error: Any) -> AdeltaError | None:
+def _recognised(error: Any) -> Exception | None:
     for _ in range(_DEEPEST):
         if error is None:
             return None
-        if error.getClass().getName() == _REFUSED:
+        name = error.getClass().getName()
+        if name.startswith(f"{PACKAGE}.") and name.rpartition(".")[2] in CONFLICTS:
+            return CONFLICTS[name.rpartition(".")[2]](message=error.getMessage())
+        if name == _REFUSED:
             token = error.token()
             with _lock:
                 found = None if token is None else _kept.pop(token, None)

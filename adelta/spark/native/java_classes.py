@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["java_class", "ship_class"]
+__all__ = ["jar_of", "java_class", "ship_class"]
 
 _PACKAGE = "adelta.spark"
 _PARTS = {"TableFormat": ("DeletionVector",)}
@@ -67,12 +67,12 @@ def ship_class(spark: SparkSession, name: str) -> None:
     with _lock:
         shipped = _shipped.setdefault(context, set())
         if name not in shipped:
-            context._jsc.addJar(_jar(name, dict(compiler.getBytecodes())))
+            context._jsc.addJar(jar_of(name, dict(compiler.getBytecodes())))
             shipped.add(name)
 
 
-def _jar(name: str, classes: dict[str, bytes]) -> str:
-    """A jar of this process's own, removed at exit."""
+def jar_of(name: str, classes: dict[str, bytes]) -> str:
+    """A jar of this process's own with classes by their names, removed at exit."""
     folder = Path(tempfile.mkdtemp(prefix="adelta-classes-"))  # private: what is in it gets run
     atexit.register(_remove, folder, os.getpid())
     jar = folder / f"adelta-{name}.jar"
