@@ -1,7 +1,8 @@
 """What `df.write...save()` does in a session of Spark Connect that knows adelta.
 
 The server refuses some modes of writing before a data source is asked, and shows it none of the
-session's settings. So the client's writers say all of that by options.
+session's settings. So the client's writers say all of that by options. Tables by name are
+`adelta.spark.remote_tables`.
 """
 
 from __future__ import annotations
@@ -10,23 +11,17 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from adelta.spark.native.jvm import WriteState
+from adelta.spark.remote_tables import hook_tables, state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
+    from adelta.spark.native.jvm import WriteState
+
 __all__ = ["hook_writers", "plain_remote_save", "remote_formats"]
 
-_MODES = {
-    "append": "Append",
-    "overwrite": "Overwrite",
-    "error": "ErrorIfExists",
-    "errorifexists": "ErrorIfExists",
-    "default": "ErrorIfExists",
-    "ignore": "Ignore",
-}
 _sessions: WeakKeyDictionary[Any, tuple[frozenset[str], Any]] = WeakKeyDictionary()
 _plain: list[Any] = []  # Spark's own method, once there is a session of Connect
 
@@ -43,6 +38,7 @@ def hook_writers(
     if not _plain:
         _plain.append(RemoteWriter.save)
         RemoteWriter.save = wraps(RemoteWriter.save)(_save)  # type: ignore[method-assign]
+        hook_tables(remote_formats, lambda df, state: _sessions[df.sparkSession][1](df, state))
 
 
 def remote_formats(spark: SparkSession) -> frozenset[str]:
@@ -67,24 +63,16 @@ def _save(
     from pyspark.sql.connect.dataframe import DataFrame as RemoteFrame
 
     formats, save = _sessions.get(self._spark, (frozenset(), None))
-    told = self._write
-    source = format if format is not None else told.source
-    mode = mode if mode is not None else told.mode
-    how = _MODES.get((mode or "error").lower())
-    if save is None or source is None or source.lower() not in formats or how is None:
+    source = format if format is not None else self._write.source
+    state = None if source is None else state_of(self, source, mode)
+    if save is None or source is None or source.lower() not in formats or state is None:
         _plain[0](self, path, format, mode, partitionBy, **options)
         return
     self.mode(mode).options(**options)
     if partitionBy is not None:
         self.partitionBy(partitionBy)
-    state = WriteState(
-        source,
-        how,
-        {key: value for key, value in told.options.items() if value is not None},
-        list(told.partitioning_cols) or None,
-        list(told.clustering_cols) or None,
-        told.num_buckets > 0 or bool(told.sort_cols),
-    )
+    state = state_of(self, source, mode)
+    assert state is not None
     if path is not None:
         state.options["path"] = path
     save(RemoteFrame(self._df, self._spark), state)

@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
@@ -20,6 +20,8 @@ import adelta.spark
 import adelta.sync
 from adelta.errors import InvalidExpressionError
 from adelta.spark import DeltaTable, IdentityGenerator
+
+CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
 
 def raises(kind: type[Exception], text: str, call) -> None:
@@ -190,6 +192,62 @@ def step_statements_are_run_on_tables_by_name(spark, path):
     raises(AnalysisException, "", lambda: spark.sql("DESCRIBE DETAIL default.made").collect())
     spark.sql("CREATE OR REPLACE TEMP VIEW a_view AS SELECT 1 AS id")
     raises(AnalysisException, "a view", lambda: adelta.spark.sql(spark, "DESCRIBE HISTORY a_view"))
+
+
+def step_a_job_for_delta_spark_runs_as_it_is(spark, path):
+    spark.conf.set("spark.sql.catalog.spark_catalog", CATALOG)  # of a jar that is not there
+    raises(PySparkException, "PLUGIN_CLASS_NOT_FOUND", lambda: spark.sql("SHOW TABLES").collect())
+    adelta.spark.register(spark, as_delta=True, sql=True)
+    try:
+        rows = spark.createDataFrame([(1, "a"), (2, "b")], "id BIGINT, v STRING")
+        rows.write.format("delta").partitionBy("v").saveAsTable("job")
+        raises(AnalysisException, "already exists", lambda: rows.write.saveAsTable("job"))
+        rows.write.format("delta").mode("ignore").saveAsTable("job")
+        rows.write.mode("append").saveAsTable("job")
+        rows.selectExpr("id + 2", "v").write.insertInto("job")
+        raises(ValueError, "has 2 columns", lambda: spark.range(1).write.insertInto("job"))
+        assert spark.table("job").where("job.id > 2").count() == 2
+        assert spark.read.option("versionAsOf", 0).table("default.job").count() == 2
+        assert spark.sql("DESCRIBE DETAIL job").first().partitionColumns == ["v"]
+        rows.write.format("delta").mode("overwrite").saveAsTable("job")
+        rows.write.format("delta").option("path", path).saveAsTable("job_there")
+        assert spark.read.format("delta").load(path).count() == spark.table("job").count() == 2
+        rows.writeTo("job").append()
+        rows.where("id = 1").writeTo("job").overwritePartitions()
+        assert spark.table("job").count() == 3
+        rows.where("id = 1").writeTo("job").overwrite(f.col("id") == 1)
+        assert spark.table("job").count() == 3
+        spark.range(3).writeTo("job").using("delta").createOrReplace()
+        spark.range(3).writeTo("job2").using("delta").tableProperty("mine", "1").create()
+        assert DeltaTable.forName(spark, "job2").detail().first().properties == {"mine": "1"}
+        assert spark.table("job").columns == spark.table("job2").columns == ["id"]
+        raises(
+            AnalysisException,
+            "as it does not exist",
+            spark.range(1).writeTo("job3").using("delta").replace,
+        )
+        spark.range(2).write.saveAsTable("of_parquet")
+        assert spark.table("of_parquet").count() == 2
+        raises(ValueError, "parquet.`", lambda: DeltaTable.convertToDelta(spark, "of_parquet"))
+        DeltaTable.forName(spark, "job").clone(path + "-clone", True)
+        assert spark.read.format("delta").load(path + "-clone").count() == 3
+    finally:
+        adelta.spark.register(spark)
+
+
+def step_columns_of_dataframes_say_which_side_they_are_of(spark, path):
+    table = written(spark, path)
+    rows = spark.createDataFrame([(3, 30), (9, 90)], "id BIGINT, part INT")
+    of_target = table.toDF()
+    merge = table.alias("t").merge(rows.alias("s"), of_target.id == rows["id"])
+    merge = merge.whenMatchedUpdate(of_target.part == 1, {"part": rows.part + of_target.part})
+    merge.whenNotMatchedInsert(values={"id": rows.id, "part": rows.part}).execute()
+    assert table.toDF().where("part > 1").select("id", "part").orderBy("id").collect() == [
+        (3, 31),
+        (9, 90),
+    ]
+    table.delete(of_target["id"] < 9)
+    assert ids(table) == [9]
 
 
 def step_streams_go_from_name_to_name(spark, path):

@@ -150,6 +150,8 @@ async def test_tables_are_defined_by_queries_in_one_commit(run, lake):
     where = f"{lake}/elsewhere"
     await run(f"CREATE TABLE named (a INT) LOCATION '{where}'")
     assert await run(f"SHOW COLUMNS IN delta.`{where}`") == [{"col_name": "a"}]
+    with pytest.raises(InvalidOptionError, match="which columns"):  # as only Spark keeps names
+        await run(f"CREATE TABLE again LOCATION '{where}'")
     with pytest.raises(InvalidStatementError):  # and nothing is made
         await run("CREATE TABLE db.u AS SELECT nothing")
     with pytest.raises(TableNotFoundError):

@@ -33,6 +33,11 @@ async def run_create(statement: CreateTable, session: Session) -> pa.Table:
     uri, options = place_of(statement, session)
     schema = StructType(tuple(map(field_of, statement.columns)))
     layout, mode = layout_of(statement), statement.mode
+    if statement.query is None and not schema.fields:
+        raise InvalidOptionError(
+            f"say which columns the table is to have; a table that is at {uri} already is named by "
+            "its path"
+        )
     if statement.query is not None:
         if schema.fields:
             raise InvalidOptionError(

@@ -39,7 +39,8 @@ def _definition(reader: Reader, table: TableName, mode: Mode) -> CreateTable:
     definition = _clauses(reader, definition)
     if reader.accept("AS") or begins_query(reader):
         definition = replace(definition, query=read_query(reader))
-    if not definition.columns and definition.query is None:
+    defined = definition.columns or definition.query is not None
+    if not defined and definition.location is None:  # else it may be a table that is there
         reader.fail("expected the columns of the table, or AS and a query")
     return definition
 
