@@ -42,6 +42,7 @@ from adelta.errors import (
     ThrottledError,
     UnsupportedFeatureError,
 )
+from adelta.kernel.table_features import CATALOG_MANAGED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,6 +64,9 @@ _CREDENTIALS = {
     "s3.secret-access-key": "aws_secret_access_key",
     "s3.session-token": "aws_session_token",
 }
+
+
+_MANAGED = f"delta.feature.{CATALOG_MANAGED.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +275,15 @@ class UnityCatalogClient(CatalogClient):
             StorageError: the catalog refused or failed.
         """
         return self._text((await self._load())["metadata"], "location")
+
+    @property
+    def said_to_be_managed(self) -> bool:
+        """Whether the catalog's latest description says that commits go through it.
+
+        One that says nothing of it, or has not been asked for yet, leaves that open.
+        """
+        properties = self._description.get("properties") or {}
+        return bool(properties.get(_MANAGED) == "supported")
 
     async def storage_options(self, *, write: bool = False) -> dict[str, str]:
         """Options that open the table's place, to read or to write, until they expire.

@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import StructType as TableSchema
+    from adelta.spark.options import ReadOptions
     from adelta.spark.table_creation import CreationMode
     from adelta.table import Table
 
@@ -482,15 +483,15 @@ class DeltaTable:
         if by_catalog is None:
             location, known = location_of(spark, name)
             return cls._opened(spark, location, name=known)
-        access, known = by_catalog
+        access, known, now = by_catalog
         found = cls(spark, access.path, access.storage_options, name=known)
         found._access = access
-        return found._there()
+        return found._there(now)
 
-    def _there(self) -> DeltaTable:
+    def _there(self, opened: ReadOptions | None = None) -> DeltaTable:
         """This table, when it has been seen that it is one."""
         try:
-            self._schema()
+            self._schema(opened)
         except TableNotFoundError as error:
             shown = self._name or self._path
             raise TableNotFoundError(f"{shown} is not a Delta table: {error}") from error
@@ -587,10 +588,10 @@ class DeltaTable:
         df = self._access.rows()
         return df.alias(self._names[-1]) if self._names else df
 
-    def _schema(self) -> TableSchema:
+    def _schema(self, opened: ReadOptions | None = None) -> TableSchema:
         """The columns of the latest version."""
 
         async def latest(table: Table) -> TableSchema:
             return (await table.snapshot()).delta_schema
 
-        return self._access.learn(latest)
+        return self._access.learn(latest, opened)

@@ -57,9 +57,11 @@ class TableAccess:
             return ReadOptions(self.path, self.storage_options)
         return ReadOptions.parse(options_in_catalog(self.spark, *self.in_catalog, write=write))
 
-    def learn(self, question: Callable[[Table], Awaitable[T]]) -> T:
-        """What a question to the table gives."""
-        return call(_within, self.to_read(), question)
+    def learn(
+        self, question: Callable[[Table], Awaitable[T]], opened: ReadOptions | None = None
+    ) -> T:
+        """What a question to the table gives, which may be `opened` as was found out just now."""
+        return call(_within, opened or self.to_read(), question)
 
     def change(self, operation: Callable[[Table], Awaitable[T]]) -> T:
         """What an operation on the log alone does."""
@@ -82,8 +84,12 @@ async def _within(opened: ReadOptions, operation: Callable[[Table], Awaitable[T]
         return await operation(table)
 
 
-def access_by_catalog(spark: SparkSession, name: str) -> tuple[TableAccess, str] | None:
+def access_by_catalog(
+    spark: SparkSession, name: str
+) -> tuple[TableAccess, str, ReadOptions] | None:
     """How a table is opened whose name is one of a Unity Catalog, and its full name; else None.
+
+    The last one is how it is read now, which the catalog need not be asked again.
 
     Raises:
         TableNotFoundError: the catalog has no such table.
@@ -95,8 +101,8 @@ def access_by_catalog(spark: SparkSession, name: str) -> tuple[TableAccess, str]
         return None
     in_catalog = parts[0], parts[1], parts[2]
     try:
-        path = options_in_catalog(spark, *in_catalog)["path"]
+        now = ReadOptions.parse(options_in_catalog(spark, *in_catalog))
     except TableNotFoundError as error:
         raise TableNotFoundError(f"{name} is not a Delta table: {error}") from error
-    beside = storage_of_session(spark, path)
-    return TableAccess(spark, path, beside, in_catalog), ".".join(parts)
+    beside = storage_of_session(spark, now.uri)
+    return TableAccess(spark, now.uri, beside, in_catalog), ".".join(parts), now

@@ -112,9 +112,14 @@ async def _found(said: dict[str, str], write: bool) -> dict[str, str]:
         uri, storage = await client.location(), await client.storage_options(write=write)
     finally:
         await client.aclose()
-    async with open_table(uri, storage) as table:
-        managed = (await table.snapshot())._configuration.supports(CATALOG_MANAGED)
+    managed = client.said_to_be_managed or await _is_managed(uri, storage)
     return {"path": uri, **prefixed(storage), **(said if managed else {})}
+
+
+async def _is_managed(uri: str, storage: Mapping[str, str]) -> bool:
+    """Whether the log of a table says that its commits go through a catalog."""
+    async with open_table(uri, storage) as table:
+        return (await table.snapshot())._configuration.supports(CATALOG_MANAGED)
 
 
 def _client(said: Mapping[str, str]) -> UnityCatalogClient:

@@ -97,7 +97,10 @@ def test_a_delta_table_by_the_name_of_a_unity_catalog_goes_through_the_catalog(
     asyncio.run(created(unity_server))
     own = knowing(spark, unity_server)
     before = unity_server.latest_version("main.default.trips")
+    unity_server.requests()
     table = DeltaTable.forName(own, "main.default.trips")
+    # Where it is and credentials, and then which commits there are.
+    assert unity_server.requests() == [("GET", "trips"), ("GET", "credentials"), ("GET", "trips")]
     assert DeltaTable.isDeltaTable(own, "main.default.trips")
     assert table.delete("trips.id < 10").first() == (9,)
     assert table.update("id = 10", {"id": "id + 90"}).first() == (1,)
