@@ -15,6 +15,7 @@ from pyspark.sql.utils import is_remote
 from adelta._clock import moment
 from adelta.errors import InvalidExpressionError, InvalidStatementError, TableNotFoundError
 from adelta.spark.arguments_in_text import with_arguments
+from adelta.spark.changes_in_text import with_changes
 from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.remote_statements import (
     run_clone,
@@ -83,14 +84,16 @@ def sql(spark: SparkSession, text: str, args: _Args = None) -> DataFrame:
     HISTORY``, ``CREATE TABLE ... CLONE`` and ``ALTER TABLE ... DROP FEATURE``; what is much work in
     them is done by tasks of Spark's. Through Spark Connect they are all that `adelta.sql` has,
     where they are about Delta tables: by path (``delta.`/lake/sales` ``), or by a name that the
-    session knows. Times that name no zone are of the session's. `args` are values for parameters,
-    as `spark.sql` takes them. What adelta does not know goes to Spark as it is.
+    session knows. Times that name no zone are of the session's. ``table_changes('name', 3, 7)`` and
+    ``table_changes_by_path`` stand for the rows that commits changed. `args` are values for
+    parameters, as `spark.sql` takes them. What adelta does not know goes to Spark as it is.
 
     Raises:
         InvalidStatementError: a statement that only adelta knows is not written as it is to be.
         TableNotFoundError: such a statement is about no Delta table.
         AdeltaError: as `adelta.sql` does, each of them as Spark's error, too.
     """
+    text = with_changes(spark, text)
     own = begins_as(text, _DELTAS_OWN)
     if not own and not is_remote() and not begins_as(text, _IN_PART):
         return plain_sql(spark, text, args)

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import ParseException
 
 import adelta.spark
 import adelta.sync
@@ -151,3 +152,22 @@ def test_a_range_without_the_feed_is_refused(spark, path):
     with pytest.raises(Exception, match="add the option readChangeFeed"):
         reader.load(path).collect()
     assert reader.option("readChangeData", "true").load(path).count() == 8
+
+
+def test_statements_have_changes_by_table_changes(spark, path):
+    table(path)
+    spark.sql(f"CREATE TABLE changed USING adelta LOCATION '{path}'")
+    try:
+        by_name = "SELECT * FROM table_changes('changed', 1) c JOIN values_ v ON c.id = v.id"
+        spark.sql("CREATE OR REPLACE TEMP VIEW values_ AS SELECT 2L AS id")
+        found = adelta.spark.sql(spark, by_name).drop("v.id")
+        assert sorted(row._commit_version for row in found.collect()) == [1, 2]
+        by_path = f"SELECT * FROM TABLE_CHANGES_BY_PATH('{path}', '2024-01-03', 3)"
+        assert shown(adelta.spark.sql(spark, by_path)) == [*UPDATES, DELETES[0]]
+        text = "SELECT 'table_changes(1)' AS t, upper(:x)"
+        assert adelta.spark.sql(spark, text, {"x": "a"}).collect() == [("table_changes(1)", "A")]
+        for wrong in ("'changed'", "changed, 1", "'changed', -1", "'changed', 1, 2, 3"):
+            with pytest.raises(ParseException, match="table_changes takes"):
+                adelta.spark.sql(spark, f"SELECT * FROM table_changes({wrong})")
+    finally:
+        spark.sql("DROP TABLE changed")

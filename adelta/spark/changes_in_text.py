@@ -1,0 +1,86 @@
+"""``table_changes('name', 1, 5)`` in a statement, which becomes a view of these changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from adelta._chance import new_uuid
+from adelta.errors import InvalidExpressionError, InvalidStatementError
+from adelta.kernel.expressions.lexer import tokenize, unescape
+from adelta.spark.dataframes import load
+from adelta.spark.hadoop_conf import prefixed, storage_of_session
+from adelta.spark.options import absolute_uri
+from adelta.spark.table_names import location_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from adelta.kernel.expressions.lexer import Token
+
+__all__ = ["with_changes"]
+
+_NAMED, _AT_PATH = "TABLE_CHANGES", "TABLE_CHANGES_BY_PATH"
+_MOST_ARGUMENTS = 3
+
+
+def with_changes(spark: SparkSession, text: str) -> str:
+    """The statement, in which temporary views stand for changes of tables.
+
+    ``table_changes`` is given the name of a table, ``table_changes_by_path`` its path; then the
+    first version or time, and perhaps the last one.
+
+    Raises:
+        InvalidStatementError: what a function is given is not that.
+        TableNotFoundError: there is no such table.
+    """
+    if _NAMED not in text.upper():
+        return text
+    try:
+        tokens = tokenize(text)
+    except InvalidExpressionError:
+        return text  # of which Spark says what is wrong
+    parts: list[str] = []
+    at = 0
+    for index, token in enumerate(tokens):
+        if token.upper in (_NAMED, _AT_PATH) and tokens[index + 1].operator == "(":
+            given, end = _arguments(tokens, index + 2)
+            view = f"adelta_changes_{new_uuid().hex}"
+            _changes(spark, token.upper, given).createOrReplaceTempView(view)
+            parts += [text[at : token.at], view]
+            at = end
+    return "".join((*parts, text[at:]))
+
+
+def _arguments(tokens: Sequence[Token], index: int) -> tuple[list[str | int], int]:
+    """What stands between parentheses, and where they end."""
+    given: list[str | int] = []
+    for place in range(_MOST_ARGUMENTS):
+        token = tokens[index + 2 * place]
+        if token.kind in ("string", "raw"):
+            given.append(unescape(token))
+        elif token.text.isdigit() and place:
+            given.append(int(token.text))
+        else:
+            break
+        behind = tokens[index + 2 * place + 1]
+        if behind.operator == ")" and place:
+            return given, behind.at + 1
+        if behind.operator != ",":
+            break
+    raise InvalidStatementError(
+        "table_changes takes the name of a table in quotes, and the first version or time, and "
+        "perhaps the last one, such as table_changes('events', 3, 7)",
+        position=tokens[index].at,
+    )
+
+
+def _changes(spark: SparkSession, function: str, given: Sequence[str | int]) -> DataFrame:
+    name = str(given[0])
+    place = absolute_uri(name if function == _AT_PATH else location_of(spark, name)[0])
+    options = {**prefixed(storage_of_session(spark, place)), "path": place}
+    options["readChangeFeed"] = "true"
+    for end, value in zip(("starting", "ending"), given[1:], strict=False):
+        options[f"{end}{'Version' if isinstance(value, int) else 'Timestamp'}"] = str(value)
+    return load(spark, options)
