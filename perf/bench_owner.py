@@ -65,7 +65,7 @@ async def commit(table: adelta.Table, app_id: str, number: int) -> int:
 def own_handle(uri: str, options: Options) -> adelta.Table:
     """A handle whose commits wait for nobody else's of this process."""
     import adelta
-    from adelta.write.commit_queue import QueueOfTable
+    from adelta.write.queue_of_table import QueueOfTable
 
     table = adelta.open_table(uri, options)
     table._queue = QueueOfTable(table.store, None)

@@ -15,7 +15,7 @@ import adelta
 from adelta.owner import turns as turns_module
 from adelta.owner.table_key import TableKey
 from adelta.owner.turns import Turns
-from adelta.write.commit_queue import QueueOfTable
+from adelta.write.queue_of_table import QueueOfTable
 from tests.support.owned_lake import lake_of, rows
 from tests.support.owners import proposal, running
 

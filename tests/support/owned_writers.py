@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import adelta
 from adelta.errors import AdeltaError, CommitConflictError, CommitOutcomeUnknownError
-from adelta.write.commit_queue import QueueOfTable
+from adelta.write.queue_of_table import QueueOfTable
 from tests.support.two_tables import OF_BOTH, path_of
 
 if TYPE_CHECKING:
