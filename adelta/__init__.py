@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from adelta import operations as operations
     from adelta import plot as plot
     from adelta import sync as sync
+    from adelta._version import __version__ as __version__
     from adelta.changes.feed import changes as changes
     from adelta.changes.tail import tail as tail
     from adelta.commit.catalog import CatalogClient as CatalogClient
@@ -141,6 +142,7 @@ if TYPE_CHECKING:
 __all__ = exports(
     __name__,
     {
+        "adelta._version": ("__version__",),
         "adelta.changes.feed": ("changes",),
         "adelta.changes.tail": ("tail",),
         "adelta.commit.catalog": ("CatalogClient",),

@@ -28,7 +28,7 @@ __all__ = ["exports"]
 def exports(
     package: str, homes: Mapping[str, Iterable[str]], modules: Iterable[str] = ()
 ) -> list[str]:
-    """The names that `package` offers, in order; each is loaded when it is first asked for.
+    """The public names of `package`, in order; each is loaded when it is first asked for.
 
     `homes` says which names come from which module. `modules` of the package can be reached as its
     attributes without being imported first; they are not among the names.
@@ -37,7 +37,7 @@ def exports(
     found.__class__ = _Package
     vars(found)["_homes"] = {name: home for home, names in homes.items() for name in names}
     vars(found)["_modules"] = frozenset(modules)
-    return sorted(vars(found)["_homes"])
+    return sorted(name for name in vars(found)["_homes"] if not name.startswith("_"))
 
 
 # Threads that loaded modules of one package from two ends would wait for each other.

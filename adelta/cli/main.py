@@ -87,9 +87,9 @@ class _ShowVersion(argparse.Action):
         )
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        from importlib.metadata import version
+        from adelta._version import __version__
 
-        print(f"adelta {version('adelta')}")
+        print(f"adelta {__version__}")
         parser.exit()
 
 

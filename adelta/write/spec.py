@@ -32,12 +32,9 @@ FileContent = Literal["rows", "copies", "changes"]
 @cache
 def engine_info() -> str:
     """`engineInfo` of the commits that adelta makes."""
-    from importlib.metadata import PackageNotFoundError, version  # slow to load and to ask
+    from adelta._version import __version__
 
-    try:
-        return f"adelta/{version('adelta')}"
-    except PackageNotFoundError:  # a source tree, or an archive sent to Spark's workers
-        return "adelta/source"
+    return f"adelta/{__version__}"
 
 
 _ICEBERG_TAG = "ICEBERG_COMPAT_VERSION"  # by which Delta Spark knows files that need no rewriting

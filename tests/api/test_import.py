@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
 import pyarrow as pa
@@ -67,6 +68,11 @@ def modules_after(program: str) -> set[str]:
 )
 def test_no_library_is_loaded_before_a_name_needs_it(program: str) -> None:
     assert not loaded_by(program) & HEAVY
+
+
+def test_the_package_tells_its_version() -> None:
+    assert adelta.__version__ == version("adelta")
+    assert "__version__" not in adelta.__all__
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted on Linux")
