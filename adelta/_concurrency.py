@@ -138,12 +138,19 @@ _loaded: set[str] = set()
 async def loaded(*modules: str) -> None:
     """Have modules loaded in a worker thread, which would hold the loop up; an import finds them.
 
-    It is for what a table is opened without: the first who needs it waits, and nobody else.
+    It is for what a table is opened without: the first who needs it waits, and nobody else. Where
+    something else than threads runs the loop's jobs this is none of them, for it would be one in
+    the first run of a process alone.
     """
-    if not _loaded.issuperset(modules):
-        for module in modules:
+    if _loaded.issuperset(modules):
+        return
+    runner = _cpu_workers.get(asyncio.get_running_loop())
+    for module in modules:
+        if runner is None or isinstance(runner, Workers):
             await in_thread(import_module, module)
-            _loaded.add(module)
+        else:
+            import_module(module)
+        _loaded.add(module)
 
 
 async def in_io_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
