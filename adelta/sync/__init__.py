@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from adelta import WriteMetrics as WriteMetrics
     from adelta import WriterOptions as WriterOptions
     from adelta import ZOrderStats as ZOrderStats
+    from adelta import __version__ as __version__
     from adelta import identity_column as identity_column
     from adelta import register_commit_owner as register_commit_owner
     from adelta.sync import consumers as consumers
@@ -203,6 +204,7 @@ __all__ = exports(
             "WriteMetrics",
             "WriterOptions",
             "ZOrderStats",
+            "__version__",
             "identity_column",
             "register_commit_owner",
         ),
