@@ -118,57 +118,73 @@ class SqliteDatabase:
     # ------------------------------------------------------------------------------- in a thread
 
     def _carry_out(self, jobs: deque[_Job]) -> None:
-        """Run the programs of all jobs in one transaction."""
-        execute = self._connection.execute
-        try:
-            execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            self._end(jobs, StorageError(f"{self._path}: {error}; nothing was changed"))
-            return
-        for job in jobs if len(jobs) > 1 else ():
-            try:
-                execute("SAVEPOINT job")
-                try:
-                    job.result = self._driven(job.make())
-                except sqlite3.Error as error:
-                    execute("ROLLBACK TO job")
-                    raise StorageError(f"{self._path}: {error}; nothing was changed") from error
-                except Exception:
-                    execute("ROLLBACK TO job")
-                    raise
-                finally:
-                    execute("RELEASE job")
-            except Exception as error:
-                job.error = error
-        if len(jobs) == 1 and not self._alone(jobs[0]):
-            return
-        try:
-            execute("COMMIT")
-        except sqlite3.Error as error:
-            if self._connection.in_transaction:
-                self._connection.rollback()
-            unknown = CommitOutcomeUnknownError(f"{self._path} may not have kept it: {error}")
-            self._end([job for job in jobs if job.error is None], unknown)
-        for job in jobs:
-            job.is_over = True
+        """Run the programs of all jobs in one transaction, and in others what that one leaves.
 
-    def _alone(self, job: _Job) -> bool:
-        """Run the one program of a transaction; False where it is rolled back with it."""
+        Where SQLite gives up a transaction by itself, as it does when the disk is full, the jobs
+        that were to come are left.
+        """
+        connection = self._connection
+        while jobs:
+            begun: list[_Job] = []
+            try:
+                connection.execute("BEGIN IMMEDIATE")
+                run = self._run_alone if len(jobs) == 1 else self._run_among_others
+                while jobs and connection.in_transaction:
+                    begun.append(jobs.popleft())
+                    run(begun[-1])
+                failed: Exception | None = begun[-1].error
+                if connection.in_transaction:
+                    failed = self._commit()
+            except sqlite3.Error as error:  # the file is locked, or cannot be read
+                failed = self._failed(error)
+                begun += jobs
+                jobs.clear()
+            for job in begun:
+                job.error, job.is_over = job.error or failed, True
+
+    def _run_alone(self, job: _Job) -> None:
+        """Run the one program of a transaction, which is rolled back with it."""
         try:
             job.result = self._driven(job.make())
         except Exception as error:
             self._connection.rollback()
-            if isinstance(error, sqlite3.Error):
-                failed = StorageError(f"{self._path}: {error}; nothing was changed")
-                failed.__cause__, error = error, failed
-            self._end([job], error)
-            return False
-        return True
+            job.error = self._failed(error)
 
-    @staticmethod
-    def _end(jobs: list[_Job] | deque[_Job], error: Exception) -> None:
-        for job in jobs:
-            job.error, job.is_over = error, True
+    def _run_among_others(self, job: _Job) -> None:
+        """Run one program of a transaction, which goes on without it."""
+        execute = self._connection.execute
+        try:
+            execute("SAVEPOINT job")
+            job.result = self._driven(job.make())
+            execute("RELEASE job")
+        except Exception as error:
+            job.error = self._failed(error)
+            try:
+                execute("ROLLBACK TO job")
+                execute("RELEASE job")
+            except sqlite3.Error as broken:  # there is no transaction any more, or shall be none
+                self._connection.rollback()
+                if not isinstance(error, sqlite3.Error):
+                    job.error = self._failed(broken)
+
+    def _commit(self) -> CommitOutcomeUnknownError | None:
+        """Commit the transaction; what is to be said of its jobs where that fails."""
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._connection.rollback()
+            unknown = CommitOutcomeUnknownError(f"{self._path} may not have kept it: {error}")
+            unknown.__cause__ = error
+            return unknown
+        return None
+
+    def _failed(self, error: Exception) -> Exception:
+        """The error that a job, of which nothing was changed, ends with."""
+        if not isinstance(error, sqlite3.Error):
+            return error
+        failed = StorageError(f"{self._path}: {error}; nothing was changed")
+        failed.__cause__ = error
+        return failed
 
     def _driven(self, program: Program[T]) -> T:
         try:

@@ -268,6 +268,32 @@ async def test_what_a_failed_program_has_done_is_undone(ledger: Ledger) -> None:
     assert await map_concurrent(lambda one: one(), work, limit=3) == [True, False, False]
 
 
+async def test_a_full_disk_undoes_what_shares_the_transaction_and_says_so_of_nothing_else(
+    tmp_path: Path,
+) -> None:
+    """SQLite gives up the whole transaction by itself; those that were to come get another one."""
+    database = await open_database(str(tmp_path / "owner.db"))
+    await database.ask(Statement("CREATE TABLE rows (name TEXT, content BLOB)"))
+    ((pages,),) = await database.ask(Statement("PRAGMA page_count"))
+    await database.ask(Statement(f"PRAGMA max_page_count = {pages + 5}"))
+
+    async def insert(name: str) -> str:
+        arguments = (name, b"x" * (100_000 if name == "long" else 10))
+        try:
+            await database.ask(Statement("INSERT INTO rows VALUES ($1, $2)", arguments))
+        except StorageError as error:
+            return str(error)
+        return name
+
+    names = ["first", "second", "long", "third", "last"]
+    kept = await map_concurrent(insert, names, limit=len(names))
+    assert kept[2].endswith("full; nothing was changed")
+    assert kept[3:] == ["third", "last"]
+    found = [name for (name,) in await database.ask(Statement("SELECT name FROM rows"))]
+    assert found == [name for name in kept if name in names]
+    await database.aclose()
+
+
 async def test_who_gives_up_waiting_takes_nobody_elses_work_with_it(tmp_path: Path) -> None:
     """Commits that share a transaction of SQLite, whose first one is cancelled before it begins."""
     database = await open_database(str(tmp_path / "owner.db"))
