@@ -49,10 +49,15 @@ class _Side(asyncio.Protocol):
         later = self._seconds
         if self._link is not None:
             later += self._link.wait(self._loop.time(), len(data))
-        self._loop.call_later(later, self._pass, lambda side: side.transport.write(data))
+        self._loop.call_later(later, self._pass, lambda side: side.send(data))
 
     def connection_lost(self, error: Exception | None) -> None:
         self._loop.call_later(self._seconds, self._pass, lambda side: side.transport.close())
+
+    def send(self, data: bytes) -> None:
+        """Send what has come from the other side, if there is still somebody."""
+        if not self.transport.is_closing():
+            self.transport.write(data)
 
     def _pass(self, what: Callable[[_Side], None]) -> None:
         """Do it with the other side, once that is connected, in order."""
