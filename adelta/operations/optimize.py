@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.progress import OnProgress
-    from adelta.table import TableOrAddress
+    from adelta.table import Table, TableOrAddress
 
-__all__ = ["OptimizeMetrics", "optimize"]
+__all__ = ["OptimizeMetrics", "optimize", "rearranged"]
 
 
 @checked
@@ -90,33 +90,68 @@ async def optimize(
     check_count("target_size", target_size, least=1)
     check_count("min_file_size", min_file_size)
     check_count("concurrency", concurrency, least=1)
-    condition, order = to_predicate(where, now=moment()), tuple(zorder_by or ())
+    condition = to_predicate(where, now=moment())
     async with opened(table, storage_options) as handle:
-        base = await look(handle)
-        clustered = await clustered_columns(base)
-        columns = clustered or z_order_columns(base.configuration, order)
-        _check_goes_together(handle.uri, condition, order, is_clustered=bool(clustered), full=full)
-        run = Rearrangement(
+        return await rearranged(
             handle,
-            _request(condition, columns, user_metadata, is_clustered=bool(clustered), full=full),
+            condition,
+            tuple(zorder_by or ()),
+            said=[] if condition is None else [to_sql(condition)],
+            full=full,
+            target_size=target_size,
+            min_file_size=min_file_size,
             max_commit_interval=max_commit_interval,
             concurrency=concurrency,
+            dry_run=dry_run,
             on_progress=on_progress,
+            user_metadata=user_metadata,
         )
-        sizes = file_sizes(base.configuration, target_size, min_file_size)
-        if not columns:
-            return await compact(handle, run, base, condition, sizes, dry_run=dry_run)
-        files = await files_in_partitions(handle.uri, base, condition)
-        rows = await in_thread(lambda: list(files.rows()))
-        if clustered:
-            plan = await in_thread(
-                plan_clustering, base.configuration, rows, columns, sizes, CubeSizes(), full=full
-            )
-        else:
-            plan = await in_thread(plan_z_order, base.configuration, rows, columns, sizes)
-        if not dry_run:
-            await run.carry_out(base, plan)
-        return run.metrics(plan, dry_run=dry_run)
+
+
+async def rearranged(
+    handle: Table,
+    condition: Node | None,
+    order: Sequence[str] = (),
+    *,
+    said: Sequence[str],
+    full: bool = False,
+    target_size: int | None = None,
+    min_file_size: int | None = None,
+    max_commit_interval: timedelta | None = None,
+    concurrency: int | None = None,
+    dry_run: bool = False,
+    on_progress: OnProgress | None = None,
+    user_metadata: str | None = None,
+) -> OptimizeMetrics:
+    """What `optimize` does, of which the history says that its condition is as `said`.
+
+    Raises: as `optimize` does.
+    """
+    base = await look(handle)
+    clustered = await clustered_columns(base)
+    columns = clustered or z_order_columns(base.configuration, order)
+    _check_goes_together(handle.uri, condition, order, is_clustered=bool(clustered), full=full)
+    run = Rearrangement(
+        handle,
+        _request(said, columns, user_metadata, is_clustered=bool(clustered), full=full),
+        max_commit_interval=max_commit_interval,
+        concurrency=concurrency,
+        on_progress=on_progress,
+    )
+    sizes = file_sizes(base.configuration, target_size, min_file_size)
+    if not columns:
+        return await compact(handle, run, base, condition, sizes, dry_run=dry_run)
+    files = await files_in_partitions(handle.uri, base, condition)
+    rows = await in_thread(lambda: list(files.rows()))
+    if clustered:
+        plan = await in_thread(
+            plan_clustering, base.configuration, rows, columns, sizes, CubeSizes(), full=full
+        )
+    else:
+        plan = await in_thread(plan_z_order, base.configuration, rows, columns, sizes)
+    if not dry_run:
+        await run.carry_out(base, plan)
+    return run.metrics(plan, dry_run=dry_run)
 
 
 def _check_goes_together(
@@ -135,7 +170,7 @@ def _check_goes_together(
 
 
 def _request(
-    where: Node | None,
+    said: Sequence[str],
     columns: Sequence[tuple[str, ...]],
     user_metadata: str | None,
     *,
@@ -146,7 +181,7 @@ def _request(
     return TransactionRequest(
         operation="OPTIMIZE",
         parameters={
-            "predicate": [] if where is None else [to_sql(where)],
+            "predicate": list(said),
             "zOrderBy": [] if is_clustered else names,
             "clusterBy": names if is_clustered else [],
             "auto": False,

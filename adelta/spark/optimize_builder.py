@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from adelta.operations.optimize import optimize
+from adelta.kernel.expressions.nodes import split_conjuncts
+from adelta.operations.optimize import rearranged
 from adelta.spark.exceptions import WrongTypeError, raises_as_spark
 from adelta.spark.sql_names import frame
+from adelta.spark.unresolved_text import unresolved_text
 from adelta.sql.execute.optimize import optimize_answer
 
 if TYPE_CHECKING:
@@ -67,7 +69,8 @@ class DeltaOptimizeBuilder:
         table = self._table
 
         async def run(handle: Table) -> OptimizeMetrics:
-            return await optimize(handle, where=self._where, zorder_by=columns or None)
+            said = [unresolved_text(each) for each in split_conjuncts(self._where)]
+            return await rearranged(handle, self._where, columns, said=said)
 
         done = table._access.run(run)
         return frame(table._spark, optimize_answer(table._path, done))

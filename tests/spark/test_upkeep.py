@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import (
     AnalysisException,
@@ -16,8 +17,10 @@ from pyspark.sql import functions as f
 
 import adelta.spark
 import adelta.sync
+from adelta.kernel.expressions.parse import parse_expression
 from adelta.spark import DeltaTable
 from adelta.spark.task_executor import SparkTaskExecutor
+from adelta.spark.unresolved_text import unresolved_text
 
 
 @pytest.fixture
@@ -135,6 +138,34 @@ def test_merges_that_cannot_be_are_refused_as_delta_spark_does(spark, path):
         with pytest.raises(kind, match=text):
             call(table, rows)
     assert len(adelta.sync.history(path)) == 4
+
+
+@pytest.mark.parametrize(
+    ("condition", "text"),
+    [
+        ("key = 'a'", "('key = a)"),
+        ("`a b`.c >= 2 OR key IS NULL", "(('`a b`.c >= 2) OR isnull('key))"),
+        ("key IN ('a', 'b')", "'key IN (a,b)"),
+        ("NOT (p <> true)", "NOT NOT ('p = true)"),
+        ("key IS NOT NULL", "isnotnull('key)"),
+        ("key LIKE 'a%'", "key LIKE 'a%'"),
+    ],
+)
+def test_conditions_are_shown_as_spark_shows_them(condition, text):
+    assert unresolved_text(parse_expression(condition)) == text
+
+
+def test_the_history_of_optimize_has_the_condition_as_delta_spark_has_it(spark, tmp_path):
+    for number in range(2):
+        rows = pa.table({"key": ["a", "b"], "value": [number, number]})
+        adelta.sync.write_table(str(tmp_path / "t"), rows, partition_by=["key"])
+    optimizer = DeltaTable.forPath(spark, str(tmp_path / "t")).optimize().where("key = 'a'")
+    [done] = optimizer.executeCompaction().collect()
+    assert (done.metrics.numFilesAdded, done.metrics.numFilesRemoved) == (1, 2)
+    optimizer.executeZOrderBy("value")
+    for entry in DeltaTable.forPath(spark, str(tmp_path / "t")).history(2).collect():
+        assert entry.operation == "OPTIMIZE"
+        assert entry.operationParameters["predicate"] == """["('key = a)"]"""
 
 
 def test_small_files_are_written_anew_and_old_ones_deleted(spark, path):
