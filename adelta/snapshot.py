@@ -1,8 +1,4 @@
-"""Snapshot: an immutable handle on one version of a table.
-
-What plans and reads rows, and lists files, is loaded with the first of them that is asked for: in a
-thread by what is awaited, and by `scan` itself.
-"""
+"""Snapshot: an immutable handle on one version of a table."""
 
 from __future__ import annotations
 
@@ -22,6 +18,7 @@ from adelta.kernel.actions.file_actions import ADD_SCHEMA
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.timestamps import from_ms
 from adelta.log.checksum_io import verify_checksum
+from adelta.scan import Scan, prune, prune_batches, scan_of, shown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -37,7 +34,6 @@ if TYPE_CHECKING:
     from adelta.kernel.schema.types import StructType
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
-    from adelta.scan import Scan
     from adelta.storage.roots import StoreRoots
 
 __all__ = ["Snapshot"]
@@ -147,8 +143,6 @@ class Snapshot:
             InvalidTableError: a checkpoint is damaged.
         """
         plan = await in_thread(lambda: self.scan(where=where).plan)
-        from adelta.scan import prune, shown
-
         files = await prune(self._state, plan.where, plan, _file_columns(columns))
         return await shown(files.table)
 
@@ -162,8 +156,6 @@ class Snapshot:
             InvalidTableError: a checkpoint is damaged.
         """
         plan = await in_thread(lambda: self.scan(where=where).plan)
-        from adelta.scan import prune
-
         files = await prune(self._state, plan.where, plan)
         return await in_thread(lambda: list(files.rows()))
 
@@ -179,8 +171,6 @@ class Snapshot:
             InvalidTableError: a checkpoint is damaged.
         """
         plan = await in_thread(lambda: self.scan(where=where).plan)
-        from adelta.scan import prune_batches, shown
-
         tables = prune_batches(self._state, plan.where, plan, _file_columns(columns))
         async with aclosing(tables):
             async for table in tables:
@@ -293,8 +283,6 @@ class Snapshot:
                 argument is not as it is said here.
             UnsupportedFeatureError: a column is of a type that adelta does not read.
         """
-        from adelta.scan import scan_of
-
         return scan_of(
             self._state,
             self._roots,
