@@ -11,7 +11,7 @@
 * `have_jobs_run` lets something else than threads run a loop's jobs.
 * `to_the_end` runs what must not be torn by a cancellation.
 * `ahead_of_others` lets work for which others wait go before the rest, where there is a queue.
-* `arrow_ready` keeps Arrow's first import of pandas off the loop, `loaded` that of other modules.
+* `arrow_ready` keeps Arrow's first import of pandas off the loop.
 
 The first failure cancels the rest and is raised as itself, never inside an exception group.
 """
@@ -33,7 +33,6 @@ from collections.abc import (
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
-from importlib import import_module
 from typing import Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast, overload
 from weakref import WeakKeyDictionary
 
@@ -56,7 +55,6 @@ __all__ = [
     "in_engine_thread",
     "in_io_thread",
     "in_thread",
-    "loaded",
     "map_concurrent",
     "map_stream",
     "to_the_end",
@@ -130,27 +128,6 @@ async def in_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
     works on may be closed then.
     """
     return await _Job(lambda: func(*args, **kwargs)).done(_cpu_workers, CPU_THREADS)
-
-
-_loaded: set[str] = set()
-
-
-async def loaded(*modules: str) -> None:
-    """Have modules loaded in a worker thread, which would hold the loop up; an import finds them.
-
-    It is for what a table is opened without: the first who needs it waits, and nobody else. Where
-    something else than threads runs the loop's jobs this is none of them, for it would be one in
-    the first run of a process alone.
-    """
-    if _loaded.issuperset(modules):
-        return
-    runner = _cpu_workers.get(asyncio.get_running_loop())
-    for module in modules:
-        if runner is None or isinstance(runner, Workers):
-            await in_thread(import_module, module)
-        else:
-            import_module(module)
-        _loaded.add(module)
 
 
 async def in_io_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -3,47 +3,38 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from adelta._arguments import check_choice, check_count, check_flag, check_names
-from adelta._arrow_values import arrow_is_ready, empty_table
-from adelta._clock import moment
+from adelta._arrow_values import empty_table
 from adelta._concurrency import in_thread, map_concurrent
 from adelta._frames import to_pandas, to_polars
 from adelta._html import described, of_columns
 from adelta._streams import stream
 from adelta._telemetry import detached_span
-from adelta.errors import InvalidOptionError, InvalidTableError
+from adelta.errors import InvalidTableError
 from adelta.kernel.data_skipping.prune import Skipping, exact_row_counts, skip_files
-from adelta.kernel.expressions.dnf import is_long, to_predicate
-from adelta.kernel.expressions.resolve import check_predicate
 from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.partition import with_known_values
-from adelta.kernel.scan_plan import plan_columns
-from adelta.kernel.transaction.precommit import check_files
 from adelta.read.admission import admitted
 from adelta.read.data_files import Piece, read_files, read_pieces
 from adelta.read.opener import open_data_file
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     import pandas as pd
     import polars as pl
 
     from adelta.kernel.actions.file_actions import AddFile
-    from adelta.kernel.expressions.dnf import Where
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.scan_plan import ScanPlan
-    from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
     from adelta.storage.roots import StoreRoots
 
-__all__ = ["Scan", "prune", "prune_batches", "read_files", "scan_of", "shown"]
+__all__ = ["Scan", "prune", "prune_batches", "read_files", "shown"]
 
 _BATCH_ROWS = 64 * 1024
 _FILES = 1_000
@@ -256,62 +247,6 @@ class Scan:
             await map_concurrent(footer_rows, rest, limit=self._state.store.concurrency)
         )
         return total if self._limit is None else min(total, self._limit)
-
-
-def scan_of(
-    state: LogState,
-    roots: StoreRoots,
-    configuration: TableConfiguration,
-    *,
-    columns: Sequence[str] | None,
-    where: Where | None,
-    limit: int | None,
-    with_row_ids: bool,
-    variant: str,
-    files: Iterable[AddFile] | None,
-    verify_checksums: bool,
-) -> Scan:
-    """A scan of a version, by the arguments of `Snapshot.scan`. Raises: as that."""
-    check_choice("variant", variant, ("binary", "json"))
-    check_count("limit", limit)
-    check_flag("with_row_ids", with_row_ids)
-    check_flag("verify_checksums", verify_checksums)
-    columns = None if columns is None else check_names("columns", columns)
-    chosen = None if files is None else check_files(files)
-    row_ids = configuration.row_id_columns if with_row_ids else None
-    if with_row_ids and row_ids is None:
-        raise InvalidOptionError(
-            f"{state.root} does not track rows, so they have no ids; set "
-            "delta.enableRowTracking to true, or scan without row ids"
-        )
-
-    def planned(where: Where | None) -> ScanPlan:
-        return plan_columns(
-            configuration.schema,
-            columns=columns,
-            where=to_predicate(where, now=moment()),
-            partition_columns=configuration.metadata.partition_columns,
-            mapping_mode=configuration.column_mapping_mode,
-            row_ids=row_ids,
-            variants_as_json=variant == "json",
-            verifies=verify_checksums,
-        )
-
-    if not is_long(where):
-        if where is None or arrow_is_ready():
-            return Scan(state, roots, planned(where), limit=limit, files=chosen)
-        predicate = to_predicate(where, now=moment())
-        if predicate is not None:
-            check_predicate(predicate, configuration.schema)
-    complete = partial(planned, where)
-    return Scan(
-        state,
-        roots,
-        planned(None),
-        limit=limit,
-        complete=complete,
-        files=chosen,
-    )
 
 
 async def prune(

@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from adelta._arguments import check_names, check_text
-from adelta._concurrency import in_thread, loaded, map_concurrent
+from adelta._arguments import check_choice, check_count, check_flag, check_names, check_text
+from adelta._arrow_values import arrow_is_ready
+from adelta._clock import moment
+from adelta._concurrency import in_thread, map_concurrent
 from adelta._frames import to_pandas, to_polars
 from adelta._html import described, of_columns
 from adelta._streams import stream
 from adelta.commit.choose import may_be_stale
-from adelta.errors import SchemaMismatchError
+from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.actions.file_actions import ADD_SCHEMA
+from adelta.kernel.expressions.dnf import Where, is_long, to_predicate
+from adelta.kernel.expressions.resolve import check_predicate
+from adelta.kernel.scan_plan import plan_columns
 from adelta.kernel.schema.arrow import to_arrow_schema
 from adelta.kernel.timestamps import from_ms
+from adelta.kernel.transaction.precommit import check_files
 from adelta.log.checksum_io import verify_checksum
-from adelta.scan import Scan, prune, prune_batches, scan_of, shown
+from adelta.log.deletion_vector_reader import read_deletion_vector
+from adelta.scan import Scan, prune, prune_batches, shown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -30,7 +38,7 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
-    from adelta.kernel.expressions.dnf import Where
+    from adelta.kernel.scan_plan import ScanPlan
     from adelta.kernel.schema.types import StructType
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
@@ -207,9 +215,6 @@ class Snapshot:
             InvalidTableError: one of them, or a checkpoint, is damaged.
             OutOfMemoryError: one is larger than `memory_limit`.
         """
-        await loaded("adelta.log.deletion_vector_reader")
-        from adelta.log.deletion_vector_reader import read_deletion_vector
-
         files = [file for file in await self.add_files() if file.deletion_vector is not None]
 
         async def rows_of(file: AddFile) -> pa.Array[Any]:
@@ -283,17 +288,45 @@ class Snapshot:
                 argument is not as it is said here.
             UnsupportedFeatureError: a column is of a type that adelta does not read.
         """
-        return scan_of(
+        check_choice("variant", variant, ("binary", "json"))
+        check_count("limit", limit)
+        check_flag("with_row_ids", with_row_ids)
+        check_flag("verify_checksums", verify_checksums)
+        columns = None if columns is None else check_names("columns", columns)
+        chosen = None if files is None else check_files(files)
+        row_ids = self._configuration.row_id_columns if with_row_ids else None
+        if with_row_ids and row_ids is None:
+            raise InvalidOptionError(
+                f"{self._state.root} does not track rows, so they have no ids; set "
+                "delta.enableRowTracking to true, or scan without row ids"
+            )
+
+        def planned(where: Where | None) -> ScanPlan:
+            return plan_columns(
+                self.delta_schema,
+                columns=columns,
+                where=to_predicate(where, now=moment()),
+                partition_columns=self.partition_columns,
+                mapping_mode=self._configuration.column_mapping_mode,
+                row_ids=row_ids,
+                variants_as_json=variant == "json",
+                verifies=verify_checksums,
+            )
+
+        if not is_long(where):
+            if where is None or arrow_is_ready():
+                return Scan(self._state, self._roots, planned(where), limit=limit, files=chosen)
+            predicate = to_predicate(where, now=moment())
+            if predicate is not None:
+                check_predicate(predicate, self.delta_schema)
+        complete = partial(planned, where)
+        return Scan(
             self._state,
             self._roots,
-            self._configuration,
-            columns=columns,
-            where=where,
+            planned(None),
             limit=limit,
-            with_row_ids=with_row_ids,
-            variant=variant,
-            files=files,
-            verify_checksums=verify_checksums,
+            complete=complete,
+            files=chosen,
         )
 
 

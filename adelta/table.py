@@ -23,7 +23,7 @@ from adelta._arguments import (
     checked,
 )
 from adelta._clock import SYSTEM_CLOCK, Clock
-from adelta._concurrency import loaded, map_concurrent, together
+from adelta._concurrency import map_concurrent, together
 from adelta._html import described
 from adelta._telemetry import span
 from adelta.commit.choose import (
@@ -34,6 +34,7 @@ from adelta.commit.choose import (
     owned_of,
     with_owner,
 )
+from adelta.commit.together import ask_together
 from adelta.errors import (
     InvalidOptionError,
     InvalidUseError,
@@ -490,9 +491,6 @@ async def states_of_one_moment(tables: Sequence[Table]) -> list[LogState]:
         InvalidTableError: a log is damaged.
         StorageError: a store or the owner refused or failed.
     """
-    await loaded("adelta.commit.together")
-    from adelta.commit.together import ask_together
-
     for look in range(_LOOKS):
         states = await map_concurrent(known_state, tables, limit=len(tables))
         stores = [(table.uri, owned_of(table.store)) for table in tables]

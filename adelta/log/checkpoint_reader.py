@@ -3,7 +3,7 @@
 A checkpoint is a set of top-level files, classic, multi-part or V2, and perhaps sidecars that
 these name. `CheckpointReader.open` reads footers, and of the top-level files only what opening a
 table needs, in one read; what the footer's read brought along costs no other. `parts` gives the
-files that hold file actions, to be read row group by row group; what reads those is loaded then.
+files that hold file actions, to be read row group by row group.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from adelta import _compute as pc
-from adelta._concurrency import in_thread, loaded, map_concurrent
+from adelta._concurrency import in_thread, map_concurrent
 from adelta._memory import memory_limit_of
 from adelta._read_ahead import ReadAhead
 from adelta.errors import InvalidTableError, MissingCheckpointPartError, ObjectNotFoundError
@@ -25,6 +25,7 @@ from adelta.kernel.actions.set_transaction import SetTransaction
 from adelta.kernel.actions.sidecar import Sidecar
 from adelta.kernel.log_path import sidecar_path
 from adelta.log.commit_reader import check_lengths, check_log_files
+from adelta.log.file_groups import FilePart
 from adelta.log.map_columns import pairs_of
 from adelta.parquet.reader import ParquetFile
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from adelta.kernel.log_path import LogPath
     from adelta.kernel.log_segment import CheckpointFiles
-    from adelta.log.file_groups import FilePart
     from adelta.storage.object_store import ObjectStore
 
     T = TypeVar("T")
@@ -81,9 +81,6 @@ async def open_part(
         MissingCheckpointPartError: it is gone.
         InvalidTableError: it is damaged.
     """
-    await loaded("adelta.log.file_groups")
-    from adelta.log.file_groups import FilePart
-
     if path.endswith(".json"):
         data = await _present(store.get(path), path)
         return FilePart(None, await in_thread(decode_actions, data, version, path))
@@ -237,9 +234,6 @@ class CheckpointReader:
             MissingCheckpointPartError: a sidecar is gone.
             InvalidTableError: a sidecar is damaged.
         """
-        await loaded("adelta.log.file_groups")
-        from adelta.log.file_groups import FilePart
-
         if self._batch is not None:
             yield FilePart(None, self._batch)
         for file in self._files:

@@ -5,8 +5,7 @@ A `SegmentReplay` belongs to one opened segment, and all that is derived from th
 checkpoint is given up for an earlier one, the segment read instead gets a replay of its own, and
 nothing that the damaged one has led to can be met there.
 
-Files are read row group by row group; a predicate reads just the columns that it needs. What lists
-and skips files is loaded when they are first asked for: a table is opened without it.
+Files are read row group by row group; a predicate reads just the columns that it needs.
 """
 
 from __future__ import annotations
@@ -18,11 +17,14 @@ import anyio
 import pyarrow as pa
 
 from adelta._arrow_values import empty_table
-from adelta._concurrency import in_thread, loaded
+from adelta._concurrency import in_thread
 from adelta._memory import check_memory
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
+from adelta.kernel.data_skipping.known_statistics import KnownStatistics
+from adelta.kernel.data_skipping.prune import skip_files
 from adelta.kernel.file_set import FileSet
 from adelta.kernel.replay import ReconciledTail, anti_join, reconcile
+from adelta.log.checkpoint_replay import checkpoint_files, checkpoint_tombstones
 from adelta.log.column_arena import ColumnArena
 
 if TYPE_CHECKING:
@@ -33,18 +35,10 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.actions.set_transaction import SetTransaction
-    from adelta.kernel.data_skipping.known_statistics import KnownStatistics
     from adelta.kernel.data_skipping.prune import Skipping
     from adelta.log.opened_segment import OpenedSegment
 
 __all__ = ["SegmentReplay", "VersionReplay", "reconciled"]
-
-_LISTING = (
-    "adelta.kernel.data_skipping.known_statistics",
-    "adelta.log.checkpoint_replay",
-    "adelta.log.file_groups",
-)
-"""What a table is opened without."""
 
 _KEPT_WHOLE = 16 << 20  # a smaller checkpoint is read at once, and its files are kept
 _MOST_CHUNKS = 64  # of the table of files
@@ -208,9 +202,6 @@ class VersionReplay:
             return self._files
 
     async def _load_files(self) -> tuple[FileSet, KnownStatistics]:
-        await loaded(*_LISTING)
-        from adelta.kernel.data_skipping.known_statistics import KnownStatistics
-
         root = self.segment.root
         if self._carried is not None:
             files, known, applied = self._carried
@@ -262,8 +253,6 @@ class VersionReplay:
             return FileSet(await self._gather(skipping, names))
         table = (await self.files()).table
         if skipping is not None and table.num_rows:
-            from adelta.kernel.data_skipping.prune import skip_files
-
             table = await in_thread(skip_files, table, skipping, self._known)
         return FileSet(table if names == table.column_names else table.select(names))
 
@@ -308,22 +297,17 @@ class VersionReplay:
         Raises:
             InvalidTableError: the checkpoint is damaged.
         """
-        await loaded(*_LISTING)
         names = ADD_SCHEMA.names if columns is None else list(columns)
         tail = await self.tail()
         if tail.adds.num_rows:
             adds = tail.adds
             if skipping is not None:
-                from adelta.kernel.data_skipping.prune import skip_files
-
                 adds = await in_thread(skip_files, adds, skipping)
             if adds.num_rows:
                 yield adds.select(names)
         reader = self.segment.opened.reader
         if reader is None:
             return
-        from adelta.log.checkpoint_replay import checkpoint_files
-
         found = checkpoint_files(reader.parts(), tail, self.segment.root, skipping, names, arena)
         async with aclosing(found) as tables:
             async for table in tables:
@@ -345,15 +329,12 @@ class VersionReplay:
         Raises:
             InvalidTableError: the checkpoint is damaged.
         """
-        await loaded(*_LISTING)
         tail = await self.tail()
         if tail.tombstones.num_rows:
             yield tail.tombstones
         reader = self.segment.opened.reader
         if reader is None:
             return
-
-        from adelta.log.checkpoint_replay import checkpoint_tombstones
 
         found = checkpoint_tombstones(reader.parts(), tail, self.segment.root)
         async with aclosing(found) as tables:

@@ -7,6 +7,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidExpressionError
+from adelta.kernel.expressions.nodes import Literal
+from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema import types as t
 from adelta.kernel.table_features._feature import FeatureKind, TableFeature, has_field_metadata
 
@@ -40,9 +42,6 @@ def has_literal_default(field: StructField) -> bool:
 
     Example: ``'2020-01-01'`` for a date is one, ``DATE '2020-01-01'`` and ``NULL`` are not.
     """
-    from adelta.kernel.expressions.nodes import Literal
-    from adelta.kernel.expressions.parse import parse_expression
-
     text = str(field.metadata[DEFAULT_KEY])
     if text.rstrip().endswith(")"):  # a constant by the call of a function, such as pi()
         return False
