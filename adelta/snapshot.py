@@ -64,8 +64,7 @@ class Snapshot:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: what the table was at this version, as far as it is at hand."""
-        protocol, counted = self.protocol, self._state.checksum.counted
-        known = counted if self._state.checksum.applied == len(self._state.newer) else None
+        protocol, known = self.protocol, self._state.counted
         return described(
             "Snapshot of a Delta table",
             {

@@ -17,6 +17,7 @@ from adelta.deltalake.writer.modes import check_known_keys
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.types import ArrayType, StructField, StructType
+from adelta.operations.constraints import constraint_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -125,7 +126,9 @@ class TableAlterer:
         Raises:
             InvalidExpressionError: the expression cannot be parsed.
         """
-        known = self.table._table.snapshot.properties.get(f"delta.constraints.{name.lower()}")
+        metadata = self.table._table.snapshot.metadata
+        key = constraint_key(metadata, name)
+        known = None if key is None else metadata.configuration[key]
         return known is not None and parse_expression(known) == parse_expression(expression)
 
     @raises_as_deltalake

@@ -280,6 +280,11 @@ class LogState:
 
         return await self.replayed(about)
 
+    @property
+    def counted(self) -> VersionChecksum | None:
+        """What is counted of this very version; None where no checksum tells."""
+        return self.checksum.counted if self.checksum.applied == len(self.newer) else None
+
     async def known_file_count(self) -> int | None:
         """How many live files there are, where that can be told without reading more of the log.
 
@@ -288,9 +293,7 @@ class LogState:
         """
         if self.files_loaded:
             return (await self.files()).num_files
-        counted = self.checksum.counted
-        exact = counted is not None and self.checksum.applied == len(self.newer)
-        return counted.num_files if counted is not None and exact else None
+        return None if self.counted is None else self.counted.num_files
 
     async def files_matching(
         self, skipping: Skipping | None = None, columns: Sequence[str] | None = None

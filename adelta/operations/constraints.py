@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.table import Table, TableOrAddress
 
-__all__ = ["add_constraint", "drop_constraint", "violations"]
+__all__ = ["add_constraint", "constraint_key", "drop_constraint", "violations"]
 
 
 @checked
@@ -64,7 +64,7 @@ async def add_constraint(
         user_metadata=user_metadata,
         storage_options=storage_options,
     ) as (tx, opened):
-        taken = _key(tx.metadata, name)
+        taken = constraint_key(tx.metadata, name)
         if taken is not None:
             raise InvalidOptionError(
                 f"{opened.uri} has a constraint {name!r} already "
@@ -110,7 +110,7 @@ async def drop_constraint(
         user_metadata=user_metadata,
         storage_options=storage_options,
     ) as (tx, opened):
-        key = _key(tx.metadata, name)
+        key = constraint_key(tx.metadata, name)
         if key is not None:
             rest = dict(tx.metadata.configuration)
             tx.describe(expr=rest.pop(key), existed="true")
@@ -122,7 +122,7 @@ async def drop_constraint(
     return AlterMetrics(tx.version)
 
 
-def _key(metadata: Metadata, name: str) -> str | None:
+def constraint_key(metadata: Metadata, name: str) -> str | None:
     """The property that holds the constraint of a name, whatever its case."""
     wanted = CONSTRAINT_PREFIX + name.lower()
     return next((key for key in metadata.configuration if key.lower() == wanted), None)
