@@ -16,7 +16,7 @@ from adelta.spark.session_settings import session_zone
 from adelta.spark.table_names import location_of
 from adelta.spark.task_executor import on_cluster
 from adelta.sql.statements import AsOf, CreateClone, TableName
-from adelta.storage.allowed_roots import ALLOWED_ROOTS
+from adelta.storage.allowed_roots import ALLOWED_ROOTS, with_root
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +70,7 @@ def clone_to(
     options = dict(beside)
     if done.reads_from is not None:
         allow_origin(access.spark, done.reads_from)
-        options.setdefault(ALLOWED_ROOTS, done.reads_from)
+        options[ALLOWED_ROOTS] = with_root(options.get(ALLOWED_ROOTS), done.reads_from)
     return uri, None, options
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "given_roots",
     "local_roots",
     "option_text",
+    "with_root",
 ]
 
 ALLOWED_ROOTS = "allowed_roots"
@@ -92,6 +93,20 @@ def option_text(place: Place) -> str:
     """The shortest value of the option that allows `place`."""
     address = place.address
     return address if [*_BETWEEN.split(address)] == [address] else json.dumps([address])
+
+
+def with_root(text: str | None, root: str) -> str:
+    """The option's value that allows `root` beside what `text` allows.
+
+    Raises:
+        InvalidOptionError: `text` is none that the option can have.
+    """
+    known = allowed_roots({ALLOWED_ROOTS: text}) if text else ()
+    place = Place.of(root)
+    if text and any(each.place == place for each in known):
+        return text
+    options = {each.place.address: each.options for each in known} | {place.address: None}
+    return json.dumps(options if any(v is not None for v in options.values()) else [*options])
 
 
 def _given(text: str) -> list[tuple[object, object]]:

@@ -223,6 +223,8 @@ def test_a_table_becomes_again_what_it_was(spark, path):
 
 
 def test_a_table_is_cloned_and_a_folder_converted(spark, path, tmp_path):
+    # A clone of another table was made in the session before.
+    spark.conf.set("spark.adelta.allowedRoots", "/lake/other")
     table = DeltaTable.forPath(spark, path)
     deep = table.clone(str(tmp_path / "deep"), False, properties={"mine": "1"})
     assert deep.toDF().count() == 20
@@ -230,7 +232,7 @@ def test_a_table_is_cloned_and_a_folder_converted(spark, path, tmp_path):
     assert shallow.toDF().count() == 10
     # Where a session has made a clone it may read what that is of, and nothing else.
     assert spark.read.format("adelta").load(f"{tmp_path}/shallow").count() == 10
-    assert spark.conf.get("spark.adelta.allowedRoots") == f'["{path}"]'
+    assert spark.conf.get("spark.adelta.allowedRoots") == f'["/lake/other", "{path}"]'
     spark.conf.unset("spark.adelta.allowedRoots")
     with pytest.raises(PySparkException, match="allowed_roots"):
         spark.read.format("adelta").load(f"{tmp_path}/shallow").count()

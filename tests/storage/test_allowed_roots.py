@@ -9,7 +9,13 @@ import pytest
 
 from adelta.errors import InvalidOptionError
 from adelta.storage.addresses import Place
-from adelta.storage.allowed_roots import allowed_roots, given_roots, local_roots, option_text
+from adelta.storage.allowed_roots import (
+    allowed_roots,
+    given_roots,
+    local_roots,
+    option_text,
+    with_root,
+)
 from adelta.table import open_table
 
 if TYPE_CHECKING:
@@ -106,3 +112,21 @@ def test_no_variable_allows_anything(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("address", ["/a", "/a, b", "/a /b", "/my t", "s3://b/c", "s3://b", "/"])
 def test_a_place_can_be_told_as_the_option_s_value(address: str) -> None:
     assert _places(option_text(Place.of(address))) == [address]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, {"/new": None}),
+        ("", {"/new": None}),
+        ("/a, /b", {"/a": None, "/b": None, "/new": None}),
+        ("/new /b", {"/new": None, "/b": None}),
+        ('{"s3://b/c": {"aws_region": "eu"}}', {"s3://b/c": {"aws_region": "eu"}, "/new": None}),
+        ('{"/new": {}}', {"/new": {}}),
+    ],
+)
+def test_a_root_is_allowed_beside_those_before(
+    text: str | None, expected: dict[str, dict[str, str] | None]
+) -> None:
+    found = allowed_roots({"allowed_roots": with_root(text, "/new")})
+    assert {each.place.address: each.options for each in found} == expected
