@@ -13,12 +13,13 @@ import logging
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from adelta.errors import UnsupportedFeatureError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import pyarrow.parquet as pq
 
 __all__ = ["ArrowReader", "PublicReader", "new_reader", "own_reader"]
 
@@ -102,6 +103,8 @@ class PublicReader:
 
     def open(self, source: pa.NativeFile, **options: Any) -> None:
         """Read the footer, where its `metadata` are not given."""
+        import pyarrow.parquet as pq  # loads pyarrow's file systems, a fifth of opening a table
+
         make: Any = pq.ParquetFile  # the stubs lack an option
         self._file = make(source, arrow_extensions_enabled=False, **options)
         self.metadata = self._file.metadata
