@@ -45,6 +45,7 @@ from adelta.errors import OutOfMemoryError
 
 __all__ = [
     "CPU_THREADS",
+    "MOST_THREADS",
     "ItemsInThread",
     "JobRunner",
     "ahead_of_others",
@@ -70,18 +71,17 @@ B = TypeVar("B")
 CPU_THREADS = max(2, os.cpu_count() or 2)
 """Calls that `in_thread` runs at once."""
 
+MOST_THREADS = {"adelta-cpu": CPU_THREADS, "adelta-io": 16, "adelta-engine": 8}
+"""How many threads of each name an event loop has at most. Each starts when all others are busy,
+and stays."""
+
 _NO_MEMORY = (
     "the memory of this machine, or of this process, does not suffice: ask for less at once, or "
     "give it more"
 )
-_IO_THREADS = 16
-_ENGINE_THREADS = 8
 _END = object()  # of an iterator, which must not raise StopIteration in a thread
 _ByLoop: TypeAlias = "WeakKeyDictionary[asyncio.AbstractEventLoop, JobRunner]"
 _ahead: ContextVar[bool] = ContextVar("adelta: ahead of others", default=False)
-_cpu_workers: _ByLoop = WeakKeyDictionary()
-_io_workers: _ByLoop = WeakKeyDictionary()
-_engine_workers: _ByLoop = WeakKeyDictionary()
 
 
 class JobRunner(Protocol):
@@ -94,13 +94,38 @@ class JobRunner(Protocol):
         ...
 
 
+class _Pool:
+    """The threads for one sort of work: each loop has its own, at most so many."""
+
+    __slots__ = ("_by_loop", "_most", "_name")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._most = MOST_THREADS[name]
+        self._by_loop: _ByLoop = WeakKeyDictionary()
+
+    def of(self, loop: asyncio.AbstractEventLoop) -> JobRunner:
+        """What runs the jobs of the loop."""
+        workers = self._by_loop.get(loop)
+        if workers is None:
+            workers = self._by_loop[loop] = Workers(loop, self._most, self._name)
+        return workers
+
+    def have_jobs_run(self, loop: asyncio.AbstractEventLoop, by: JobRunner) -> None:
+        """Let `by` run them."""
+        self._by_loop[loop] = by
+
+
+_CPU, _IO, _ENGINE = _pools = tuple(map(_Pool, MOST_THREADS))
+
+
 def have_jobs_run(loop: asyncio.AbstractEventLoop, by: JobRunner) -> None:
     """Let `by` run what would be run in threads for this loop, which has run nothing yet.
 
     Where it has no threads, a call of `in_engine_thread` that asks the loop for rows never ends.
     """
-    for by_loop in (_cpu_workers, _io_workers, _engine_workers):
-        by_loop[loop] = by
+    for pool in _pools:
+        pool.have_jobs_run(loop, by)
 
 
 @contextmanager
@@ -127,7 +152,7 @@ async def in_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
     Where the caller is cancelled, `func` is over, or never begins, when that is raised: what it
     works on may be closed then.
     """
-    return await _Job(lambda: func(*args, **kwargs)).done(_cpu_workers, CPU_THREADS)
+    return await _Job(lambda: func(*args, **kwargs)).done(_CPU)
 
 
 async def in_io_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -135,7 +160,7 @@ async def in_io_thread(func: Callable[P, R], *args: P.args, **kwargs: P.kwargs) 
 
     Where the caller is cancelled, `func` is over, or never begins, when that is raised.
     """
-    return await _Job(lambda: func(*args, **kwargs)).done(_io_workers, _IO_THREADS)
+    return await _Job(lambda: func(*args, **kwargs)).done(_IO)
 
 
 async def in_engine_thread(func: Callable[[], R], interrupt: Callable[[], object]) -> R:
@@ -144,7 +169,7 @@ async def in_engine_thread(func: Callable[[], R], interrupt: Callable[[], object
     Where the caller is cancelled while `func` runs, `interrupt` is called on the loop to have it
     end soon; it is over, or never begins, when the cancellation is raised.
     """
-    return await _Job(func, interrupt).done(_engine_workers, _ENGINE_THREADS)
+    return await _Job(func, interrupt).done(_ENGINE)
 
 
 class ItemsInThread(AsyncIterator[T]):
@@ -198,11 +223,9 @@ class _Job(Generic[R]):
         self._future: asyncio.Future[R] | None = None
         self._ended: asyncio.Event | None = None
 
-    async def done(self, by_loop: _ByLoop, threads: int) -> R:
+    async def done(self, pool: _Pool) -> R:
         """The result."""
-        workers = by_loop.get(self._loop)
-        if workers is None:
-            workers = by_loop[self._loop] = Workers(self._loop, threads)
+        workers = pool.of(self._loop)
         future: asyncio.Future[R] = self._loop.create_future()
         self._future = future
         workers.submit(self._run, ahead=goes_ahead())

@@ -64,16 +64,17 @@ class _Jobs:
 class _Crew:
     """Threads, the jobs that they do until they are told to end, and a count of the idle ones."""
 
-    __slots__ = ("idle", "jobs", "threads")
+    __slots__ = ("idle", "jobs", "name", "threads")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.jobs = _Jobs()
         self.idle = threading.Semaphore(0)
         self.threads: list[threading.Thread] = []
 
     def start_one(self) -> None:
         thread = threading.Thread(
-            target=_work, args=(self.jobs, self.idle), name="adelta-worker", daemon=True
+            target=_work, args=(self.jobs, self.idle), name=self.name, daemon=True
         )
         thread.start()
         self.threads.append(thread)
@@ -81,15 +82,15 @@ class _Crew:
 
 
 class Workers:
-    """At most `most` threads that run what is submitted, first come, first served.
+    """At most `most` threads of that name that run what is submitted, first come, first served.
 
     Started one by one, when all the others are busy. They hold no reference to `loop`. After `end`,
     as in a forked child, what is submitted gets new ones.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, most: int) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, most: int, name: str) -> None:
         self._most = most
-        self._crew = _Crew()
+        self._crew = _Crew(name)
         _all.add(self)
         finalize(loop, self.end).atexit = False
 
@@ -116,14 +117,14 @@ class Workers:
 
     def end(self) -> None:
         """Let the threads end when what was submitted is done."""
-        crew, self._crew = self._crew, _Crew()
+        crew, self._crew = self._crew, _Crew(self._crew.name)
         for _ in crew.threads:
             crew.jobs.put(None)
 
     def leave(self) -> None:
         """Begin anew in a forked child, which has none of the threads."""
         _left.append(self._crew)
-        self._crew = _Crew()
+        self._crew = _Crew(self._crew.name)
 
 
 _left: list[_Crew] = []  # whose jobs must not be collected inside a fork's hook

@@ -9,13 +9,18 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING
 
 import pytest
 
 from adelta._concurrency import (
     CPU_THREADS,
+    MOST_THREADS,
     ahead_of_others,
+    in_engine_thread,
     in_io_thread,
     in_thread,
     map_concurrent,
@@ -23,12 +28,14 @@ from adelta._concurrency import (
 )
 from adelta.errors import InvalidUseError
 
-_WORKER = "adelta-worker"
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
 _asked: ContextVar[str] = ContextVar("asked")
 
 
 def _threads() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name == _WORKER}
+    return {thread for thread in threading.enumerate() if thread.name in MOST_THREADS}
 
 
 def test_one_call_after_the_other_is_done_by_one_thread_and_many_at_once_by_few() -> None:
@@ -43,6 +50,25 @@ def test_one_call_after_the_other_is_done_by_one_thread_and_many_at_once_by_few(
 
     assert len(asyncio.run(one_by_one())) == 1
     assert len(asyncio.run(at_once())) <= 16
+
+
+def test_whatever_is_asked_at_once_a_loop_has_no_more_threads_than_that() -> None:
+    async def bursts(at_once: int) -> dict[str, int]:
+        async def one(work: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
+            await work(lambda: time.sleep(0.002))
+
+        engine = partial(in_engine_thread, interrupt=lambda: None)
+        for _ in range(4):
+            await together(
+                *(partial(one, work) for work in (in_thread, in_io_thread, engine) * at_once)
+            )
+        return dict(Counter(thread.name for thread in _threads() - before))
+
+    before = _threads()
+    assert asyncio.run(bursts(3))["adelta-io"] <= 9
+    for thread in _threads() - before:
+        thread.join(10)
+    assert asyncio.run(bursts(64)) == MOST_THREADS
 
 
 def test_threads_end_with_their_loop() -> None:
@@ -133,7 +159,7 @@ def let_go():
 
 def leave():
     loop = asyncio.new_event_loop()
-    Workers(loop, 1).submit(let_go)
+    Workers(loop, 1, "worker").submit(let_go)
     loop.close()
 
 leave()

@@ -13,7 +13,7 @@ import pytest
 from tests.soak.growth import MEASURES, Sample, growth
 from tests.support.depth import DEEP
 
-FLAT = Sample(0.0, 200 << 20, 3 << 20, 480_000, 15, 23, 2)
+FLAT = Sample(0.0, 200 << 20, 3 << 20, 480_000, 15, 3, 2, workers=20)
 CHANCE = random.Random(1)
 
 

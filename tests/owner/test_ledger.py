@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from adelta._concurrency import _IO_THREADS, in_io_thread, map_concurrent
+from adelta._concurrency import MOST_THREADS, in_io_thread, map_concurrent
 from adelta.errors import (
     CommitConflictError,
     InvalidOptionError,
@@ -314,7 +314,7 @@ async def test_who_gives_up_waiting_takes_nobody_elses_work_with_it(tmp_path: Pa
         answers.extend(answer.ratified for answer in await ledger.commit_together(both))
 
     async with anyio.create_task_group() as group:
-        for _ in range(_IO_THREADS):
+        for _ in range(MOST_THREADS["adelta-io"]):
             group.start_soon(in_io_thread, threads_are_free.wait)
         group.start_soon(give_up)
         group.start_soon(commit)

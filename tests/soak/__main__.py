@@ -77,6 +77,7 @@ class Soak:
     def _hear(self, sample: Sample, steady: int) -> None:
         self.samples.append(sample)
         figures = ", ".join(f"{name} {getattr(sample, name):,}" for name in MEASURES)
+        figures += f", and {sample.workers} of pools"
         made = f"{self.commits} commits, {steady} of the steady table"
         print(f"{sample.seconds:6.0f} s, {made}: {figures}", flush=True)
 

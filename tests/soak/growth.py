@@ -16,7 +16,8 @@ class Sample:
     """What a process holds between two rounds of work, when nothing is under way.
 
     `resident` is memory as the system counts it, `arrow` what Arrow's pool has given out, both in
-    bytes; `blocks` are blocks of memory of Python's objects.
+    bytes; `blocks` are blocks of memory of Python's objects. `workers` are threads of pools, which
+    grow by rare bursts up to their bounds; `threads` are all others, and those beyond such a bound.
     """
 
     seconds: float
@@ -26,6 +27,7 @@ class Sample:
     descriptors: int
     threads: int
     tasks: int
+    workers: int = 0
 
 
 MEASURES = {  # how much more than before may be there: a share, and a number
@@ -33,7 +35,7 @@ MEASURES = {  # how much more than before may be there: a share, and a number
     "arrow": (0.0, 2 << 20),
     "blocks": (0.01, 2000),
     "descriptors": (0.0, 6),
-    "threads": (0.0, 2),
+    "threads": (0.0, 0),
     "tasks": (0.0, 2),
 }
 

@@ -19,6 +19,7 @@ import re
 import sys
 import threading
 import time
+from collections import Counter
 from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ import pyarrow as pa
 
 import adelta
 import adelta.sync
+from adelta._concurrency import MOST_THREADS
 from adelta.errors import AdeltaError, TableAlreadyExistsError
 from tests.soak.growth import Sample
 from tests.support.workload import SCHEMA, Worker
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
 
 HANDLES = 3
 ROWS = 50
+LOOPS = 2  # this module's, and that of adelta.sync
+POOLS = {name: LOOPS * most for name, most in MOST_THREADS.items()} | {
+    "asyncio": min(32, (os.cpu_count() or 1) + 4)  # what `asyncio.to_thread` uses
+}
 STEADY_COMMITS = 250  # of a round: a handle begins anew after 1000
 
 
@@ -60,15 +66,26 @@ def sample(began: float) -> Sample:
     status = Path("/proc/self/status").read_text()
     found = re.search(r"^VmRSS:\s*(\d+) kB$", status, re.MULTILINE)
     assert found is not None
+    workers = pooled_threads()
     return Sample(
         seconds=time.monotonic() - began,
         resident=int(found[1]) << 10,
         arrow=pa.total_allocated_bytes(),
         blocks=sys.getallocatedblocks(),
         descriptors=len(os.listdir("/proc/self/fd")),
-        threads=threading.active_count(),
+        threads=threading.active_count() - workers,
+        workers=workers,
         tasks=len(asyncio.all_tasks()),
     )
+
+
+def pooled_threads() -> int:
+    """How many threads there are of pools that start them as they are needed, up to a bound.
+
+    Those beyond the bound are not counted among them.
+    """
+    names = (re.sub(r"_\d+$", "", thread.name) for thread in threading.enumerate())
+    return sum(min(count, POOLS.get(name, 0)) for name, count in Counter(names).items())
 
 
 async def follow(uri: str, options: Mapping[str, str]) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 import uvloop
 
-from adelta._concurrency import _IO_THREADS, in_io_thread
+from adelta._concurrency import MOST_THREADS, in_io_thread
 from adelta._memory import lasting_pool
 from adelta.errors import StorageError
 from adelta.storage import long_body
@@ -175,7 +175,8 @@ def test_a_body_that_waits_for_memory_longer_than_the_read_timeout_is_whole(loop
             store = server.store(read_timeout="200ms", max_retries="0")
             assert await store.get_range("x", 0, 1) == DATA[:1]
             free = threading.Event()
-            busy = [asyncio.ensure_future(in_io_thread(free.wait)) for _ in range(_IO_THREADS)]
+            most = MOST_THREADS["adelta-io"]
+            busy = [asyncio.ensure_future(in_io_thread(free.wait)) for _ in range(most)]
             getting = asyncio.ensure_future(store.get("x"))
             await asyncio.sleep(0.6)
             assert server.requests == 2
