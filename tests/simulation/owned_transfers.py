@@ -7,7 +7,6 @@ is taken from the owner. What readers of the filesystem see of a log has no gap,
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from adelta.table import Table
 from tests.simulation.owner import ENDPOINT, OWNER, SimulatedOwner
 from tests.simulation.store import Bucket, Direct, SimulatedStore
 from tests.simulation.transfers import ALONE, SCHEMA, Bank
-from tests.simulation.weather import CALM, Weather
+from tests.simulation.weather import CALM
 from tests.support.created import create_in
 
 if TYPE_CHECKING:
@@ -61,23 +60,15 @@ class _OwnedBank(Bank):
         await create_in(direct[0], SCHEMA, self.owner.properties)
         await create_in(direct[1], SCHEMA)
         await adopt_table(direct[1], OWNER, {"endpoint": ENDPOINT}, user_metadata=ALONE)
-        self._have(self.weather)
-
-    def _have(self, weather: Weather) -> None:
-        """Let the network of owner and clients be like that from now on."""
-        self.owner.weather = weather
-        for instance in list(self.owner.instances):
-            instance.process.crash()
+        self.owner.meet(self.weather)
 
     async def disturb(self) -> None:
         """Kill one instance after the other."""
-        while True:
-            await asyncio.sleep(self.world.random.uniform(0.1, 4.0))
-            self.owner.kill_one()
+        await self.owner.kill_now_and_then()
 
     async def come_to_rest(self) -> None:
         """Wait until all is backfilled."""
-        self._have(CALM)
+        self.owner.meet(CALM)
         await super().come_to_rest()
         self.wrong += self.owner.failures
 

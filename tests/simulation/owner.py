@@ -61,6 +61,7 @@ class SimulatedOwner:
         self.token = ""
         self.failures: list[str] = []
         self._started = 0
+        self._keepers: list[asyncio.Future[None]] = []
 
     @property
     def properties(self) -> dict[str, str]:
@@ -70,14 +71,27 @@ class SimulatedOwner:
             "delta.managedCommit.commitOwnerConf": orjson.dumps({"endpoint": ENDPOINT}).decode(),
         }
 
-    async def start(self, instances: int) -> list[asyncio.Task[None]]:
-        """Begin to serve; what keeps instances running. Clients made from now on find it."""
-        database = await SimulatedDatabase(self.base, Direct(), None).prepare()
-        self.token, _ = await Tokens(database).create(Right.OWN, "*")
+    async def start(self, instances: int) -> None:
+        """Begin to serve, for the first time or after `stop`. Clients made from now on find it."""
+        if not self.token:
+            database = await SimulatedDatabase(self.base, Direct(), None).prepare()
+            self.token, _ = await Tokens(database).create(Right.OWN, "*")
         register_commit_owner(OWNER, lambda table, _: _Client(table, self))
-        keepers = [asyncio.ensure_future(self._keep_one()) for _ in range(instances)]
+        self._keepers = [asyncio.ensure_future(self._keep_one()) for _ in range(instances)]
         await asyncio.sleep(0.1)
-        return keepers
+
+    def stop(self) -> None:
+        """Let all instances die, and none come back."""
+        for keeper in self._keepers:
+            keeper.cancel()
+        self.meet(self.weather)
+        self.instances.clear()
+
+    def meet(self, weather: Weather) -> None:
+        """Let the network of owner and clients be like that, and instances begin anew in it."""
+        self.weather = weather
+        for instance in list(self.instances):
+            instance.process.crash()
 
     async def _keep_one(self) -> None:
         """One instance, which is started again after each of its deaths."""
@@ -95,6 +109,12 @@ class SimulatedOwner:
         """Let an instance die, whatever it is doing."""
         if self.instances:
             self.world.random.choice(self.instances).process.crash()
+
+    async def kill_now_and_then(self) -> None:
+        """Kill one instance after the other."""
+        while True:
+            await asyncio.sleep(self.world.random.uniform(0.1, 4.0))
+            self.kill_one()
 
     # ------------------------------------------------------------------------------- the network
 

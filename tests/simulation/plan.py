@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXCLUDES", "Plan"]
 
-EXCLUDES = ("store", "store", "dynamodb", "catalog")
+EXCLUDES = ("store", "store", "dynamodb", "catalog", "owner")
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,9 @@ class Plan:
     `faults` is how likely each fault of a request is, in thousandths; `crashes` how many processes
     die; `keepers` what looks after the table meanwhile; `tailers` how many follow its log;
     `excludes` is what keeps writers from overwriting each other: the store, entries in DynamoDB on
-    a store without conditional puts, or a catalog that manages the table. `overwriting` takes the
-    conditional puts away, so that the checker has something to find.
+    a store without conditional puts, a catalog that manages the table, or adelta's own commit
+    owner, two instances of which die and come back. `overwriting` takes the conditional puts away,
+    so that the checker has something to find.
     """
 
     seed: int

@@ -32,8 +32,9 @@ from adelta.operations import checkpoint, cleanup_log, compact_log, optimize, va
 from adelta.table import Table
 from tests.simulation.catalog import Catalog, CatalogClient
 from tests.simulation.dynamo import SimulatedDynamoTable
+from tests.simulation.owner import SimulatedOwner
 from tests.simulation.store import Bucket, Direct, SimulatedStore
-from tests.simulation.weather import Weather, WeatherStation
+from tests.simulation.weather import CALM, Weather, WeatherStation
 from tests.simulation.world import World
 from tests.support.catalogs import MANAGED
 from tests.support.created import create_in
@@ -52,11 +53,15 @@ if TYPE_CHECKING:
 __all__ = ["Ran", "run", "shrunk"]
 
 _FAULTS = ("refused", "lost_before", "lost_after", "late", "repeated")
+_FOLDER = "table/"
+_LOG = f"{_FOLDER}_delta_log/0"
+_URI = "s3://simulated/table"
 _DAY = 86_400.0
 _IDLE = 40 * _DAY
 _LONGEST = 30.0  # seconds for a commit of each writer, whatever happens
 _READ_COLD = 5  # one version in so many is read by what is left of the log
 _ARRIVED = 100.0  # by when all requests have, also those that nobody waits for
+_INSTANCES = 2
 
 
 @dataclass
@@ -86,17 +91,30 @@ class _Run:
         self.young = 0  # the first version after the table was left alone
         self.items: dict[str, Item] = {}
         self.catalog = Catalog(self.world) if plan.excludes == "catalog" else None
+        self.owner: SimulatedOwner | None = None
+        if plan.excludes == "owner":
+            self.owner = SimulatedOwner(self.world, self.bucket, CALM)
         self.followed: list[list[tuple[int, str | None]]] = []
 
     def _keep(self, path: str, data: bytes | None) -> None:
         if data is not None:
+            if _is_commit(path) and not self.plan.overwriting:
+                self._check_commit(path, data)
             self.archive.put(path, data)
         elif path.endswith(".json") and path == max(filter(_is_commit, self.archive.objects)):
             self.archive.delete(path)  # a commit that was taken back
 
+    def _check_commit(self, path: str, data: bytes) -> None:
+        """See that what is put into the log leaves no gap, and replaces nothing."""
+        was, version = self.archive.objects, int(path[-len("0.json") - 19 : -len(".json")])
+        if version and _FOLDER + commit_path(version - 1) not in was:
+            self.unexpected.append(f"version {version} is there before the version before it")
+        if path in was and was[path].data != data:
+            self.unexpected.append(f"version {version} is overwritten")
+
     def table(self, bucket: Bucket, network: Network) -> Table:
         """A handle over a network on the table that a bucket has."""
-        store = SimulatedStore(bucket, network)
+        store = SimulatedStore(bucket, network, _URI, _FOLDER)
         if self.catalog is not None:
             return Table(store.uri, store=store, catalog=CatalogClient(self.catalog, network))
         if self.plan.excludes != "dynamodb" or bucket is not self.bucket:
@@ -124,15 +142,29 @@ class _Run:
             "delta.checkpointInterval": str(plan.checkpoint_every),
         }
         properties |= MANAGED if self.catalog is not None else {}
+        if self.owner is not None:
+            properties |= self.owner.properties
+            await self.owner.start(_INSTANCES)
         await create_in(self.table(self.bucket, Direct()), SCHEMA, properties, ("p",))
         half = max(1, plan.commits // 2)
         await self._used(half)
-        await asyncio.sleep(_IDLE)
-        self.young = (await self.table(self.archive, Direct()).snapshot()).version + 1
+        await self._left_alone()
+        try:
+            self.young = (await self.table(self.archive, Direct()).snapshot()).version + 1
+        except AdeltaError as error:
+            return [*self.unexpected, _unreadable(error)]
         await self._used(plan.commits - half)
         await asyncio.sleep(_ARRIVED)
         self.world.note("the checker begins")
-        return self.unexpected + await self._wrong()
+        wrong = await self._wrong()
+        return self.unexpected + (self.owner.failures if self.owner else []) + wrong
+
+    async def _left_alone(self) -> None:
+        if self.owner is not None:  # it would look for what to backfill, every other second
+            self.owner.stop()
+        await asyncio.sleep(_IDLE)
+        if self.owner is not None:
+            await self.owner.start(_INSTANCES)
 
     async def _used(self, commits: int) -> None:
         """The table is used by everybody until the commits are made."""
@@ -142,6 +174,10 @@ class _Run:
         keepers += [asyncio.ensure_future(self._tailer()) for _ in range(self.plan.tailers)]
         if self.catalog is not None and self.plan.crashes:
             keepers.append(asyncio.ensure_future(self._fail_over(self.catalog)))
+        if self.owner is not None:
+            self.owner.meet(self.weather)
+            if self.plan.crashes:
+                keepers.append(asyncio.ensure_future(self.owner.kill_now_and_then()))
         done, late = await asyncio.wait(writers, timeout=_LONGEST + _LONGEST * commits)
         for task in done:
             task.result()
@@ -154,6 +190,8 @@ class _Run:
         await asyncio.gather(killer, *keepers, *writers, return_exceptions=True)
         for process in self.world.processes:
             process.crash()
+        if self.owner is not None:
+            self.owner.meet(CALM)
 
     async def _writer(self, commits: int) -> None:
         """One writer, which comes back after each crash."""
@@ -237,7 +275,7 @@ class _Run:
         try:  # by entries it puts a last commit into the log that is not there
             await direct.snapshot()
         except AdeltaError as error:
-            return [f"the table cannot be read any more: {error!r:.200}"]
+            return [_unreadable(error)]
         history = await checked(archive, History(self.said))
         found = history.found + self._followed_wrongly(history)
         last = max(history.digests)
@@ -276,12 +314,16 @@ class _Run:
         return [
             f"{path} is gone, which the versions from {first} to {end} need"
             for path, first, end in commits + history.spans
-            if end >= self.young and path in was and path not in there
+            if end >= self.young and _FOLDER + path in was and _FOLDER + path not in there
         ]
 
 
 def _is_commit(path: str) -> bool:
-    return path.startswith("_delta_log/0") and path.endswith(".json") and path.count(".") == 1
+    return path.startswith(_LOG) and path.endswith(".json") and path.count(".") == 1
+
+
+def _unreadable(error: AdeltaError) -> str:
+    return f"the table cannot be read any more: {error!r:.200}"
 
 
 def _silent(error: AdeltaError) -> None:

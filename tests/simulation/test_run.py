@@ -47,6 +47,13 @@ def test_commits_that_overwrite_are_found_shrunk_and_made_again_by_the_printed_c
     assert run(replace(least, overwriting=False)).wrong == []
 
 
+def test_an_owner_whose_statements_are_transactions_of_their_own_is_found() -> None:
+    made = _Run(Plan(1, commits=4, keepers=(), excludes="owner"), traced=False)
+    assert made.owner is not None
+    made.owner.base.torn = True
+    assert any("has ratified version" in each for each in made.world.run(made.main))
+
+
 @pytest.mark.parametrize("what", ["rows", "a commit", "a row"])
 def test_what_is_gone_or_changed_too_soon_is_found(what: str) -> None:
     class Losing(_Run):
@@ -57,9 +64,9 @@ def test_what_is_gone_or_changed_too_soon_is_found(what: str) -> None:
             if what == "a commit":
                 lost = [path for path in files if _is_commit(path)][-2]
             else:
-                lost = [path for path in files if path.startswith("p=")][-1]
+                lost = [path for path in files if path.startswith("table/p=")][-1]
             if what == "a row":
-                other = next(p for p in files if p.startswith("p=") and p != lost)
+                other = next(p for p in files if p.startswith("table/p=") and p != lost)
                 self.bucket.put(lost, self.bucket.objects[other].data)
             else:
                 self.bucket.delete(lost)

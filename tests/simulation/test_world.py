@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -15,7 +16,7 @@ from adelta._clock import monotonic
 from adelta._concurrency import in_thread, together
 from adelta.errors import ObjectExistsError
 from tests.simulation.loop import StuckError
-from tests.simulation.plan import Plan
+from tests.simulation.plan import EXCLUDES, Plan
 from tests.simulation.run import run
 from tests.simulation.store import Bucket, Direct, SimulatedStore
 from tests.simulation.world import World, here
@@ -24,10 +25,10 @@ ROOT = Path(__file__).parents[2]
 PLAN = Plan(seed=5, writers=2, commits=4, faults=30, vectors=True, checkpoint_every=3)
 
 
-def printed(plan: Plan, hash_seed: str) -> str:
-    """What the command of a plan prints, in a process of its own."""
+def printed(program: list[str], hash_seed: str) -> str:
+    """What a program prints, in a process of its own."""
     done = subprocess.run(
-        [sys.executable, *plan.command().split()[1:]],
+        [sys.executable, *program],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed},
         capture_output=True,
@@ -39,11 +40,27 @@ def printed(plan: Plan, hash_seed: str) -> str:
 
 
 def test_the_same_seed_gives_the_same_trace_in_other_processes_and_after_other_runs() -> None:
-    first = printed(PLAN, "1")
+    program = PLAN.command().split()[1:]
+    first = printed(program, "1")
     assert len(first.splitlines()) > 100
-    assert printed(PLAN, "2") == first
+    assert printed(program, "2") == first
     run(Plan(seed=6, writers=1, commits=1))
     assert run(PLAN, traced=True).digest in first
+
+
+def test_so_it_does_whatever_excludes_writers_and_whoever_dies_or_follows() -> None:
+    plans = [
+        replace(PLAN, commits=2, crashes=3, tailers=1, excludes=each)
+        for each in sorted({*EXCLUDES} - {PLAN.excludes})
+    ]
+    program = (
+        "from tests.simulation.plan import Plan; from tests.simulation.run import run;"
+        f"print(*(run(each, traced=True).digest for each in {plans!r}))"
+    )
+    first, second = (printed(["-c", program], seed).split() for seed in "12")
+    assert first == second
+    assert first == [run(each, traced=True).digest for each in plans]
+    assert len({*first}) == len(plans)
 
 
 def test_another_seed_gives_another_trace() -> None:
