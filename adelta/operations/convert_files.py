@@ -266,14 +266,14 @@ class _Looking:
         known = next((each for each in self._shapes if each[0].is_of(footer)), None)
         try:
             shape = FooterShape(footer, kind.num_leaves) if known is None else known[0]
-            shape.learn(footer, metadata)
+            shape = shape.learn(footer, metadata)
         except ThriftError:
             return
         facts = shape.read(footer)
+        self._shapes = [each for each in self._shapes if each is not known]
         if facts is not None and shape_statistics(facts, kind.plans) != found:
-            self._shapes = [each for each in self._shapes if each[0] is not shape]
             self._lessons = 0
-        elif known is None:
+        else:
             self._shapes = [(shape, kind), *self._shapes]
 
     @cached_property

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from adelta.parquet.thrift import (
@@ -12,8 +14,10 @@ from adelta.parquet.thrift import (
     I16,
     I64,
     STRUCT,
+    VARINT,
     CompactReader,
     ThriftError,
+    unsigned,
     varint,
 )
 
@@ -156,7 +160,40 @@ def _pages_of(source: PageBytes, place: ByteRange) -> Iterator[Page]:
         at = page.payload[1]
 
 
+@cache
+def _usual_header() -> re.Pattern[bytes]:
+    """Headers of pages of values and of dictionaries that have no statistics, as most have none."""
+    one = b"\x15" + VARINT
+    number = b"\x15(" + VARINT + b")"
+    checked = b"(?:" + number + rb"[\x1c\x3c]|[\x2c\x4c])"  # or not; and the header of its kind
+    rest = b"(?:" + one + one + rb"|[\x11\x12]?)\x00\x00"
+    return re.compile(rb"\x15([\x00\x04])" + number * 2 + checked + number * 2 + rest, re.DOTALL)
+
+
+def _usual_page(data: bytes, start: int) -> Page | None:
+    """As `_page`, of a header that has nothing unusual; None where it may have."""
+    match = _usual_header().match(data)
+    if match is None:
+        return None
+    kind, unfolded, size, values, encoding = map(_signed, match.group(1, 2, 3, 5, 6))
+    crc = None if match[4] is None else _signed(match[4])
+    if size < 0 or unfolded < 0 or values < 0:
+        return None
+    at = start + match.end()
+    return Page(
+        kind, encoding, values, unfolded, 0, True, match[0], match.span(3), (at, at + size), crc
+    )
+
+
+def _signed(encoded: bytes) -> int:
+    value = unsigned(encoded)
+    return value >> 1 ^ -(value & 1)
+
+
 def _page(data: bytes, start: int) -> Page:
+    usual = _usual_page(data, start)
+    if usual is not None:
+        return usual
     try:
         fields, at, length = _struct(data, 0, 0)
     except IndexError:

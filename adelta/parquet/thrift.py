@@ -19,12 +19,14 @@ __all__ = [
     "I64",
     "LIST",
     "STRUCT",
+    "VARINT",
     "CompactReader",
     "ThriftError",
     "encoded_binary",
     "encoded_integer",
     "field_header",
     "list_header",
+    "unsigned",
     "varint",
 ]
 
@@ -46,6 +48,10 @@ BOOLEANS: Final = (TRUE, FALSE)
 _DEEPEST: Final = 16
 _LONGEST_VARINT: Final = 10
 _WIDTHS: Final = {BYTE: 1, DOUBLE: 8, UUID: 16}
+
+
+VARINT: Final = rb"[\x80-\xff]{0,9}+[\x00-\x7f]"
+"""A regular expression for a varint of up to 64 bits, whose number is `unsigned`."""
 
 
 class ThriftError(ValueError):
@@ -194,6 +200,20 @@ def varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+def unsigned(encoded: bytes) -> int:
+    """The whole number that a varint, which is all of the bytes, stands for."""
+    if len(encoded) == 1:
+        return encoded[0]
+    if len(encoded) == 2:
+        return encoded[0] & 0x7F | encoded[1] << 7
+    if len(encoded) == 3:
+        return encoded[0] & 0x7F | (encoded[1] & 0x7F) << 7 | encoded[2] << 14
+    value = 0
+    for place, byte in enumerate(encoded):
+        value |= (byte & 0x7F) << 7 * place
+    return value
 
 
 def encoded_integer(value: int) -> bytes:

@@ -112,9 +112,7 @@ def plans_of(footer: bytes) -> list[LeafPlan]:
 def shape_of(footer: bytes) -> FooterShape:
     metadata = pq.read_metadata(io.BytesIO(b"PAR1" + footer))
     assert orders_bytes(metadata)
-    shape = FooterShape(footer, metadata.num_columns)
-    shape.learn(footer, metadata)
-    return shape
+    return FooterShape(footer, metadata.num_columns).learn(footer, metadata)
 
 
 def by_arrow(footer: bytes, plans: Sequence[LeafPlan]) -> Any:
@@ -142,7 +140,7 @@ def test_a_shape_says_of_another_footer_what_arrow_says_or_nothing(
     shape = shape_of(one)
     assert by_shape(shape, one, plans) == by_arrow(one, plans)
     assert by_shape(shape, other, plans) in (None, by_arrow(other, plans))
-    shape.learn(other, open_footer("a", memoryview(other)).metadata)
+    shape = shape.learn(other, open_footer("a", memoryview(other)).metadata)
     assert by_shape(shape, other, plans) == by_arrow(other, plans)
     assert by_shape(shape, one, plans) == by_arrow(one, plans)
 

@@ -9,7 +9,7 @@ of a row group before it looks at any, and gives up when the last one is cut sho
 from __future__ import annotations
 
 import mmap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -25,7 +25,65 @@ if TYPE_CHECKING:
 
     from adelta.parquet.byte_ranges import ByteRange
 
-__all__ = ["chunk_ranges"]
+__all__ = ["ChunkLayout", "chunk_layouts", "chunk_ranges", "decoded_bytes"]
+
+_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "INT96": 8}
+
+
+class ChunkLayout(NamedTuple):
+    """Where a column chunk is in its object, and what it comes to.
+
+    Attributes:
+        place: its bytes, ``[start, end)``.
+        physical_type: Parquet's own type of its values, which is the schema's.
+        decoded_bytes: the memory that it takes at least, once it is decoded.
+    """
+
+    place: ByteRange
+    physical_type: str
+    decoded_bytes: int
+
+
+def decoded_bytes(physical_type: str, length: int, unfolded: int, values: int) -> int:
+    """The memory that a chunk takes at least: runs of equal values are few bytes that make many.
+
+    `length` is that of values of a fixed one, `unfolded` the bytes of the pages.
+    """
+    width = _WIDTHS.get(physical_type, 4)
+    if physical_type == "FIXED_LEN_BYTE_ARRAY":
+        width = max(width, length)
+    return max(unfolded, width * max(values, 0))
+
+
+def chunk_layouts(
+    path: str, size: int, metadata: pq.FileMetaData, groups: Sequence[int], leaves: Sequence[int]
+) -> dict[tuple[int, int], ChunkLayout]:
+    """Where the chunks of the leaves in the row groups are, by row group and leaf. CPU-heavy.
+
+    They are held to the schema's types: Arrow ends the process where it meets another one.
+
+    Raises:
+        InvalidTableError: the metadata of a chunk is damaged.
+        UnsupportedFeatureError: a chunk uses a part of Parquet that Arrow does not read.
+    """
+    places = chunk_ranges(path, size, metadata, groups, leaves)
+    columns = {leaf: metadata.schema.column(leaf) for leaf in leaves}
+    types = {leaf: (column.physical_type, column.length) for leaf, column in columns.items()}
+    found: dict[tuple[int, int], ChunkLayout] = {}
+    for group in groups:
+        chunks = metadata.row_group(group)
+        for leaf in leaves:
+            chunk, (expected, length) = chunks.column(leaf), types[leaf]
+            if chunk.physical_type != expected:
+                raise InvalidTableError(
+                    f"{path}: a chunk of its row group {group} is of {chunk.physical_type}, where "
+                    f"the schema says {expected}. The footer is damaged: restore the object, or "
+                    "remove it from the table."
+                )
+            unfolded, values = chunk.total_uncompressed_size, chunk.num_values
+            size_of = decoded_bytes(expected, length or 0, unfolded, values)
+            found[group, leaf] = ChunkLayout(places[group, leaf], expected, size_of)
+    return found
 
 
 def chunk_ranges(

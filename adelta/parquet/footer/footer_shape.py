@@ -3,16 +3,16 @@
 The files of a folder mostly have the same schema and writer, so that their footers differ in
 numbers and bounds alone. A shape is learnt of one footer: the bytes before and behind its row
 groups, and for each leaf a pattern of what a chunk's description is made of: the same fields in the
-same order, of the same types, where only whole numbers and bounds may be others. Thrift's compact
-protocol has one reading of such bytes, so that a footer that fits a shape says what the shape takes
-from it. One that does not fit is Arrow's to read.
+same order, of the same types, codecs and encodings, where only other whole numbers and bounds may
+differ. Thrift's compact protocol has one reading of such bytes, so that a footer that fits a shape
+says what the shape takes from it. One that does not fit is Arrow's to read.
 """
 
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from copy import copy
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from adelta._dataclasses import dataclass
 from adelta.parquet.thrift import (
@@ -23,16 +23,20 @@ from adelta.parquet.thrift import (
     I64,
     LIST,
     STRUCT,
+    VARINT,
     CompactReader,
     ThriftError,
+    unsigned,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import pyarrow.parquet as pq
 
-__all__ = ["ChunkFacts", "FooterFacts", "FooterShape"]
+__all__ = ["ChunkFacts", "ChunkPlace", "FooterFacts", "FooterShape"]
+
+T = TypeVar("T")
 
 _TRAILER: Final = 8  # bytes behind the metadata
 _INTEGERS: Final = (I16, I32, I64)
@@ -42,12 +46,12 @@ _VARIANTS: Final = 8  # of a leaf's chunks, of which patterns are kept
 _ROWS, _GROUPS, _ENCRYPTION = 3, 4, 8  # of FileMetaData
 _COLUMNS, _GROUP_ROWS = 1, 3  # of RowGroup
 _ELSEWHERE, _META, _CRYPTO = 1, 3, 8  # of ColumnChunk
-_TYPE, _VALUES, _STATISTICS = 1, 5, 12  # of ColumnMetaData
+_TYPE, _ENCODINGS, _PATH, _CODEC, _VALUES, _STATISTICS = 1, 2, 3, 4, 5, 12  # of ColumnMetaData
+_SIZES: Final = {6: "unfolded", 7: "stored", 9: "data", 11: "dictionary"}
 _OLD_BOUNDS, _NULLS, _HIGH, _LOW = (1, 2), 3, 5, 6  # of Statistics
 _BYTE_ARRAY: Final = 6  # of Type
 
-_VARINT: Final = rb"[\x80-\xff]{0,9}[\x00-\x7f]"
-_NUMBER: Final = re.compile(_VARINT, re.DOTALL)
+_NUMBER: Final = re.compile(VARINT, re.DOTALL)
 _LONG_LIST: Final = 0xF0 | STRUCT
 
 
@@ -63,6 +67,15 @@ class ChunkFacts(NamedTuple):
     high: bytes | None
 
 
+class ChunkPlace(NamedTuple):
+    """Where a footer says that a chunk is, how many values it has, and bytes of its pages."""
+
+    start: int
+    end: int
+    num_values: int
+    unfolded: int
+
+
 class FooterFacts(NamedTuple):
     """How many rows a file has; and of each row group the chunks; None without statistics."""
 
@@ -71,7 +84,7 @@ class FooterFacts(NamedTuple):
 
 
 class FooterShape:
-    """What the footers of some files have in common; it learns of each that Arrow has read.
+    """What the footers of some files have in common: `learn` of each that Arrow has read.
 
     Args:
         footer: one of them, with the eight bytes behind it.
@@ -102,6 +115,18 @@ class FooterShape:
 
         Nor is one whose row groups have other numbers of rows than the file.
         """
+        found = self._read(footer, _Pattern.facts)
+        return None if found is None else FooterFacts(found[0], tuple(map(tuple, found[1])))
+
+    def places(self, footer: bytes) -> list[list[ChunkPlace]] | None:
+        """Where it says that the chunks of each row group are; None where `read` is None."""
+        found = self._read(footer, _Pattern.place)
+        return None if found is None else found[1]
+
+    def _read(
+        self, footer: bytes, take: Callable[[_Pattern, tuple[bytes, ...]], T]
+    ) -> tuple[int, list[list[T]]] | None:
+        """The number of rows, and what is taken from each chunk of each row group."""
         if not self.is_of(footer):
             return None
         try:
@@ -116,19 +141,19 @@ class FooterShape:
                 at += len(head)
                 chunks = []
                 for variants in self._leaves:
-                    found, at = _first(variants, footer, at)
-                    chunks.append(found)
-                tail, at = _first(self._tails, footer, at)
-                held += 0 if tail is None else tail.num_values
-                groups.append(tuple(chunks))
+                    pattern, found, at = _first(variants, footer, at)
+                    chunks.append(take(pattern, found))
+                pattern, found, at = _first(self._tails, footer, at)
+                held += _number(found[pattern.values])
+                groups.append(chunks)
         except ThriftError:
             return None
         if footer[at:-_TRAILER] != self._behind or held != rows:
             return None
-        return FooterFacts(rows, tuple(groups))
+        return rows, groups
 
-    def learn(self, footer: bytes, metadata: pq.FileMetaData) -> None:
-        """Take in what the row groups of a footer of this shape look like.
+    def learn(self, footer: bytes, metadata: pq.FileMetaData) -> FooterShape:
+        """The shape that knows what the row groups of a footer like its own look like, too.
 
         `metadata` is what Arrow makes of it, by which it is known what of it is to be trusted.
 
@@ -142,8 +167,10 @@ class FooterShape:
         heads, tails = list(self._heads), list(self._tails)
         for number in range(count):
             self._learn_group(reader, footer, metadata.row_group(number), heads, leaves, tails)
-        self._leaves = tuple(tuple(variants[:_VARIANTS]) for variants in leaves)
-        self._heads, self._tails = tuple(heads[:_VARIANTS]), tuple(tails[:_VARIANTS])
+        learnt = copy(self)
+        learnt._leaves = tuple(tuple(variants[:_VARIANTS]) for variants in leaves)
+        learnt._heads, learnt._tails = tuple(heads[:_VARIANTS]), tuple(tails[:_VARIANTS])
+        return learnt
 
     def _learn_group(
         self,
@@ -183,49 +210,73 @@ def _put(known: list[Any], new: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """Steps over bytes: each is a regular expression, and whether a text with its length follows.
+    """Steps over bytes: a regular expression, the bytes behind it, whether a text is behind those.
 
-    What the steps find is a row of bytes; `values`, `nulls`, `low` and `high` are places in it.
-    Without `is_known` nothing that is said there counts.
+    A chunk's name is such bytes, so that leaves of one kind share the expressions, whose making is
+    what costs. What the steps find is a row of bytes, in which the numbers are places. Without
+    `is_known` no statistics that are found there count.
     """
 
-    steps: tuple[tuple[re.Pattern[bytes], bool], ...]
+    steps: tuple[tuple[re.Pattern[bytes], bytes, bool], ...]
     values: int
-    nulls: int | None
-    low: int | None
-    high: int | None
-    is_known: bool
+    nulls: int | None = None
+    low: int | None = None
+    high: int | None = None
+    unfolded: int = 0
+    stored: int = 0
+    data: int = 0
+    dictionary: int | None = None
+    is_known: bool = False
 
-    def read(self, data: bytes, at: int) -> tuple[ChunkFacts | None, int] | None:
-        """What is said at a place, and where that ends; None where it has another form."""
+    def match(self, data: bytes, at: int) -> tuple[tuple[bytes, ...], int] | None:
+        """What the steps find at a place, and where that ends; None where it has another form."""
         found: tuple[bytes, ...] = ()
-        for pattern, text_follows in self.steps:
+        for pattern, behind, text_follows in self.steps:
             match = pattern.match(data, at)
             if match is None:
                 return None
             found = found + match.groups() if found else match.groups()
             at = match.end()
-            if text_follows:
+            if behind:
+                if not data.startswith(behind, at):
+                    return None
+                at += len(behind)
+            elif text_follows:
                 length, at = _unsigned_at(data, at)
                 found += (data[at : at + length],)
                 at += length
+        return found, at
+
+    def facts(self, found: tuple[bytes, ...]) -> ChunkFacts | None:
+        """What is said there that counts; None without statistics. Raises: ThriftError."""
         if not self.is_known:
-            return None, at
+            return None
         nulls, low, high = self.nulls, self.low, self.high
-        facts = ChunkFacts(
+        return ChunkFacts(
             _number(found[self.values]),
             None if nulls is None else _number(found[nulls]),
             None if low is None else found[low],
             None if high is None else found[high],
         )
-        return facts, at
+
+    def place(self, found: tuple[bytes, ...]) -> ChunkPlace:
+        """Where the chunk is said to be. Raises: ThriftError."""
+        start = _number(found[self.data])
+        if self.dictionary is not None:
+            dictionary = _number(found[self.dictionary])
+            start = dictionary if 0 < dictionary < start else start
+        end = start + _number(found[self.stored])
+        return ChunkPlace(start, end, _number(found[self.values]), _number(found[self.unfolded]))
 
 
-def _first(variants: Sequence[_Pattern], data: bytes, at: int) -> tuple[ChunkFacts | None, int]:
+def _first(
+    variants: Sequence[_Pattern], data: bytes, at: int
+) -> tuple[_Pattern, tuple[bytes, ...], int]:
+    """The pattern that fits at a place, what it finds, and where that ends."""
     for pattern in variants:
-        found = pattern.read(data, at)
+        found = pattern.match(data, at)
         if found is not None:
-            return found
+            return pattern, *found
     raise ThriftError("a chunk of another form")
 
 
@@ -238,16 +289,18 @@ class _PatternWriter:
         self._last = last
         self._text = b""
         self._groups = 0
-        self._steps: list[tuple[bytes, bool]] = []
+        self._steps: list[tuple[bytes, bytes, bool]] = []
         self._places: dict[str, int] = {}
 
     def pattern(self, chunk: Any) -> _Pattern:
         """The pattern, of which that counts that Arrow's `chunk` has too; None is no chunk."""
-        steps = [*self._steps, (self._text, False)]
-        compiled = tuple((re.compile(text, re.DOTALL), more) for text, more in steps)
+        steps = [*self._steps, (self._text, b"", False)]
+        compiled = tuple(
+            (re.compile(text, re.DOTALL), behind, more) for text, behind, more in steps
+        )
         place = self._places.get
         if chunk is None:
-            return _Pattern(compiled, self._places["rows"], None, None, None, is_known=True)
+            return _Pattern(compiled, self._places["rows"])
         found = chunk.statistics
         is_bounded = found is not None and found.has_min_max
         has_nulls = found is not None and found.has_null_count
@@ -259,6 +312,10 @@ class _PatternWriter:
             place("nulls") if has_nulls else None,
             place("low") if is_bounded else None,
             place("high") if is_bounded else None,
+            self._places["unfolded"],
+            self._places["stored"],
+            self._places["data"],
+            place("dictionary"),
             is_known=found is not None,
         )
 
@@ -291,14 +348,24 @@ class _PatternWriter:
                 start = self._reader.position
                 stored_type = self._reader.integer()
                 self._literal(start)
+            elif field == _PATH and kind == LIST:
+                start = self._reader.position
+                self._reader.skip(kind)
+                self._step(self._data[start : self._reader.position])
+            elif field in (_ENCODINGS, _CODEC):  # Arrow knows those that it has read
+                start = self._reader.position
+                self._reader.skip(kind)
+                self._literal(start)
             elif field == _VALUES and kind == I64:
                 self._integer("values")
+            elif field in _SIZES and kind == I64:
+                self._integer(_SIZES[field])
             elif field == _STATISTICS and kind == STRUCT:
                 self._statistics(is_long=stored_type == _BYTE_ARRAY)
             else:
                 self._any(kind)
-        if "values" not in self._places or stored_type < 0:
-            raise ThriftError("a chunk without a type, or a number of values")
+        if stored_type < 0 or not {"values", "unfolded", "stored", "data"} <= set(self._places):
+            raise ThriftError("a chunk without a type, a number of values, or a place")
 
     def _statistics(self, *, is_long: bool) -> None:
         names = {_LOW: "low", _HIGH: "high"}
@@ -336,7 +403,7 @@ class _PatternWriter:
         start = reader.position
         if kind in _INTEGERS:
             reader.integer()
-            self._text += _VARINT
+            self._text += VARINT
         elif kind == STRUCT:
             for _, inner in self._fields():
                 self._any(inner)
@@ -353,14 +420,13 @@ class _PatternWriter:
 
     def _integer(self, name: str) -> None:
         self._reader.integer()
-        self._capture(name, _VARINT)
+        self._capture(name, VARINT)
 
     def _bound(self, name: str | None, *, is_long: bool) -> None:
         start = self._reader.position
         length = len(self._reader.binary())
         if is_long:
-            self._steps.append((self._text, True))
-            self._text = b""
+            self._step(b"", text_follows=True)
             if name is not None:
                 self._places[name] = self._groups
             self._groups += 1
@@ -375,6 +441,10 @@ class _PatternWriter:
         self._places[name] = self._groups
         self._groups += 1
         self._text += b"(" + text + b")"
+
+    def _step(self, behind: bytes, *, text_follows: bool = False) -> None:
+        self._steps.append((self._text, behind, text_follows))
+        self._text = b""
 
     def _literal(self, start: int) -> None:
         self._text += re.escape(self._data[start : self._reader.position])
@@ -428,20 +498,12 @@ def _unsigned_at(data: bytes, at: int) -> tuple[int, int]:
     match = _NUMBER.match(data, at)
     if match is None:
         raise ThriftError("an integer without an end")
-    return _unsigned(match[0]), match.end()
+    return unsigned(match[0]), match.end()
 
 
-@lru_cache(maxsize=4096)
 def _number(encoded: bytes) -> int:
     """A whole number of a footer that is not negative."""
-    value = _unsigned(encoded)
+    value = unsigned(encoded)
     if value & 1 or value >> 1 >= _LEAST_LONG:
         raise ThriftError("a number that is none of rows or values")
     return value >> 1
-
-
-def _unsigned(encoded: bytes) -> int:
-    value = 0
-    for place, byte in enumerate(encoded):
-        value |= (byte & 0x7F) << 7 * place
-    return value

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from adelta._dataclasses import dataclass
-from adelta.errors import InvalidTableError, InvalidUseError, SchemaMismatchError
+from adelta.errors import InvalidUseError, SchemaMismatchError
 from adelta.parquet.faults import reading
-from adelta.parquet.footer.chunk_ranges import chunk_ranges
+from adelta.parquet.footer.chunk_ranges import ChunkLayout, chunk_layouts
 from adelta.parquet.footer.columns import (
     ColumnNode,
     ColumnTree,
@@ -20,6 +20,7 @@ from adelta.parquet.footer.columns import (
     top_level_order,
 )
 from adelta.parquet.footer.fetch_footer import check_counts
+from adelta.parquet.footer.known_shapes import known_chunks
 from adelta.parquet.skip.chunk_statistics import ChunkStatistics, chunk_statistics
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from adelta.parquet.footer.columns import ColumnName
 
 __all__ = ["FileLayout", "SelectedColumns"]
-
-_WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "FLOAT": 4, "DOUBLE": 8, "INT96": 8}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +63,7 @@ class FileLayout:
     schema: pa.Schema
     tree: ColumnTree
     footer: memoryview | None = None
-    _places: dict[tuple[int, int], ByteRange] = field(default_factory=dict, repr=False)
-    _sizes: dict[tuple[int, tuple[int, ...]], int] = field(default_factory=dict, repr=False)
-    _types: dict[int, str] = field(default_factory=dict, repr=False)
+    _chunks: dict[tuple[int, int], ChunkLayout] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(
@@ -208,7 +205,7 @@ class FileLayout:
 
     def knows_places(self, leaves: Sequence[int], groups: Sequence[int]) -> bool:
         """Whether `places` has its answer at hand."""
-        return all((group, leaf) in self._places for group in groups for leaf in leaves)
+        return all((group, leaf) in self._chunks for group in groups for leaf in leaves)
 
     def places(self, leaves: Sequence[int], groups: Sequence[int]) -> list[ByteRange]:
         """Where the store holds the leaves' chunks, one row group after the other. CPU-heavy.
@@ -216,36 +213,29 @@ class FileLayout:
         Raises:
             InvalidTableError: the metadata of a chunk is damaged.
         """
+        return [chunk.place for chunk in self._layouts(leaves, groups)]
+
+    def _layouts(self, leaves: Sequence[int], groups: Sequence[int]) -> list[ChunkLayout]:
         pairs = [(group, leaf) for group in groups for leaf in leaves]
-        unknown = [pair for pair in pairs if pair not in self._places]
+        chunks = self._chunks
+        unknown = [pair for pair in pairs if pair not in chunks]
         if unknown:
-            new_groups = list(dict.fromkeys(group for group, _ in unknown))
-            new_leaves = sorted({leaf for _, leaf in unknown})
-            found = chunk_ranges(self.path, self.size, self.metadata, new_groups, new_leaves)
-            self._check_types(new_groups, new_leaves)
-            self._places.update(found)
-        return [self._places[pair] for pair in pairs]
+            found = known_chunks(self.path, self.size, self.metadata, self.footer, self.tree)
+            if found is None:
+                new_groups = list(dict.fromkeys(group for group, _ in unknown))
+                new_leaves = sorted({leaf for _, leaf in unknown})
+                found = chunk_layouts(self.path, self.size, self.metadata, new_groups, new_leaves)
+            chunks.update(found)
+        return [chunks[pair] for pair in pairs]
 
-    def _check_types(self, groups: Sequence[int], leaves: Sequence[int]) -> None:
-        """Hold chunks to the schema's types: Arrow ends the process where it meets another one."""
-        schema, types = self.metadata.schema, self._types
-        types.update(
-            (leaf, schema.column(leaf).physical_type) for leaf in leaves if leaf not in types
-        )
-        for group in groups:
-            chunks = self.metadata.row_group(group)
-            for leaf in leaves:
-                expected = types[leaf]
-                if (found := chunks.column(leaf).physical_type) != expected:
-                    raise InvalidTableError(
-                        f"{self.path}: a chunk of its row group {group} is of {found}, where the "
-                        f"schema says {expected}. The footer is damaged: restore the object, or "
-                        "remove it from the table."
-                    )
-
-    def byte_arrays(self, leaves: Sequence[int]) -> list[int]:
-        """Those of the leaves, whose `places` are known, of which each value has its own length."""
-        return [leaf for leaf in leaves if self._types[leaf] == "BYTE_ARRAY"]
+    def byte_arrays(self, leaves: Sequence[int], group: int) -> list[int]:
+        """Those of the leaves of which each value in the row group has its own length."""
+        chunks = self._layouts(leaves, (group,))
+        return [
+            leaf
+            for leaf, chunk in zip(leaves, chunks, strict=True)
+            if chunk.physical_type == "BYTE_ARRAY"
+        ]
 
     def chunk(self, row_group: int, leaf: int) -> pq.ColumnChunkMetaData:
         """What the footer says of one leaf in one row group, once Arrow has found it sound.
@@ -297,20 +287,7 @@ class FileLayout:
 
     def decoded_bytes(self, leaves: Sequence[int], group: int) -> int:
         """What runs of equal values and nulls, of which a few bytes make millions, come to."""
-        key = group, tuple(leaves)
-        if (known := self._sizes.get(key)) is not None:
-            return known
-        self.places(leaves, (group,))
-        chunks = self.metadata.row_group(group)
-        total = 0
-        for leaf in leaves:
-            chunk = chunks.column(leaf)
-            width = _WIDTHS.get(chunk.physical_type, 4)
-            if chunk.physical_type == "FIXED_LEN_BYTE_ARRAY":
-                width = max(width, self.metadata.schema.column(leaf).length or 0)
-            total += max(chunk.total_uncompressed_size, width * max(chunk.num_values, 0))
-        self._sizes[key] = total
-        return total
+        return sum(chunk.decoded_bytes for chunk in self._layouts(leaves, (group,)))
 
 
 def _text(column: ColumnName) -> str:

@@ -74,7 +74,7 @@ class DecodingGuard:
             if left < 0:
                 self.check_decoded(most - left, group)
             places = dict(zip(leaves, layout.places(leaves, (group,)), strict=True))
-            unfolding = layout.byte_arrays(leaves)
+            unfolding = layout.byte_arrays(leaves, group)
             checked = leaves if self.verifies else unfolding
             pages = _held(source, list(places.values())) if checked else source
             for leaf in checked:

@@ -1,0 +1,127 @@
+"""Where chunks are, of footers like others that Arrow has judged whole: for tables of small files.
+
+To have Arrow judge the chunks of a file takes about as long as to decode some hundred rows. So once
+some files of one schema have been read, a shape is learnt of one that Arrow found sound in all its
+chunks, and of files with such footers it is not asked again. Types, codecs and encodings are the
+same in all of them; where a chunk is is held to the object's size here, as Arrow does.
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from adelta.errors import InvalidTableError, UnsupportedFeatureError
+from adelta.parquet.footer.chunk_ranges import ChunkLayout, chunk_layouts, decoded_bytes
+from adelta.parquet.thrift import ThriftError
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+    from adelta.parquet.footer.columns import ColumnTree
+    from adelta.parquet.footer.footer_shape import FooterShape
+
+__all__ = ["known_chunks"]
+
+_LONGEST_FOOTER = 64 * 1024  # bytes of footers that are taken as a whole
+_MOST_CHUNKS = 512
+_LESSON_EACH = 8  # files of unknown shape; a shape costs as much as some of them
+_LAST_LESSON = 64  # such files, after which a schema's footers are taken to be all different
+_KINDS = 8
+_SHAPES = 4  # of a kind
+
+
+class _Kind:
+    """The files of one schema."""
+
+    def __init__(self, tree: ColumnTree) -> None:
+        self.tree = tree
+        self.unknown = 0
+        self.shapes: tuple[tuple[FooterShape, tuple[tuple[str, int], ...]], ...] = ()
+
+
+_kinds: list[_Kind] = []
+_lock = Lock()
+
+
+def known_chunks(
+    path: str, size: int, metadata: pq.FileMetaData, footer: memoryview | None, tree: ColumnTree
+) -> dict[tuple[int, int], ChunkLayout] | None:
+    """All chunks of an object by row group and leaf; None where Arrow has to judge them. CPU-heavy.
+
+    Args:
+        path: the object.
+        size: its size in bytes.
+        metadata: its footer.
+        footer: the footer's bytes, with the eight behind it; None where they are not at hand.
+        tree: its schema's fields.
+    """
+    if footer is None or len(footer) > _LONGEST_FOOTER:
+        return None
+    if not 0 < metadata.num_row_groups * tree.num_leaves <= _MOST_CHUNKS:
+        return None
+    data, kind = bytes(footer), _kind_of(tree)
+    for known in kind.shapes:
+        found = _by_shape(*known, data, size)
+        if found is not None:
+            if kind.shapes[0] is not known:
+                with _lock:  # the last ones give way to new ones
+                    others = [each for each in kind.shapes if each is not known]
+                    kind.shapes = (known, *others)[:_SHAPES]
+            return found
+    with _lock:
+        kind.unknown += 1
+        learns = not kind.unknown % _LESSON_EACH and kind.unknown <= _LAST_LESSON
+    return _learnt(kind, path, size, metadata, data) if learns else None
+
+
+def _kind_of(tree: ColumnTree) -> _Kind:
+    for known in _kinds[:]:
+        if known.tree is tree:
+            return known
+    kind = _Kind(tree)
+    with _lock:
+        _kinds.insert(0, kind)
+        del _kinds[_KINDS:]
+    return kind
+
+
+def _by_shape(
+    shape: FooterShape, types: tuple[tuple[str, int], ...], footer: bytes, size: int
+) -> dict[tuple[int, int], ChunkLayout] | None:
+    groups = shape.places(footer)
+    if groups is None:
+        return None
+    found: dict[tuple[int, int], ChunkLayout] = {}
+    for number, chunks in enumerate(groups):
+        for leaf, (start, end, values, unfolded) in enumerate(chunks):
+            if end > size:
+                return None
+            kind, length = types[leaf]
+            bytes_of = decoded_bytes(kind, length, unfolded, values)
+            found[number, leaf] = ChunkLayout((start, end), kind, bytes_of)
+    return found
+
+
+def _learnt(
+    kind: _Kind, path: str, size: int, metadata: pq.FileMetaData, footer: bytes
+) -> dict[tuple[int, int], ChunkLayout] | None:
+    """What Arrow finds of all chunks, once the footer's shape is known by which it is the same."""
+    from adelta.parquet.footer.footer_shape import FooterShape  # most programs need none
+
+    leaves = range(kind.tree.num_leaves)
+    try:
+        judged = chunk_layouts(path, size, metadata, range(metadata.num_row_groups), leaves)
+        known = next((shape for shape, _ in kind.shapes if shape.is_of(footer)), None)
+        shape = (known or FooterShape(footer, len(leaves))).learn(footer, metadata)
+    except (InvalidTableError, UnsupportedFeatureError, ThriftError):
+        return None
+    schema: Any = metadata.schema
+    columns = [schema.column(leaf) for leaf in leaves]
+    types = tuple((column.physical_type, column.length or 0) for column in columns)
+    if _by_shape(shape, types, footer, size) != judged:
+        return judged
+    with _lock:
+        others = [each for each in kind.shapes if each[0] is not known]
+        kind.shapes = ((shape, types), *others)[:_SHAPES]
+    return judged
