@@ -68,10 +68,24 @@ async def load_state(store: ObjectStore, *, version: int | None = None) -> LogSt
 
 
 async def _load(store: ObjectStore, version: int | None) -> LogState:
+    """The state, whatever is cleaned up between a listing and the reading of what was listed."""
+    listing = await _listed(store, version)
+    while True:
+        try:
+            return await _state_of(store, listing, version)
+        except InvalidTableError:
+            listed, listing = listing, await _listed(store, version)
+            if {file.path for file in listed.files} <= {file.path for file in listing.files}:
+                raise
+
+
+async def _listed(store: ObjectStore, version: int | None) -> LogListing:
     if version is None:
-        listing = await list_log_from_hint(store)
-    else:
-        listing = LogListing(await list_log_back(store, version))
+        return await list_log_from_hint(store)
+    return LogListing(await list_log_back(store, version))
+
+
+async def _state_of(store: ObjectStore, listing: LogListing, version: int | None) -> LogState:
     if not any(f.kind is LogFileKind.COMMIT or f.is_checkpoint for f in listing.files):
         raise TableNotFoundError(
             f"there is no Delta table at {store.uri}: its _delta_log has no commit; check the "

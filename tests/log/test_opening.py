@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import orjson
@@ -33,6 +34,7 @@ from adelta.kernel.log_path import (
 from adelta.log import refresh as refresh_module
 from adelta.log.checksum_io import verify_checksum
 from adelta.log.latest import LatestState
+from adelta.log.listing import list_log
 from adelta.log.load import load_state
 from adelta.log.refresh import refresh_state
 from adelta.storage.memory import MemoryStore
@@ -48,11 +50,14 @@ from tests.support.logs import (
     remove,
     txn,
 )
-from tests.support.stores import CountingStore
+from tests.support.stores import CountingStore, Request, WrappedStore
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from adelta.log.state import LogState
 
+R = TypeVar("R")
 ICT = {"delta.enableInCommitTimestamps": "true"}
 
 
@@ -456,6 +461,44 @@ async def test_a_version_that_was_cleaned_up_names_what_can_be_read(store: Count
         with pytest.raises(VersionNotFoundError, match="versions 20 to 30 can be read"):
             await load_state(store, version=version)
     assert await paths(await load_state(store, version=20)) == everything(20)
+
+
+class _CleanedUp(WrappedStore):
+    """As soon as a commit or a checkpoint is read, there is a later one, and nothing before it."""
+
+    def __init__(self, inner: MemoryStore, times: int) -> None:
+        super().__init__(inner)
+        self.times = times
+
+    async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+        if self.times and re.search(r"/0\d+\.(json|checkpoint)", request.path):
+            self.times -= 1
+            store = CountingStore(self.inner)
+            last = max(file.version for file in await list_log(store))
+            await put_commit(store, last + 1, add(f"{last + 1}.parquet"))
+            await put_checkpoint(store, last + 1, table(last + 1))
+            old = [file.path for file in await list_log(store) if file.version <= last]
+            await store.delete(old)
+        return await run()
+
+
+@pytest.mark.parametrize("checkpoint", [None, 6, 9])
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_log_that_is_cleaned_up_while_it_is_opened_is_listed_again(
+    store: CountingStore, checkpoint: int | None, times: int
+) -> None:
+    await history(store, 9, checkpoint=checkpoint)
+    state = await load_state(_CleanedUp(store.inner, times))
+    assert await paths(state) == everything(state.version)
+    assert state.version >= 10
+
+
+async def test_an_old_version_that_is_cleaned_up_while_it_is_opened_is_no_longer_kept(
+    store: CountingStore,
+) -> None:
+    await history(store, 9, checkpoint=6)
+    with pytest.raises(VersionNotFoundError, match="versions 10 to 10 can be read"):
+        await load_state(_CleanedUp(store.inner, 1), version=8)
 
 
 async def test_a_version_of_no_table_is_no_table(store: CountingStore) -> None:
