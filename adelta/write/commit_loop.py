@@ -29,6 +29,7 @@ from adelta.commit.coordinator import Committed, Lost, Unknown, WithoutBase
 from adelta.commit.together import Attempt, claim_together
 from adelta.errors import AdeltaError, OutOfMemoryError, RootNotAllowedError, StorageError
 from adelta.kernel.log_path import LOG_DIR, commit_path
+from adelta.log.ownership import FollowsOwner
 from adelta.write.attempt import prepare_attempt
 from adelta.write.group_commit import combined
 from adelta.write.winners import read_winners
@@ -67,12 +68,16 @@ class _Part:
         return self._staged.transaction_id
 
     async def prepare(self) -> None:
-        """Make the commit.
+        """Make the commit, for whoever decides after the commits that it goes behind.
 
         Raises:
             InvalidOptionError: it holds what the log cannot.
             InvalidTableError: what it builds on is damaged.
+            StorageError: what an owner before has ratified could not be published.
         """
+        state = self.leader.state
+        if state is not None and isinstance(self.leader.store, FollowsOwner):
+            await self.leader.store.keep_to(state.configuration, state.version)
         self.data, self._prepared = await prepare_attempt(self.leader, self._staged)
 
     def begin(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -23,6 +24,7 @@ from adelta.errors import (
     ProtocolChangedError,
 )
 from adelta.owner.database import Statement
+from adelta.owner.table_logs import TableLog
 from tests.support.owners import running
 
 if TYPE_CHECKING:
@@ -277,6 +279,40 @@ async def test_of_two_who_release_a_table_one_meets_a_conflict(
         await adelta.release_table(uri, storage_options=options)
     async with adelta.open_table(uri) as plain:
         assert (await plain.snapshot()).version == 2
+
+
+async def test_who_goes_behind_a_release_that_is_not_in_the_log_yet_puts_it_there_first(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, options = str(owner.folder / "gapless"), await options_of(owner)
+    await adelta.write_table(uri, rows(0))
+    await adelta.adopt_table(uri, "adelta", {"endpoint": owner.endpoint}, storage_options=options)
+    backfill, is_asked, may_be = TableLog.backfill, anyio.Event(), anyio.Event()
+
+    async def late(self: TableLog, version: int, data: bytes) -> bool:
+        if version == 2:
+            is_asked.set()
+            await may_be.wait()
+        return await backfill(self, version, data)
+
+    async def behind_a_release(self: AdeltaOwnerClient, proposed: ProposedCommit) -> CommitResponse:
+        monkeypatch.setattr(AdeltaOwnerClient, "commit", commit)
+        other = {**options, "max_concurrency": "2"}
+        group.start_soon(partial(adelta.release_table, uri, storage_options=other))
+        await is_asked.wait()
+        return await commit(self, proposed)
+
+    commit = AdeltaOwnerClient.commit
+    monkeypatch.setattr(TableLog, "backfill", late)
+    monkeypatch.setattr(AdeltaOwnerClient, "commit", behind_a_release)
+    async with adelta.open_table(uri, options) as table, anyio.create_task_group() as group:
+        group.start_soon(adelta.vacuum, table)  # its commits go behind changes of the protocol
+        await is_asked.wait()
+        await anyio.sleep(0.3)
+        seen = sorted(owner.log("gapless"))
+        may_be.set()
+    assert seen == [0, 1]
+    assert sorted(owner.log("gapless")) == [0, 1, 2, 3, 4]
 
 
 async def test_a_writer_finds_who_came_first_with_the_owner_that_a_table_has_moved_to(

@@ -25,8 +25,9 @@ class Plan:
     die; `keepers` what looks after the table meanwhile; `tailers` how many follow its log;
     `excludes` is what keeps writers from overwriting each other: the store, entries in DynamoDB on
     a store without conditional puts, a catalog that manages the table, or adelta's own commit
-    owner, two instances of which die and come back. `overwriting` takes the conditional puts away,
-    so that the checker has something to find.
+    owner, two instances of which die and come back; by the keeper "ownership" that takes the table
+    and gives it back. `overwriting` takes the conditional puts away, so that the checker has
+    something to find.
     """
 
     seed: int
@@ -47,7 +48,7 @@ class Plan:
     def drawn(cls, seed: int, commits: int = 10, *, overwriting: bool = False) -> Plan:
         """The run of a seed."""
         draw = random.Random(f"plan {seed}")
-        return cls(
+        drawn = cls(
             seed,
             draw.randint(2, 4),
             commits,
@@ -61,6 +62,9 @@ class Plan:
             tailers=draw.choice([0, 0, 1, 2]),
             excludes="store" if overwriting else draw.choice(EXCLUDES),
         )
+        if drawn.excludes == "owner" and draw.random() < 0.5:
+            return replace(drawn, keepers=(*drawn.keepers, "ownership"))
+        return drawn
 
     def smaller(self) -> Iterator[Plan]:
         """Plans with less in them, those that leave out most first."""
@@ -79,7 +83,8 @@ class Plan:
         if self.tailers:
             yield replace(self, tailers=0)
         if self.excludes != "store":
-            yield replace(self, excludes="store")
+            keepers = tuple(each for each in self.keepers if each != "ownership")
+            yield replace(self, excludes="store", keepers=keepers)
         if self.commits > 1:
             yield replace(self, commits=self.commits // 2)
             yield replace(self, commits=self.commits - 1)

@@ -29,10 +29,11 @@ from adelta.errors import (
 )
 from adelta.kernel.log_path import commit_path
 from adelta.operations import checkpoint, cleanup_log, compact_log, optimize, vacuum
+from adelta.operations.ownership import adopt_table, release_table
 from adelta.table import Table
 from tests.simulation.catalog import Catalog, CatalogClient
 from tests.simulation.dynamo import SimulatedDynamoTable
-from tests.simulation.owner import SimulatedOwner
+from tests.simulation.owner import ENDPOINT, OWNER, SimulatedOwner
 from tests.simulation.store import Bucket, Direct, SimulatedStore
 from tests.simulation.weather import CALM, Weather, WeatherStation
 from tests.simulation.world import World
@@ -255,6 +256,7 @@ class _Run:
             "cleanup": cleanup_log,
             "vacuum": vacuum,
             "optimize": optimize,
+            "ownership": self._change_owner,
         }
 
         async def keep(table: Table) -> None:
@@ -267,6 +269,14 @@ class _Run:
             process, table = self.process(name)
             await self._until_over(process, keep(table))
             await asyncio.sleep(0.5)
+
+    async def _change_owner(self, table: Table) -> None:
+        """Take the table from its owner, or have the owner take it."""
+        assert self.owner is not None
+        if self.owner.properties.keys() & (await table.snapshot()).properties.keys():
+            await release_table(table)
+        else:
+            await adopt_table(table, OWNER, {"endpoint": ENDPOINT})
 
     # ------------------------------------------------------------------------------ what is wrong
 
