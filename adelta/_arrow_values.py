@@ -19,9 +19,21 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["array_of", "arrow_is_ready", "empty_table", "null_of", "scalar_of", "text_maps"]
+    from numpy.typing import NDArray
+
+__all__ = [
+    "array_of",
+    "array_of_numpy",
+    "arrow_is_ready",
+    "empty_batch",
+    "empty_table",
+    "null_of",
+    "numpy_of",
+    "scalar_of",
+    "table_of",
+]
 
 _pa: Any = pa  # the stubs do not know nulls of a type that is a variable
 _FORMATS = {
@@ -56,13 +68,64 @@ def _is_pandas_installed() -> bool:
     return find_spec("pandas") is not None
 
 
-def array_of(values: Sequence[Any], data_type: pa.DataType) -> pa.Array[Any]:
+def array_of(values: Iterable[Any], data_type: pa.DataType) -> pa.Array[Any]:
     """`values` as Arrow's, in all like ``pa.array(values, data_type)``."""
-    if not arrow_is_ready() and len(values) <= _MOST_VALUES:
-        found = _made(values, data_type)
+    if not arrow_is_ready() and not hasattr(values, "__array__"):
+        values = values if isinstance(values, list | tuple) else list(values)
+        found = _made(values, data_type) if len(values) <= _MOST_VALUES else None
         if found is not None:
             return found
-    return pa.array(values, data_type)
+    return _arrows(values, data_type)
+
+
+def array_of_numpy(values: Any) -> Any:
+    """A vector of numpy's of numbers or truths as Arrow's, in all like ``pa.array(values)``."""
+    import numpy as np  # opening a table needs none
+
+    stored: Any
+    if values.dtype == bool:
+        kind, stored = pa.bool_(), np.packbits(values, bitorder="little")
+    elif values.dtype.kind in "iuf" and values.dtype.isnative:
+        kind, stored = _pa.from_numpy_dtype(values.dtype), np.ascontiguousarray(values)
+    else:
+        return _arrows(values)
+    return _pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(stored)])
+
+
+def _arrows(values: Any, *data_type: pa.DataType) -> pa.Array[Any]:
+    made: pa.Array[Any] = _pa.array(values, *data_type)
+    return made
+
+
+def numpy_of(column: Any) -> NDArray[Any]:
+    """A column of Arrow's as a vector of numpy's, in all like its method `to_numpy`.
+
+    It may be the column's own memory, which is read only.
+    """
+    import numpy as np
+
+    kind = column.type
+    is_plain = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+    if column.null_count or not is_plain:
+        options = {} if isinstance(column, pa.ChunkedArray) else {"zero_copy_only": False}
+        found: NDArray[Any] = column.to_numpy(**options)
+        return found
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    parts = [_stored(chunk) for chunk in chunks if len(chunk)]
+    if not parts:
+        return np.zeros(0, kind.to_pandas_dtype())
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _stored(chunk: Any) -> NDArray[Any]:
+    import numpy as np
+
+    start, count, data = chunk.offset, len(chunk), chunk.buffers()[1]
+    if not pa.types.is_boolean(chunk.type):
+        dtype = np.dtype(chunk.type.to_pandas_dtype())
+        return np.frombuffer(data, dtype, count, start * dtype.itemsize)
+    bits = np.frombuffer(data, np.uint8)[start // 8 : (start + count + 7) // 8]
+    return np.unpackbits(bits, bitorder="little")[start % 8 : start % 8 + count].astype(bool)
 
 
 def scalar_of(value: object, data_type: pa.DataType) -> Any:
@@ -75,21 +138,15 @@ def null_of(data_type: pa.DataType) -> Any:
     return _pa.nulls(1, data_type)[0]
 
 
-def text_maps(
-    maps: Sequence[Mapping[str, str | None] | None], data_type: pa.DataType
-) -> pa.Array[Any]:
-    """Maps of texts to texts as Arrow's, in all like ``pa.array(maps, data_type)``."""
-    ends = accumulate((len(each or ()) for each in maps), initial=0)
-    begins = [None if each is None else end for each, end in zip([*maps, ()], ends, strict=True)]
-    keys = [key for each in maps if each for key in each]
-    items = [item for each in maps if each for item in each.values()]
-    made: pa.Array[Any] = _pa.MapArray.from_arrays(
-        array_of(begins, pa.int32()),
-        array_of(keys, pa.string()),
-        array_of(items, pa.string()),
-        type=data_type,
-    )
-    return made
+def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """`rows` as Arrow's, in all like ``pa.Table.from_pylist(rows, schema)``."""
+    columns = [array_of([row.get(field.name) for row in rows], field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def empty_batch(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of no rows."""
+    return pa.RecordBatch.from_arrays([_pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def empty_table(schema: pa.Schema) -> pa.Table:
@@ -102,11 +159,51 @@ def _made(values: Sequence[Any], data_type: pa.DataType) -> pa.Array[Any] | None
     known = [value for value in values if value is not None]
     if not known:
         return cast("pa.Array[Any]", _pa.nulls(len(values), data_type))
-    buffers = _buffers(values, data_type, {type(value) for value in known})
-    if buffers is None:
+    kinds = {type(value) for value in known}
+    children: list[pa.Array[Any] | None] = []
+    buffers: tuple[pa.Buffer, ...] | None
+    if pa.types.is_struct(data_type) and kinds == {dict}:
+        buffers, children = (), _fields_of(values, data_type)
+    elif pa.types.is_list(data_type) and kinds <= {list, tuple}:
+        buffers = _ends_of(values)
+        children = [_made([item for each in known for item in each], data_type.value_type)]
+    elif pa.types.is_map(data_type) and kinds <= {dict, list}:
+        buffers, children = _ends_of(values), [_entries_of(known, data_type)]
+    else:
+        buffers = _buffers(values, data_type, kinds)
+    if buffers is None or any(child is None for child in children):
         return None
     valid = None if len(known) == len(values) else _bits([v is not None for v in values])
-    made: pa.Array[Any] = _pa.Array.from_buffers(data_type, len(values), [valid, *buffers])
+    made: pa.Array[Any] = _pa.Array.from_buffers(
+        data_type, len(values), [valid, *buffers], children=children or None
+    )
+    return made
+
+
+def _ends_of(values: Sequence[Any]) -> tuple[pa.Buffer]:
+    ends = list(accumulate((len(each or ()) for each in values), initial=0))
+    return (pa.py_buffer(struct.pack(f"={len(ends)}i", *ends)),)
+
+
+def _fields_of(values: Sequence[Any], data_type: Any) -> list[pa.Array[Any] | None]:
+    rows = [value or {} for value in values]
+    return [_made([row.get(field.name) for row in rows], field.type) for field in data_type]
+
+
+def _entries_of(maps: Sequence[Any], data_type: Any) -> pa.Array[Any] | None:
+    pairs: list[Any] = []
+    for each in maps:
+        pairs += each.items() if isinstance(each, dict) else each
+    if not all(
+        isinstance(pair, tuple) and len(pair) == 2 and pair[0] is not None for pair in pairs
+    ):
+        return None
+    keys = _made([key for key, _ in pairs], data_type.key_type)
+    items = _made([item for _, item in pairs], data_type.item_type)
+    if keys is None or items is None:
+        return None
+    fields = [data_type.key_field, data_type.item_field]
+    made: pa.Array[Any] = _pa.StructArray.from_arrays([keys, items], fields=fields)
     return made
 
 
@@ -120,6 +217,8 @@ def _buffers(
     form = _FORMATS.get(data_type)
     if form is not None and kind is (float if form in "fd" else int):
         return _of_numbers(values, form)
+    if kind is int and (pa.types.is_date32(data_type) or pa.types.is_timestamp(data_type)):
+        return _of_numbers(values, "i" if pa.types.is_date32(data_type) else "q")
     if kind is Decimal and pa.types.is_decimal128(data_type):
         return _of_decimals(values, data_type)
     if kind is bool and data_type == pa.bool_():

@@ -3,8 +3,9 @@
 That module makes a Python function of every kernel, with its documentation: a tenth of the time in
 which a fresh process opens a table. A module that is loaded on the way to a table's files says
 ``from adelta import _compute as pc``, and gets functions of the kernels that it calls, and of no
-others. What `pyarrow.compute` does beyond calling a kernel, such as `fill_null`, is taken from
-there, which methods such as `Array.cast` load as well. `cast` takes no ``safe``: it is safe.
+others. What `pyarrow.compute` does beyond calling a kernel, such as `index`, is taken from there,
+which methods such as `Array.cast` load as well. `cast` takes no ``safe``: it is safe. Constants
+are given to a kernel as Arrow's own values, so that it need not convert them (`_arrow_values`).
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
+from adelta._arrow_values import scalar_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pyarrow as pa
 
 __all__: list[str] = []
 
@@ -24,8 +27,15 @@ try:
 except ImportError:  # a later pyarrow may have it elsewhere
     arrow = import_module("pyarrow.compute")
 
-_IN_PYTHON = {"bottom_k_unstable", "fill_null", "index", "random", "top_k_unstable"}
+_IN_PYTHON = {"bottom_k_unstable", "index", "random", "top_k_unstable"}
 _KEYWORDS = {"and_": "and", "or_": "or"}
+_CONSTANTS: dict[type, pa.DataType] = {
+    bool: pa.bool_(),
+    int: pa.int64(),
+    float: pa.float64(),
+    str: pa.string(),
+    bytes: pa.binary(),
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -34,6 +44,20 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = _kernel_function(name) or _made_by_arrow(name)
     return value
+
+
+def fill_null(values: Any, fill: Any) -> Any:
+    """As `pyarrow.compute.fill_null`: `values`, and `fill` of their type where they are null."""
+    if not isinstance(fill, pa.Array | pa.ChunkedArray | pa.Scalar):
+        fill = scalar_of(fill, values.type)
+    elif isinstance(fill, pa.Scalar) and not fill.type.equals(values.type):
+        fill = scalar_of(fill.as_py(), values.type)
+    return arrow.call_function("coalesce", [values, fill])
+
+
+def _constant(value: Any) -> Any:
+    data_type = _CONSTANTS.get(type(value))
+    return value if data_type is None else scalar_of(value, data_type)
 
 
 def _made_by_arrow(name: str) -> Any:
@@ -59,7 +83,7 @@ def _kernel_function(name: str) -> Callable[..., Any] | None:
             arguments, chosen = arguments[:arity], options_of(*positional, **options)
         elif options:
             raise TypeError(f"{name} takes no options")
-        return kernel.call(arguments, chosen, memory_pool)
+        return kernel.call([*map(_constant, arguments)], chosen, memory_pool)
 
     call.__name__ = call.__qualname__ = name
     return call

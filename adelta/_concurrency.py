@@ -11,7 +11,6 @@
 * `have_jobs_run` lets something else than threads run a loop's jobs.
 * `to_the_end` runs what must not be torn by a cancellation.
 * `ahead_of_others` lets work for which others wait go before the rest, where there is a queue.
-* `arrow_ready` keeps Arrow's first import of pandas off the loop.
 
 The first failure cancels the rest and is raised as itself, never inside an exception group.
 """
@@ -37,9 +36,7 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast, 
 from weakref import WeakKeyDictionary
 
 import anyio
-import pyarrow as pa
 
-from adelta._arrow_values import arrow_is_ready
 from adelta._workers import Workers
 from adelta.errors import OutOfMemoryError
 
@@ -49,7 +46,6 @@ __all__ = [
     "ItemsInThread",
     "JobRunner",
     "ahead_of_others",
-    "arrow_ready",
     "ended",
     "goes_ahead",
     "have_jobs_run",
@@ -189,12 +185,6 @@ class ItemsInThread(AsyncIterator[T]):
         if item is _END:
             raise StopAsyncIteration
         return cast("T", item)
-
-
-async def arrow_ready() -> None:
-    """Wait until `arrow_is_ready`: for what turns values into Arrow's on the loop's thread."""
-    if not arrow_is_ready():
-        await in_thread(pa.scalar, 0)
 
 
 class _Job(Generic[R]):

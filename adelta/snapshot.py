@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from adelta._arguments import check_choice, check_count, check_flag, check_names, check_text
-from adelta._arrow_values import arrow_is_ready
+from adelta._arrow_values import array_of, arrow_is_ready
 from adelta._clock import moment
 from adelta._concurrency import in_thread, map_concurrent
 from adelta._frames import to_pandas, to_polars
@@ -219,7 +219,7 @@ class Snapshot:
         async def rows_of(file: AddFile) -> pa.Array[Any]:
             assert file.deletion_vector is not None
             rows = await read_deletion_vector(self._roots, file.deletion_vector, file.path)
-            return pa.array(list(rows), pa.int64())
+            return array_of(list(rows), pa.int64())
 
         found = await map_concurrent(rows_of, files, limit=_VECTORS_AT_ONCE)
         return {file.path: rows for file, rows in zip(files, found, strict=True)}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._arrow_values import scalar_of
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
@@ -115,9 +116,9 @@ def label(piece: Piece, table: pa.Table) -> pa.Table:
     rows = table.num_rows
     kinds: Any = table.column(CHANGE_TYPE)
     if change.kind is not None:
-        kinds = pa.repeat(pa.scalar(change.kind), rows)
-    time = pa.scalar(change.timestamp_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
-    version = pa.scalar(change.version, pa.int64())
+        kinds = pa.repeat(scalar_of(change.kind, pa.string()), rows)
+    time = scalar_of(change.timestamp_ms * 1000, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    version = scalar_of(change.version, pa.int64())
     table = table.drop_columns([CHANGE_TYPE])
     repeat: Any = pa.repeat  # the stubs do not know all scalars
     columns = (kinds, repeat(version, rows), repeat(time, rows))

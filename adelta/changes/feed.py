@@ -12,7 +12,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from adelta._arguments import checked
-from adelta._concurrency import arrow_ready
 from adelta._read_ahead import ReadAhead
 from adelta._streams import stream
 from adelta.changes.change_rows import change_columns, change_plan, change_rows
@@ -248,7 +247,6 @@ class ChangeFeed:
         partitioned = bool(self.plan.partition_columns)
         metadata, protocol = self._start.metadata, self._start.protocol
         earlier_ms = 0
-        await arrow_ready()
         async with ReadAhead(self._read, self._files, limit=_COMMITS_AHEAD) as commits:
             async for commit in commits:
                 metadata, protocol = commit.metadata or metadata, commit.protocol or protocol

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
+from adelta._arrow_values import array_of
 from adelta._dataclasses import dataclass
 from adelta.changes.commit_pieces import changes_nothing
 from adelta.errors import UnsupportedFeatureError
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.commit import Commit
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 __all__ = ["IndexedFiles", "added_files", "changed_files", "initial_files", "that_change_data"]
 
@@ -112,8 +112,8 @@ def changed_files(commit: Commit, data: bytes) -> IndexedFiles:
     found = _in_order_of_lines(data)
     return IndexedFiles(
         commit.version,
-        pa.chunked_array([pa.array([path for path, _ in found], pa.string())]),
-        pa.chunked_array([pa.array([size for _, size in found], pa.int64())]),
+        pa.chunked_array([array_of([path for path, _ in found], pa.string())]),
+        pa.chunked_array([array_of([size for _, size in found], pa.int64())]),
         together=vectors or again,
     )
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute
-
+from adelta import _compute as pc
 from adelta.errors import InvalidExpressionError, SchemaMismatchError
 from adelta.kernel.expressions.compute import filter_mask
 from adelta.kernel.expressions.parse import parse_expression
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from adelta.kernel.schema.types import StructType
 
 __all__ = ["rows_of_share", "share_predicate"]
-
-pc: Any = pyarrow.compute  # the stubs know no indices of masks
 
 
 def share_predicate(share: Share, schema: StructType) -> Node:

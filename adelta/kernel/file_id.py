@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import scalar_of
+from adelta._arrow_values import array_of, scalar_of
 from adelta._dataclasses import dataclass
 from adelta.kernel.actions.file_actions import AddFile, RemoveFile, decode_path
 
@@ -65,7 +65,7 @@ class FileIds:
     @classmethod
     def of(cls, files: Iterable[AddFile | RemoveFile], root: str) -> FileIds:
         """The files that some actions of the table at `root` are about."""
-        return cls(_pa.array({FileId.of(file, root).text: None for file in files}, pa.string()))
+        return cls(array_of({FileId.of(file, root).text: None for file in files}, pa.string()))
 
     @classmethod
     def of_table(cls, files: pa.Table, root: str) -> FileIds:
@@ -196,7 +196,7 @@ def canonical_paths(paths: pa.ChunkedArray[Any], root: str) -> pa.ChunkedArray[A
         odd = suspect_paths(chunk)
         if pc.any(odd).as_py():
             changed = [canonical_path(str(path), root) for path in chunk.filter(odd).to_pylist()]
-            chunk = pc.replace_with_mask(chunk, odd, pa.array(changed, pa.string()))
+            chunk = pc.replace_with_mask(chunk, odd, array_of(changed, pa.string()))
         chunks.append(chunk)
     return pa.chunked_array(chunks, pa.string())
 

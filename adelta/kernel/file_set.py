@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import empty_table
+from adelta._arrow_values import array_of, empty_table
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.file_actions import (
@@ -43,7 +43,7 @@ class FileSet:
         """A set of single files."""
         rows = tuple(files)
         columns = [
-            pa.array([_cell(getattr(row, f.name), f.type) for row in rows], f.type)
+            array_of([_cell(getattr(row, f.name), f.type) for row in rows], f.type)
             for f in ADD_SCHEMA
         ]
         return cls(pa.Table.from_arrays(columns, schema=ADD_SCHEMA))

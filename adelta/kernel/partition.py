@@ -204,12 +204,12 @@ def _parse_each(
                 ) from error
         values.append(value)
         zoned.append(has_zone)
-    parsed = pa.array(values, _carrier(target))
+    parsed = array_of(values, _carrier(target))
     if data_type != t.TIMESTAMP:
         return parsed.cast(target)
     instants = parsed.cast(target)
     local = _in_zone(parsed.cast(pa.timestamp("us")), zone)
-    either: pa.Array[Any] = pc.if_else(pa.array(zoned, pa.bool_()), instants, local)
+    either: pa.Array[Any] = pc.if_else(array_of(zoned, pa.bool_()), instants, local)
     return either
 
 
@@ -347,7 +347,7 @@ def _numbers(values: pa.Array[Any]) -> pa.Array[Any]:
     texts = [
         None if x is None else write(x) for x in encoded.dictionary.cast(pa.string()).to_pylist()
     ]
-    return pa.array(texts, pa.string()).take(encoded.indices)
+    return array_of(texts, pa.string()).take(encoded.indices)
 
 
 def _plain_decimal(text: str) -> str:

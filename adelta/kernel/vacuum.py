@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
+from adelta._arrow_values import array_of
 from adelta._dataclasses import dataclass
 from adelta.kernel.actions.file_actions import DeletionVectorDescriptor, decode_path
 from adelta.kernel.deletion_vector.descriptor import vector_path
@@ -35,7 +36,6 @@ __all__ = [
     "removed_objects",
 ]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa
 
 FOUND: pa.Schema = arrow.schema(
@@ -85,7 +85,7 @@ class VacuumRules:
         found = [
             any(map(self.hides, str(path).split("/"))) for path in paths.filter(hidden).to_pylist()
         ]
-        return _negated(pc.replace_with_mask(hidden, hidden, arrow.array(found, pa.bool_())))
+        return _negated(pc.replace_with_mask(hidden, hidden, array_of(found, pa.bool_())))
 
     @cached_property
     def _seen(self) -> tuple[str, ...]:
@@ -119,7 +119,7 @@ class KeptFiles:
 
         Example: with ``a`` and ``c`` kept it is, of ``a``, ``b`` and ``c``, the second.
         """
-        masks: list[pa.Array[Any]] = [arrow.array([], pa.bool_())]
+        masks: list[pa.Array[Any]] = [array_of([], pa.bool_())]
         for start in range(0, len(paths), _SLICE):
             part = paths.slice(start, _SLICE)
             first, last = self._place(part[0].as_py()), self._place(part[-1].as_py(), after=True)
@@ -173,14 +173,14 @@ def removed_objects(files: pa.Table, root: str) -> pa.RecordBatch:
     """
     paths = canonical_paths(files.column("path"), root).cast(pa.large_string()).combine_chunks()
     sizes = pc.fill_null(files.column("size"), 0).combine_chunks()
-    times = arrow.array([0] * files.num_rows, pa.int64())
+    times = array_of([0] * files.num_rows, pa.int64())
     if "deletion_timestamp" in files.column_names:
         times = pc.fill_null(files.column("deletion_timestamp"), 0).combine_chunks()
     columns = [[paths], [sizes], [times]]
     if "deletion_timestamp" in files.column_names and (vectors := _vectors(files)):
         named = arrow.chunked_array([vectors.cast(pa.string())])
         of_vectors = canonical_paths(named, root).cast(pa.large_string()).combine_chunks()
-        none = arrow.array([0] * len(vectors), pa.int64())
+        none = array_of([0] * len(vectors), pa.int64())
         for column, more in zip(columns, (of_vectors, none, none), strict=True):
             column.append(more)
     found: pa.RecordBatch = arrow.record_batch([_joined(c) for c in columns], schema=FOUND)
@@ -247,7 +247,7 @@ def _straight(folder: str) -> str:
 
 
 def _texts(values: Iterable[str]) -> pa.Array[Any]:
-    found: pa.Array[Any] = arrow.array(list(values), pa.large_string())
+    found: pa.Array[Any] = array_of(list(values), pa.large_string())
     return found
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from adelta import _compute as pc
 from adelta.kernel.data_skipping.stats_parse import parse_stats
 from adelta.kernel.data_skipping.stats_schema import Statistic, nest
 from adelta.kernel.partition import parse_partition_values

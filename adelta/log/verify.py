@@ -5,11 +5,11 @@ Nothing here is needed to read a table; `adelta.operations.fsck` asks for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidTableError, VersionNotFoundError
 from adelta.kernel.file_id import file_ids
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["checkpoint_faults", "replay"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _SHOWN = 3  # paths named in a message
 

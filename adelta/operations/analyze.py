@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from adelta import _compute as pc
 from adelta._arguments import checked
+from adelta._arrow_values import array_of
 from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
@@ -143,7 +144,7 @@ def _lacking(files: FileSet, wanted: Sequence[WantedColumn]) -> list[AddFile]:
     texts = files.table.column("stats").to_pylist()
     known: dict[str | None, bool] = {}
     mask = [known.setdefault(text, lacks(text, wanted)) for text in texts]
-    return list(files.filter(pa.array(mask, pa.bool_())).rows())
+    return list(files.filter(array_of(mask, pa.bool_())).rows())
 
 
 async def _run(
@@ -194,7 +195,7 @@ def _again(
     live: FileSet, computed: Mapping[FileId, tuple[AddFile, str]], root: str
 ) -> list[AddFile]:
     """The live files that are as they were when their statistics were computed, with these."""
-    texts = pa.array([file_id.text for file_id in computed], pa.string())
+    texts = array_of([file_id.text for file_id in computed], pa.string())
     still = live.filter(pc.is_in(file_ids(live.table, root), value_set=texts))
     found = []
     for file in still.rows():

@@ -7,9 +7,10 @@ from dataclasses import replace as other
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from adelta import _compute as pc
 from adelta._arguments import checked
+from adelta._arrow_values import array_of
 from adelta._chance import new_uuid
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
@@ -291,7 +292,7 @@ async def _plan(
             copies=tuple(copies.values()),
             copied=tuple(file for file, _ in pairs if file.path in data),
             paths=paths,
-            goes=live.filter(pa.array(goes, pa.bool_())),
+            goes=live.filter(array_of(goes, pa.bool_())),
             shallow=shallow,
         )
 

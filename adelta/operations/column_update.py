@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from adelta._arrow_values import array_of_numpy
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.kernel.actions.file_actions import decode_path
@@ -92,7 +93,7 @@ class ColumnAssignments:
             return self._assigned(rows)
         mask: Any = np.asarray(matching)
         after = self._assigned(rows.filter(matching))
-        before = rows.select(self.target.names).filter(pa.array(~mask))
+        before = rows.select(self.target.names).filter(array_of_numpy(~mask))
         places = np.empty(rows.num_rows, np.int64)
         places[~mask] = np.arange(before.num_rows)
         places[mask] = np.arange(before.num_rows, rows.num_rows)
@@ -255,5 +256,5 @@ class _Updating:
         if not matched.is_whole:
             matching = named_rows(matched.rows, first, batch.num_rows)
             if matching is None:
-                matching = pa.array(np.zeros(batch.num_rows, bool))
+                matching = array_of_numpy(np.zeros(batch.num_rows, bool))
         return relabel(self._assignments.apply(batch, matching), self._named)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from adelta._arrow_values import array_of
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, InvalidTableError, SchemaMismatchError
 from adelta.kernel.partition import (
@@ -267,7 +268,7 @@ def partition_values(
     values: dict[str, str | None] = {}
     for (_, text), field in zip(found, columns, strict=True):
         try:
-            typed = parse_partition_values(pa.array([text], pa.string()), field.type)
+            typed = parse_partition_values(array_of([text], pa.string()), field.type)
         except InvalidTableError as error:
             raise SchemaMismatchError(
                 f"{path}: its folder says {field.name}={text!r}, which is not a {field.type}; give "

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
+from adelta import _compute as pc
 from adelta._arguments import checked
 from adelta._dataclasses import dataclass
 from adelta.kernel.schema.alteration import shown

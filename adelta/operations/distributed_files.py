@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from adelta import _compute as pc
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.kernel.actions.file_actions import ADD_SCHEMA

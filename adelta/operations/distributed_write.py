@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._arrow_values import array_of
 from adelta._clock import SYSTEM_CLOCK
 from adelta._dataclasses import dataclass
 from adelta.commit.choose import coordinator_of
@@ -328,7 +329,7 @@ def _furthest(schema: StructType, marks: Iterable[Mapping[str, int]]) -> dict[st
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.record_batch([pa.array([], field.type) for field in schema], schema=schema)
+    return pa.record_batch([array_of([], field.type) for field in schema], schema=schema)
 
 
 def _request(job: WriteJob, partition_columns: Iterable[str]) -> TransactionRequest:

@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
-
+from adelta import _compute as pc
 from adelta._arguments import checked
 from adelta._concurrency import in_thread, map_concurrent
 from adelta._dataclasses import dataclass

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._arguments import checked
+from adelta._arrow_values import scalar_of
 from adelta._dataclasses import dataclass
 from adelta.commit.choose import check_maintenance
 from adelta.commit.coordinator import LOOK_HOLDS
@@ -49,7 +50,6 @@ _AT_ONCE = 4_000
 _FOREVER = 1 << 62
 _STAYS = 1.5 * LOOK_HOLDS  # seconds
 
-pc: Any = pyarrow.compute
 arrow: Any = pa
 
 
@@ -60,7 +60,8 @@ class _Everything(VacuumRules):
         return False
 
     def visible(self, paths: pa.Array[Any]) -> pa.Array[Any]:
-        return pa.repeat(True, len(paths))
+        every: pa.Array[Any] = pa.repeat(scalar_of(True, pa.bool_()), len(paths))
+        return every
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from adelta._arrow_values import array_of
 from adelta._concurrency import in_thread
 from adelta.kernel.expressions.nodes import (
     And,
@@ -182,5 +183,5 @@ def _in_partitions(
 
 
 def _literals(field: StructField, texts: Sequence[str | None]) -> list[Literal]:
-    values = parse_partition_values(pa.array(texts, pa.string()), field.type, column=field.name)
+    values = parse_partition_values(array_of(texts, pa.string()), field.type, column=field.name)
     return [Literal(value, field.type) for value in values.to_pylist()]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute
-
+from adelta import _compute as pc
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import ConcurrentDeleteReadError, MissingDataFileError, ObjectNotFoundError
 from adelta.kernel.actions.file_actions import decode_path
@@ -26,6 +24,8 @@ from adelta.operations.vacuum_lite import version_before
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import pyarrow as pa
+
     from adelta.kernel.actions.commit_info import CommitInfo
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.log.state import LogState
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_no_vacuum", "missing_files", "refuse_missing"]
 
-pc: Any = pyarrow.compute
 
 _LISTED_FROM = 2_000  # files of the table's own; a request tells of a thousand in a listing
 _NAMED = 10

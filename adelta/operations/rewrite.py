@@ -10,9 +10,9 @@ from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-import pyarrow.compute
 from pyroaring import BitMap64
 
+from adelta import _compute as pc
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta._dictionaries import without_dictionaries
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RewriteResult", "RewriteTask", "RowUpdate", "rewrite", "shared"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _MIB = 1024 * 1024
 _READ_AHEAD = 16 * _MIB

@@ -12,8 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-import pyarrow.compute as pc
-
+from adelta import _compute as pc
 from adelta._concurrency import in_thread, map_concurrent
 from adelta.errors import ConcurrentAppendError, ConcurrentDeleteReadError, InvalidPropertyError
 from adelta.kernel.file_set import FileSet

@@ -7,8 +7,9 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
+from adelta._arrow_values import array_of
 from adelta._concurrency import in_io_thread, in_thread
 from adelta.errors import InvalidOptionError
 from adelta.kernel.log_path import LOG_DIR
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["found_objects", "inventory_objects"]
 
-pc: Any = pyarrow.compute
 arrow: Any = pa
 
 _INVENTORY: dict[str, pa.DataType] = {
@@ -169,8 +169,8 @@ def _visible(found: list[ObjectMeta], rules: VacuumRules, in_order: bool) -> pa.
 
 
 def _batch(paths: list[str], sizes: list[int], times: list[int]) -> pa.RecordBatch:
-    columns = zip((paths, sizes, times), FOUND, strict=True)
+    columns: Any = zip((paths, sizes, times), FOUND, strict=True)
     batch: pa.RecordBatch = arrow.record_batch(
-        [arrow.array(c, f.type) for c, f in columns], schema=FOUND
+        [array_of(c, f.type) for c, f in columns], schema=FOUND
     )
     return batch

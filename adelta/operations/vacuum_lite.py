@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = ["CommitRange", "commits_to_look_at", "logged_objects", "version_before"]
 
 arrow: Any = pa
-pc: Any = pyarrow.compute
 
 _COMMITS = 256
 

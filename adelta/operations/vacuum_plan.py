@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, RootNotAllowedError, UnsupportedFeatureError
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Unneeded", "kept_files", "unneeded_in_order", "unneeded_of_any_order"]
 
-pc: Any = pyarrow.compute
 arrow: Any = pa
 
 _COLUMNS = ("path", "deletion_vector")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from adelta._arrow_values import array_of, text_maps
+from adelta._arrow_values import array_of
 from adelta.errors import AdeltaError
 from adelta.kernel.data_skipping.prune import Columns, Skipping
 from adelta.kernel.data_skipping.rewrite import MAX_VALUES, MIN_VALUES, NUM_RECORDS
@@ -72,7 +72,7 @@ class RowGroupSkipping:
     def partition(self, file: AddFile, count: int) -> Columns:
         """The file's partition values that the predicate names, `count` times."""
         assert self.skipping is not None
-        values = text_maps([file.partition_values], pa.map_(pa.string(), pa.string()))
+        values = array_of([file.partition_values], pa.map_(pa.string(), pa.string()))
         one = self.skipping.partition_values(values)
         return {path: pa.repeat(value[0], count) for path, value in one.items()}
 

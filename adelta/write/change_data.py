@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 
+from adelta._arrow_values import scalar_of
 from adelta._clock import SYSTEM_CLOCK
 from adelta.kernel.actions.file_actions import AddCDCFile
 from adelta.kernel.table_features import CHANGE_TYPE
@@ -68,7 +69,7 @@ class ChangeDataWriter(Abortable):
             StorageError: the store refused or failed.
         """
         if rows.num_rows:
-            kinds = pa.repeat(pa.scalar(kind, pa.string()), rows.num_rows)
+            kinds = pa.repeat(scalar_of(kind, pa.string()), rows.num_rows)
             await self._writer.write(rows.append_column(CHANGE_TYPE, kinds))
 
     async def finish(self) -> list[AddCDCFile]:

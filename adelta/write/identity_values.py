@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
+from adelta._arrow_values import array_of, scalar_of
 from adelta.errors import InvariantViolationError, SchemaMismatchError
 from adelta.kernel.table_features import identities_of
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["IdentityValues"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 arrow: Any = pa  # likewise of `arange`
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
@@ -80,7 +80,7 @@ class IdentityValues:
 
     def _values(self, column: IdentityColumn, count: int) -> pa.Array[Any]:
         runs = [self._run(column, place, length) for place, length in self._places(count)]
-        return pa.concat_arrays(runs) if runs else pa.array([], pa.int64())
+        return pa.concat_arrays(runs) if runs else array_of([], pa.int64())
 
     def _places(self, count: int) -> Iterator[tuple[int, int]]:
         """Where the next `count` values are behind the mark, as runs: the first, and how many."""
@@ -106,6 +106,6 @@ class IdentityValues:
             )
         self._marks[column.name] = last
         # Products may wrap around, and the sums wrap back: only these are known to be in range.
-        steps = pc.multiply(arrow.arange(0, count), pa.scalar(column.step, pa.int64()))
-        values: pa.Array[Any] = pc.add(steps, pa.scalar(first, pa.int64()))
+        steps = pc.multiply(arrow.arange(0, count), scalar_of(column.step, pa.int64()))
+        values: pa.Array[Any] = pc.add(steps, scalar_of(first, pa.int64()))
         return values

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from adelta import _compute as pc
 from adelta._dataclasses import dataclass
 from adelta.kernel.partition import serialise_partition_values
 
@@ -47,8 +47,7 @@ def split_by_partition(
     if pc.max(codes).as_py() == 0:  # one partition: nothing to move
         return [PartitionedRows(tuple(text[0].as_py() for text in texts), rest)]
     order = pc.array_sort_indices(codes)  # stable
-    # the stubs lack this function
-    ends = pc.run_end_encode(codes.take(order)).run_ends.to_pylist()  # type: ignore[attr-defined]
+    ends = pc.run_end_encode(codes.take(order)).run_ends.to_pylist()
     rows = rest.take(order)
     found = []
     for start, end in zip([0, *ends], ends, strict=False):

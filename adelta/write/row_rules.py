@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
+from adelta._arrow_values import scalar_of
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidExpressionError, InvalidTableError, InvariantViolationError
 from adelta.kernel.expressions.compute import evaluate
@@ -45,7 +46,6 @@ __all__ = ["Check", "RowRules", "check_constraints"]
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _GENERATION = "delta.generationExpression"
 _INVARIANT = "delta.invariants"
@@ -221,7 +221,7 @@ class RowRules:
                     f"column {name!r} may not be null, and an empty value is null in a partition "
                     f"column; {pc.sum(empty)} rows hold one: correct these rows, or leave them out"
                 )
-            nulls = pc.if_else(empty, pa.scalar(None, values.type), values)
+            nulls = pc.if_else(empty, scalar_of(None, values.type), values)
             rows = rows.set_column(rows.schema.get_field_index(name), field, nulls)
         return rows
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from adelta._arrow_values import scalar_of
 from adelta._chance import new_uuid
 from adelta.errors import InvalidUseError
 from adelta.kernel.actions.domain_metadata import DomainMetadata
@@ -232,7 +233,7 @@ class Staging:
         """Say of all files that come and go that no row does."""
         self.adds = [replace(file, data_change=False) for file in self.adds]
         place = self.removes.schema.get_field_index("data_change")
-        values = pa.repeat(False, self.removes.num_rows)
+        values = pa.repeat(scalar_of(False, pa.bool_()), self.removes.num_rows)
         self.removes = self.removes.set_column(place, REMOVE_SCHEMA.field(place), values)
 
     # ------------------------------------------------------------------------------ what is beside

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._concurrency import in_thread, map_concurrent
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, InvalidUseError
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ManifestsWritten", "keep_manifests", "write_manifests"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _ROOT = "_symlink_format_manifest/"
 _NAME = "manifest"

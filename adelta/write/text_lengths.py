@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._dataclasses import dataclass
 from adelta.errors import InvariantViolationError
 from adelta.kernel.schema import types as t
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LengthCheck", "has_limits"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _SHOWN = 100
 

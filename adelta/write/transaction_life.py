@@ -14,7 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from adelta._clock import SYSTEM_CLOCK, monotonic
-from adelta._concurrency import arrow_ready, in_thread
+from adelta._concurrency import in_thread
 from adelta.commit.choose import conf_for_owner, coordinator_of
 from adelta.errors import (
     CommitOutcomeUnknownError,
@@ -344,7 +344,6 @@ class TransactionLife:
                 elif not self._request.from_latest:
                     base = self.queue.newest(await self._source.known_state())
                 base = base or await self._source.latest_state()
-            await arrow_ready()
             self.take_base(base)
         except BaseException:
             await self._give_up(Stage.ABORTED)

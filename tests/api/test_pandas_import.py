@@ -94,7 +94,15 @@ WRITE = {
     "update": "await adelta.update(table, {'p': 'p + 1'}, 'id = 3')",
     "alter": "await adelta.set_properties(table, {'delta.appendOnly': 'true'})",
     "checkpoint": "await adelta.checkpoint(table)",
+    "optimize": "await adelta.optimize(table)",
+    "sort": "await adelta.optimize(table, zorder_by=['id', 'p'])",
+    "vacuum": "await adelta.vacuum(table)",
+    "restore": "await adelta.restore(table, version=0)",
 }
+MERGE = """
+    merge = adelta.merge(table, rows, on="target.id = source.id").when_matched_update_all()
+    await merge.when_not_matched_insert_all().execute()
+"""
 
 
 def run(work: str, uri: str) -> int:
@@ -145,5 +153,9 @@ def test_reading_imports_pandas_off_the_loop(work: str, uri: str) -> None:
 
 
 @pytest.mark.parametrize("work", [*WRITE.values()][:: cases(1, 2)], ids=[*WRITE][:: cases(1, 2)])
-def test_writing_imports_pandas_off_the_loop(work: str, uri: str) -> None:
-    assert run(work, uri) <= 1
+def test_writing_imports_no_pandas_at_all(work: str, uri: str) -> None:
+    assert run(work, uri) == 0
+
+
+def test_merging_imports_pandas_off_the_loop(uri: str) -> None:
+    assert run(MERGE, uri) <= 1  # with Arrow's joins

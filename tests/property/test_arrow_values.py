@@ -6,13 +6,22 @@ import datetime
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from adelta import _arrow_values
-from adelta._arrow_values import empty_table, null_of, scalar_of, text_maps
+from adelta._arrow_values import (
+    array_of_numpy,
+    empty_batch,
+    empty_table,
+    null_of,
+    numpy_of,
+    scalar_of,
+    table_of,
+)
 
 _UTC = datetime.UTC
 KINDS: dict[pa.DataType, st.SearchStrategy[Any]] = {
@@ -59,26 +68,93 @@ def test_they_are_as_arrow_makes_them(data: st.DataObject, kind: pa.DataType) ->
         ([Decimal("NaN")], pa.decimal128(10, 2)),
         ([Decimal("1e9")], pa.decimal128(10, 2)),
         ([datetime.datetime(2024, 1, 1)], pa.timestamp("us", "UTC")),
-        ([[1]], pa.list_(pa.int64())),
+        ([1, 2.5], pa.timestamp("us")),
     ],
 )
 def test_what_is_not_plain_is_left_to_arrow(values: list[Any], kind: pa.DataType) -> None:
     assert _arrow_values._made(values, kind) is None
 
 
-TEXTS = st.dictionaries(st.text(), st.none() | st.text())
+PLAIN: st.SearchStrategy[Any] = st.sampled_from(list(KINDS)).map(lambda kind: (kind, KINDS[kind]))
 
 
-@given(st.lists(st.none() | TEXTS, max_size=8))
-def test_maps_of_texts_are_as_arrow_makes_them(maps: list[dict[str, str | None] | None]) -> None:
-    kind = pa.map_(pa.string(), pa.string())
-    made = text_maps(maps, kind)
+def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    """Types with the values that they have, as `PLAIN` gives those of plain ones."""
+    texts = st.text(max_size=3)
+    maps = inner.map(
+        lambda of: (
+            pa.map_(pa.string(), of[0]),
+            st.dictionaries(texts, st.none() | of[1], max_size=3)
+            | st.lists(st.tuples(texts, st.none() | of[1]), max_size=3),
+        )
+    )
+    lists = inner.map(lambda of: (pa.list_(of[0]), st.lists(st.none() | of[1], max_size=3)))
+    structs = st.tuples(inner, inner).map(
+        lambda of: (
+            pa.struct([("a", of[0][0]), ("b", of[1][0])]),
+            st.fixed_dictionaries(
+                {}, optional={"a": st.none() | of[0][1], "b": of[1][1], "c": st.just(1)}
+            ),
+        )
+    )
+    return st.one_of(lists, maps, structs)
+
+
+@given(data=st.data(), of=st.recursive(PLAIN, _nested, max_leaves=3))
+def test_lists_maps_and_structs_are_as_arrow_makes_them(data: st.DataObject, of: Any) -> None:
+    kind, each = of
+    values = data.draw(st.lists(st.none() | each, max_size=8))
+    made = _arrow_values._made(values, kind)
+    assert made is not None
     made.validate(full=True)
-    assert made.equals(pa.array(maps, kind))
+    assert made.type == kind
+    assert repr(made.to_pylist()) == repr(pa.array(values, kind).to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([[1, "x"]], pa.list_(pa.int64())),
+        ([{"a": b"x"}], pa.struct([("a", pa.int64())])),
+        ([[("k", 1)]], pa.map_(pa.string(), pa.string())),
+        ([[("k",)]], pa.map_(pa.string(), pa.string())),
+        ([{None: "x"}], pa.map_(pa.string(), pa.string())),
+    ],
+)
+def test_nested_values_that_do_not_fit_are_left_to_arrow(
+    values: list[Any], kind: pa.DataType
+) -> None:
+    assert _arrow_values._made(values, kind) is None
+
+
+def test_rows_and_raw_times_are_as_arrow_makes_them() -> None:
+    schema = pa.schema([("a", pa.int64()), ("b", pa.list_(pa.string()))])
+    rows: list[dict[str, Any]] = [{"a": 1}, {"b": ["x", None]}, {"a": None, "b": [], "c": 1}]
+    assert table_of(rows, schema).equals(pa.Table.from_pylist(rows, schema=schema))
+    for kind in (pa.date32(), pa.timestamp("us"), pa.timestamp("ms", "UTC")):
+        made = _arrow_values._made([19_000, None], kind)
+        assert made is not None
+        assert made.equals(pa.array([19_000, None], kind))
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i4", "i8", "f4", "f8", "?", "u2", ">i8"])
+def test_vectors_of_numpy_are_as_arrow_has_them(dtype: str) -> None:
+    vector = (np.arange(60) % 7 % 3).astype(dtype)
+    for each in (vector, vector[3:50:7], vector[:0]):
+        native = each.astype(each.dtype.newbyteorder("="))
+        expected = pa.array(native)
+        assert array_of_numpy(each if dtype != ">i8" else native).equals(expected)
+        for part in (expected, expected.slice(5), pa.chunked_array([expected, expected.slice(3)])):
+            found = numpy_of(part)
+            assert found.tolist() == part.to_pylist()
+            assert found.dtype == native.dtype
+    assert numpy_of(pa.chunked_array([], pa.int32())).tolist() == []
+    assert numpy_of(pa.array([1, None])).tolist()[0] == 1
 
 
 def test_nulls_and_tables_without_rows_have_their_types() -> None:
     schema = pa.schema([("a", pa.list_(pa.int64())), ("b", pa.struct([("c", pa.string())]))])
     assert empty_table(schema).equals(schema.empty_table())
+    assert empty_batch(schema).equals(pa.RecordBatch.from_pylist([], schema))
     assert null_of(pa.date32()).equals(pa.scalar(None, pa.date32()))
     assert scalar_of(None, pa.int8()).equals(pa.scalar(None, pa.int8()))

@@ -8,7 +8,7 @@ import orjson
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of, empty_table, text_maps
+from adelta._arrow_values import array_of, empty_table
 from adelta.errors import InvalidTableError
 from adelta.kernel.actions.columnar import OF_EVERY_VECTOR
 from adelta.kernel.actions.file_actions import DELETION_VECTOR, STRING_MAP
@@ -50,7 +50,7 @@ def table_of_bodies(
 
 def _array(values: list[Any], kind: pa.DataType) -> pa.Array[Any]:
     if kind.equals(STRING_MAP):
-        return text_maps([None if v is None else _text_map(v) for v in values], kind)
+        return array_of([None if v is None else _text_map(v) for v in values], kind)
     if kind.equals(DELETION_VECTOR):
         return _vectors(values, kind)
     return array_of(values, kind)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from adelta import _compute as pc
+from adelta._arrow_values import array_of, scalar_of
 from adelta.kernel.actions.file_actions import STRING_MAP
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _type(body: Mapping[str, Any], schema: pa.Schema, names: Mapping[str, str]) 
 
 def _read(block: bytes, types: Mapping[str, pa.DataType]) -> pa.Table:
     length = len(block)
-    whole = [None, pa.array([0, length], pa.int64()).buffers()[1], pa.py_buffer(block)]
+    whole = [None, array_of([0, length], pa.int64()).buffers()[1], pa.py_buffer(block)]
     pa.Array.from_buffers(pa.large_binary(), 1, whole).cast(pa.large_string())  # it is UTF-8
     return pyarrow.json.read_json(
         pa.BufferReader(block),  # type: ignore[arg-type]  # a file, if not Python's
@@ -158,8 +159,8 @@ def _maps(values: Values) -> Values:
 
 def _repeated(names: Sequence[str], rows: int) -> Values:
     if len(names) == 1:
-        return arrow.repeat(pa.scalar(names[0], pa.string()), rows)
-    return arrow.array(list(names) * rows, pa.string())
+        return arrow.repeat(scalar_of(names[0], pa.string()), rows)
+    return array_of(list(names) * rows, pa.string())
 
 
 def _alternating(columns: Sequence[Values], rows: int) -> Values:
@@ -167,7 +168,7 @@ def _alternating(columns: Sequence[Values], rows: int) -> Values:
     if len(columns) == 1:
         return columns[0]
     if not columns:
-        return arrow.array([], pa.string())
+        return array_of([], pa.string())
     places = arrow.arange(0, rows * len(columns))
     row = pc.divide(places, len(columns))
     column = pc.subtract(places, pc.multiply(row, len(columns)))

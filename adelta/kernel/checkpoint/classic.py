@@ -10,8 +10,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from adelta import _compute as pc
+from adelta._arrow_values import scalar_of, table_of
 from adelta.kernel.checkpoint.schema import REMOVE_COLUMNS, add_columns
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def singleton_rows(
 ) -> pa.Table:
     """Everything but the files, in rows of `schema`."""
     rows = singleton_bodies(protocol, metadata, transactions, domains)
-    return pa.Table.from_pylist(rows, schema=schema)
+    return table_of(rows, schema)
 
 
 def singleton_bodies(
@@ -83,14 +84,14 @@ def add_rows(
     extra = parsed or {}
     names = {field.name for field in kind} - set(extra)
     columns = list(add_columns(stats="stats" in names))
-    quiet = pa.repeat(False, files.num_rows)
+    quiet = pa.repeat(scalar_of(False, pa.bool_()), files.num_rows)
     arrays = [quiet if c == "data_change" else _flat(files.column(c)) for c in columns]
     return _rows(schema, "add", [*arrays, *(extra[f.name] for f in kind if f.name in extra)])
 
 
 def remove_rows(schema: pa.Schema, tombstones: pa.Table) -> pa.Table:
     """Tombstones of `REMOVE_SCHEMA` as rows of `schema`."""
-    quiet = pa.repeat(False, tombstones.num_rows)
+    quiet = pa.repeat(scalar_of(False, pa.bool_()), tombstones.num_rows)
     arrays = [quiet if c == "data_change" else _flat(tombstones.column(c)) for c in REMOVE_COLUMNS]
     return _rows(schema, "remove", arrays)
 
@@ -123,11 +124,8 @@ def _flat(column: pa.ChunkedArray[Any]) -> pa.Array[Any]:
 def kept_tombstones(tombstones: pa.Table, now_ms: int, retention_ms: int) -> pa.Table:
     """The tombstones that have not expired; one without a time has."""
     deleted: pa.ChunkedArray[Any] = tombstones.column("deletion_timestamp")
-    oldest = pa.scalar(now_ms - retention_ms, pa.int64())
-    kept: Any = pc.greater_equal(
-        pc.fill_null(deleted, pa.scalar(0)), oldest
-    )  # the stubs: a scalar?
-    return tombstones.filter(kept)
+    oldest = scalar_of(now_ms - retention_ms, pa.int64())
+    return tombstones.filter(pc.greater_equal(pc.fill_null(deleted, 0), oldest))
 
 
 def kept_transactions(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from adelta._arrow_values import array_of
 from adelta.kernel.file_id import canonical_paths
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def by_part(files: pa.Table, parts: int, root: str) -> list[tuple[int, pa.Table]
 
 def _hashes(paths: pa.ChunkedArray[Any]) -> NDArray[np.uint64]:
     """A hash of each text's bytes: the same on every machine, now and later."""
-    whole = pa.concat_arrays([*paths.chunks, pa.array([], pa.string())])
+    whole = pa.concat_arrays([*paths.chunks, array_of([], pa.string())])
     _, offsets, data = (buffer and memoryview(buffer) for buffer in whole.buffers())
     ends = np.frombuffer(offsets or b"\0\0\0\0", np.int32)[whole.offset :][: len(whole) + 1]
     ends = ends.astype(np.int64)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import orjson
-import pyarrow as pa
 
+from adelta._arrow_values import table_of
 from adelta._dataclasses import dataclass
 from adelta.kernel.actions.json import encode_commit
 from adelta.kernel.actions.sidecar import CheckpointMetadata, Sidecar
@@ -17,6 +17,8 @@ from adelta.kernel.checkpoint.classic import singleton_bodies
 from adelta.kernel.checkpoint.schema import manifest_schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from adelta.kernel.actions.domain_metadata import DomainMetadata
     from adelta.kernel.actions.json import Action
     from adelta.kernel.actions.metadata import Metadata
@@ -82,7 +84,7 @@ class V2Manifest:
             )
         ]
         singletons = singleton_bodies(self.protocol, self.metadata, self.transactions, self.domains)
-        return pa.Table.from_pylist([*tagged, *singletons], schema=manifest_schema())
+        return table_of([*tagged, *singletons], manifest_schema())
 
     def recorded(self, size: int, modification_time: int) -> dict[str, Any]:
         """What the hint records of a manifest of `size` bytes, beside its path."""

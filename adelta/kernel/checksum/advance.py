@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute
-
+from adelta import _compute as pc
 from adelta.kernel.checksum.file_facts import FileFacts, with_files
 from adelta.kernel.table_properties import TableProperties
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 __all__ = ["MOST_DOMAINS", "MOST_TRANSACTIONS", "advanced"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 MOST_TRANSACTIONS = 100
 """More application transactions are left out of a checksum that is written."""

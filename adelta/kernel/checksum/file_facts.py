@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from adelta import _compute as pc
+from adelta._arrow_values import numpy_of
 from adelta._dataclasses import dataclass
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class FileFacts:
         vectors: Any = files.column("deletion_vector")
         masked = pc.fill_null(pc.struct_field(vectors, "cardinality"), 0)
         sizes = pc.fill_null(files.column("size"), 0)
-        numbers = [np.asarray(column.to_numpy(), np.int64) for column in (sizes, masked)]
+        numbers = [np.asarray(numpy_of(column), np.int64) for column in (sizes, masked)]
         return cls(numbers[0], numbers[1], files.num_rows - vectors.null_count)
 
     @classmethod

@@ -181,7 +181,7 @@ def _times(values: pa.Array[Any], kind: t.DataType, target: pa.DataType) -> pa.A
             pass  # another spelling, or none: look at each distinct one
     encoded = values.dictionary_encode()
     made = [_time(text, kind) for text in encoded.dictionary.to_pylist()]
-    return pa.array(made, target).take(encoded.indices)
+    return array_of(made, target).take(encoded.indices)
 
 
 def _time(text: str | None, kind: t.DataType) -> object:
@@ -206,7 +206,7 @@ def _parse_each(
         for column, statistic in zip(columns, statistics, strict=True):
             column.append(_value(stats, statistic))
     return {
-        s.path: pa.array(column, to_arrow_type(s.type))
+        s.path: array_of(column, to_arrow_type(s.type))
         for column, s in zip(columns, statistics, strict=True)
     }
 

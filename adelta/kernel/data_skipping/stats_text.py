@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import scalar_of
+from adelta._arrow_values import array_of, scalar_of
 
 __all__ = ["stats_text"]
 
@@ -33,7 +33,7 @@ def stats_text(parsed: pa.StructArray) -> pa.StringArray:
     """
     text = _joined(_object(parsed), len(parsed))
     if parsed.null_count:
-        text = pc.if_else(parsed.is_valid(), text, pa.scalar(None, pa.string()))
+        text = pc.if_else(parsed.is_valid(), text, scalar_of(None, pa.string()))
     found: pa.StringArray = text
     return found
 
@@ -71,7 +71,7 @@ def _object_of_some(members: list[tuple[str, _Pieces, Any]], rows: int) -> _Piec
     texts = []
     for name, pieces, inner in members:
         text = _joined([name, *pieces], rows)
-        texts.append(pc.if_else(inner.is_valid(), text, pa.scalar(None, pa.string())))
+        texts.append(pc.if_else(inner.is_valid(), text, scalar_of(None, pa.string())))
     # Joined with a first one that is never null: rows without any other would be dropped.
     joined = pc.binary_join_element_wise("{", *texts, ",", null_handling="skip")
     return [pc.replace_substring(joined, "{,", "{", max_replacements=1), "}"]
@@ -84,7 +84,7 @@ def _writable(values: Any) -> Any:
     finite = pc.is_finite(values)
     if pc.all(finite, min_count=0).as_py():
         return values
-    return pc.if_else(finite, values, pa.scalar(None, values.type))
+    return pc.if_else(finite, values, scalar_of(None, values.type))
 
 
 def _value(values: Any) -> _Pieces | None:
@@ -115,7 +115,7 @@ def _quoted(values: Any) -> _Pieces:
     if pc.match_substring_regex(_as_one(values), _ESCAPED)[0].as_py():
         odd = pc.fill_null(pc.match_substring_regex(values, _ESCAPED), scalar_of(False, pa.bool_()))
         escaped = [orjson.dumps(text).decode()[1:-1] for text in values.filter(odd).to_pylist()]
-        values = pc.replace_with_mask(values, odd, pa.array(escaped, pa.string()))
+        values = pc.replace_with_mask(values, odd, array_of(escaped, pa.string()))
     return ['"', values, '"']
 
 
@@ -125,7 +125,7 @@ def _as_one(texts: pa.StringArray) -> Any:
     rows = len(texts)
     where: Any = pa.Array.from_buffers(pa.int32(), texts.offset + rows + 1, [None, offsets])
     start, end = where[texts.offset].as_py(), where[texts.offset + rows].as_py()
-    ends = pa.array([0, end - start], pa.int64()).buffers()[1]
+    ends = array_of([0, end - start], pa.int64()).buffers()[1]
     found = pa.py_buffer(b"") if data is None else data.slice(start, end - start)
     return pa.Array.from_buffers(pa.large_string(), 1, [None, ends, found])
 

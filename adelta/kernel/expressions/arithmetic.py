@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from adelta import _compute as pc
+from adelta._arrow_values import array_of, numpy_of, scalar_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.coercion import decimal_arithmetic
 from adelta.kernel.schema import types as t
@@ -85,8 +86,8 @@ def pmod(left: Values, right: Values) -> Values:
     rest = arithmetic("%", left, right)
     if pa.types.is_decimal(rest.type):
         pairs = zip(rest.to_pylist(), right.to_pylist(), strict=True)
-        return pa.array([_lift(r, n) for r, n in pairs], rest.type)
-    below = pc.less(rest, pa.scalar(0, rest.type))
+        return array_of([_lift(r, n) for r, n in pairs], rest.type)
+    below = pc.less(rest, scalar_of(0, rest.type))
     return pc.if_else(below, _remainder(pc.add(rest, right), right), rest)
 
 
@@ -107,7 +108,7 @@ def _unary(kernel: str, values: Values) -> Values:
 
 
 def _refuse_zero(left: Values, right: Values) -> None:
-    zero = pc.and_(pc.equal(right, pa.scalar(0, right.type)), pc.is_valid(left))
+    zero = pc.and_(pc.equal(right, scalar_of(0, right.type)), pc.is_valid(left))
     if pc.any(zero).as_py():
         raise InvalidExpressionError(
             "division by zero: guard the divisor with NULLIF(divisor, 0) or a CASE"
@@ -116,10 +117,10 @@ def _refuse_zero(left: Values, right: Values) -> None:
 
 def _remainder(left: Values, right: Values) -> Values:
     missing = pc.or_(pc.is_null(left), pc.is_null(right))
-    one = pa.scalar(1, right.type)
-    filled = pc.fill_null(left, pa.scalar(0, left.type)), pc.fill_null(right, one)
+    one = scalar_of(1, right.type)
+    filled = pc.fill_null(left, scalar_of(0, left.type)), pc.fill_null(right, one)
     divisor = pc.if_else(missing, one, filled[1])
-    dividend, divisor = (a.to_numpy(zero_copy_only=False) for a in (filled[0], divisor))
+    dividend, divisor = (numpy_of(a) for a in (filled[0], divisor))
     with np.errstate(invalid="ignore"):
         rest = np.fmod(dividend, divisor)
     return pa.array(rest, left.type, mask=missing.to_numpy(zero_copy_only=False))
@@ -172,7 +173,7 @@ def _each_pair(
 ) -> Values:
     pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
     made = [None if a is None or b is None else compute(a, b) for a, b in pairs]
-    return pa.array(made, target)
+    return array_of(made, target)
 
 
 # -------------------------------------------------------------------------------------- rounding
@@ -194,7 +195,7 @@ def round_whole(values: Values, *, up: bool) -> Values:
             None if v is None else v.quantize(Decimal(1), rounding, _EXACT)
             for v in values.to_pylist()
         ]
-        return pa.array(made, pa.decimal128(digits, 0))
+        return array_of(made, pa.decimal128(digits, 0))
     whole = (pc.ceil(values) if up else pc.floor(values)).cast(pa.float64())
     whole = pc.if_else(pc.is_nan(whole), 0.0, whole)  # Java's conversion to a long makes NaN zero
     fits = pc.and_(pc.greater_equal(whole, -_LONG_END), pc.less(whole, _LONG_END))
@@ -219,7 +220,7 @@ def round_half_up(values: Values, digits: int) -> Values:
             None if v is None else int(_quantized(Decimal(v), unit)) for v in values.to_pylist()
         ]
         try:
-            return pa.array(made, kind)
+            return array_of(made, kind)
         except (pa.ArrowInvalid, OverflowError) as error:
             raise InvalidExpressionError(f"round overflows {kind}: cast to a wider type") from error
     if pa.types.is_decimal(kind):
@@ -229,11 +230,11 @@ def round_half_up(values: Values, digits: int) -> Values:
         target = pa.decimal128(min(precision, _MAX_PRECISION), kept)
         if digits >= kind.scale:
             return values.cast(target)
-        return pa.array(
+        return array_of(
             [None if v is None else _quantized(v, unit) for v in values.to_pylist()], target
         )
     rounded = [None if v is None else _rounded_float(v, unit) for v in values.to_pylist()]
-    return pa.array(rounded, kind)
+    return array_of(rounded, kind)
 
 
 def _quantized(value: Decimal, unit: Decimal) -> Decimal:

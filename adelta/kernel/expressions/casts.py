@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from adelta import _compute as pc
+from adelta._arrow_values import array_of, scalar_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.coercion import is_numeric
 from adelta.kernel.expressions.text_values import (
@@ -108,7 +109,7 @@ def cast_values(
     if to == t.TIMESTAMP:
         return _number_to_timestamp(values, is_try)
     if to == t.BOOLEAN:
-        return pc.not_equal(values, pa.scalar(0, values.type))
+        return pc.not_equal(values, scalar_of(0, values.type))
     return _between_numbers(values, to, target, is_try)
 
 
@@ -125,7 +126,7 @@ def _each(values: Values, convert: Callable[[Any], Any], to: t.DataType, is_try:
             _refuse(value, to)
         out.append(made)
     try:
-        return pa.array(out, target)
+        return array_of(out, target)
     except (pa.ArrowInvalid, OverflowError) as error:
         raise InvalidExpressionError(f"a value does not fit into {to}: {error}") from error
 
@@ -143,7 +144,7 @@ def _spoilt(values: Values, bad: Any, to: t.DataType, is_try: bool) -> Values:
         return values
     if not is_try:
         _refuse(values.filter(bad)[0].as_py(), to)
-    return pc.if_else(bad, pa.scalar(None, values.type), values)
+    return pc.if_else(bad, scalar_of(None, values.type), values)
 
 
 # ----------------------------------------------------------------------------------- from string
@@ -337,7 +338,7 @@ def _from_time(
     if numbers is not None:
         seconds: Values = pa.array(np.floor_divide(numbers, _MICROS))
     else:
-        seconds = pa.array(
+        seconds = array_of(
             [None if v is None else v // _MICROS for v in micros.to_pylist()], pa.int64()
         )
     return _between_numbers(seconds, to, target, is_try)
@@ -379,7 +380,7 @@ def _between_numbers(values: Values, to: t.DataType, target: pa.DataType, is_try
     if pa.types.is_decimal(source):
         return _each(values, lambda v: w if -limit <= (w := int(v)) < limit else None, to, is_try)
     if source.bit_width > target.bit_width:
-        low, high = pa.scalar(-limit, source), pa.scalar(limit - 1, source)
+        low, high = scalar_of(-limit, source), scalar_of(limit - 1, source)
         bad = pc.or_(pc.less(values, low), pc.greater(values, high))
         values = _spoilt(values, bad, to, is_try)
     return values.cast(target)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of, scalar_of
+from adelta._arrow_values import array_of, array_of_numpy, null_of, numpy_of, scalar_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions import arithmetic, datetimes, strings
 from adelta.kernel.expressions.casts import cast_values, never_fails
@@ -267,9 +267,8 @@ def _for_some(node: Node, rows: _Rows, mask: pa.Array[Any]) -> pa.Array[Any]:
 
 
 def _spread(values: pa.Array[Any], mask: pa.Array[Any]) -> pa.Array[Any]:
-    chosen = mask.to_numpy(zero_copy_only=False)
-    places = pa.array(np.cumsum(chosen) - 1, pa.int64(), mask=~chosen)
-    return values.take(places)
+    places = array_of_numpy(np.cumsum(numpy_of(mask)) - 1)
+    return values.take(pc.if_else(mask, places, null_of(pa.int64())))
 
 
 def _in(operand: Node, options: tuple[Node, ...], rows: _Rows) -> _Value:

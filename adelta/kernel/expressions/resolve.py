@@ -13,6 +13,7 @@ from typing import NoReturn
 
 import pyarrow as pa
 
+from adelta._arrow_values import array_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.call_types import call_type
 from adelta.kernel.expressions.casts import can_cast, cast_values
@@ -366,7 +367,7 @@ class _Binder:
             places = [i for i, p in enumerate(parts) if isinstance(p, Literal) and p.type == source]
             constants = [p.value for p in parts if isinstance(p, Literal) and p.type == source]
             try:
-                values = pa.array(constants, to_arrow_type(source))
+                values = array_of(constants, to_arrow_type(source))
                 cast = cast_values(values, to, zone=self._zone).to_pylist()
             except (InvalidExpressionError, ValueError, OverflowError):
                 continue  # one of them fails: each by itself, then

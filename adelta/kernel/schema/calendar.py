@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import pyarrow as pa
 
 from adelta import _compute as pc
+from adelta._arrow_values import scalar_of
 from adelta._dataclasses import dataclass
 from adelta.errors import UnsupportedFeatureError
 
@@ -221,7 +222,7 @@ class _Zone:
 
     def to_utc(self, local: Values) -> Values:
         """Local times as UTC, by today's rules."""
-        offsets: Any = pa.scalar(self.first_offset, pa.int64())
+        offsets: Any = scalar_of(self.first_offset, pa.int64())
         for start, offset in self.changes:
             offsets = pc.if_else(pc.greater_equal(local, start), offset, offsets)
         return pc.subtract(local, offsets)

@@ -16,8 +16,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
+from adelta._arrow_values import array_of
 from adelta.errors import InvariantViolationError, SchemaMismatchError
 from adelta.kernel.schema.arrow import (
     is_list,
@@ -42,7 +43,6 @@ _Field: TypeAlias = "pa.Field[Any]"
 _Inner: TypeAlias = "Callable[[_Array, _Field, str], _Array]"
 
 arrow: Any = pa  # the stubs do not know `arange`
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 
 def cast_to_schema(data: Rows, schema: StructType | pa.Schema) -> Rows:
@@ -252,7 +252,7 @@ def _assign_variant(values: _Array, target: pa.DataType, path: str) -> _Array:
 def _is_metadata(values: _Array) -> _Array:
     """Whether each value begins as metadata of the first version of the encoding do."""
     heads = [bytes([high << 4 | 1]) for high in range(16)]
-    found: _Array = pc.is_in(pc.binary_slice(values, 0, 1), value_set=pa.array(heads, pa.binary()))
+    found: _Array = pc.is_in(pc.binary_slice(values, 0, 1), value_set=array_of(heads, pa.binary()))
     return found
 
 
@@ -363,7 +363,7 @@ def _to_string(values: _Array, target: pa.DataType) -> _Array | None:
     if pa.types.is_decimal(source):
         texts = values.cast(target)
         if pc.any(pc.match_substring(texts, "E")).as_py():
-            texts = pa.array([None if v is None else f"{v:f}" for v in values.to_pylist()], target)
+            texts = array_of([None if v is None else f"{v:f}" for v in values.to_pylist()], target)
         return texts
     return None
 
@@ -497,7 +497,7 @@ def _elements(values: Any) -> tuple[_Array, _Array]:
     if pa.types.is_list_view(values.type) or pa.types.is_large_list_view(values.type):
         # Arrow 26 casts views to lists with wrong offsets.
         ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(values), 0).cast(pa.int32()))
-        return pa.concat_arrays([pa.array([0], pa.int32()), ends]), values.flatten()
+        return pa.concat_arrays([array_of([0], pa.int32()), ends]), values.flatten()
     if not pa.types.is_list(values.type):
         values = values.cast(pa.list_(values.type.value_field))
     offsets, start, length = _offsets(values)
@@ -507,7 +507,7 @@ def _elements(values: Any) -> tuple[_Array, _Array]:
 def _offsets(values: Any) -> tuple[_Array, int, int]:
     """Offsets counted from 0, and where the elements that they refer to begin and how many."""
     if not len(values):
-        return pa.array([0], pa.int32()), 0, 0
+        return array_of([0], pa.int32()), 0, 0
     offsets = values.offsets
     start, end = offsets[0].as_py(), offsets[-1].as_py()
     return pc.subtract(offsets, offsets[0]), start, end - start

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 import pyarrow as pa
 
+from adelta._arrow_values import array_of
 from adelta._fields import check_fields, is_text
 from adelta.errors import InvalidOptionError, InvalidTableError
 from adelta.kernel.actions.file_actions import AddFile, DeletionVectorDescriptor, decode_path
@@ -130,11 +131,11 @@ def check_existing_files(
 def _check_values(files: Sequence[AddFile], name: str, field: StructField) -> None:
     texts = [file.partition_values.get(name) for file in files]
     try:
-        parse_partition_values(pa.array(texts, pa.string()), field.type, column=field.name)
+        parse_partition_values(array_of(texts, pa.string()), field.type, column=field.name)
     except InvalidTableError:
         for file, text in zip(files, texts, strict=True):
             try:
-                parse_partition_values(pa.array([text], pa.string()), field.type)
+                parse_partition_values(array_of([text], pa.string()), field.type)
             except InvalidTableError as error:
                 raise InvalidOptionError(
                     f"the file {file.path!r} has the value {text!r:.100} for the partition column "

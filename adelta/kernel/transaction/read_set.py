@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from adelta import _compute as pc
+from adelta._arrow_values import array_of
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError
 from adelta.kernel.file_id import FileIds
@@ -103,7 +104,7 @@ class ReadSet:
         left, entered = set(_partitions_of(moved, table)), _partitions_of(into, table)
         everywhere = set(_partitions_of(winner.removes, table))
         if None not in left | everywhere and everywhere.issuperset(entered):
-            into = into.filter(pa.array([each in left for each in entered], pa.bool_()))
+            into = into.filter(array_of([each in left for each in entered], pa.bool_()))
         return self.with_files(FileIds.of_table(into, root))
 
     def makes_blind(self, staged: StagedChanges) -> bool:
@@ -144,7 +145,7 @@ def _partitions_of(files: pa.Table, table: TableConfiguration) -> list[tuple[obj
     named = [dict(each or ()) for each in values]
     typed = []
     for name, column in zip(columns, table.partition_fields, strict=True):
-        texts = pa.array([each.get(name) or None for each in named], pa.string())
+        texts = array_of([each.get(name) or None for each in named], pa.string())
         try:
             typed.append(parse_partition_values(texts, column.type).to_pylist())
         except InvalidTableError:

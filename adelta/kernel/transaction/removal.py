@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._arrow_values import array_of, scalar_of
 from adelta.kernel.actions.file_actions import REMOVE_SCHEMA, RemoveFile
 from adelta.kernel.file_set import remove_files
 
@@ -24,9 +25,9 @@ def removals(files: pa.Table, deletion_timestamp: int, *, data_change: bool = Tr
     """
     count = files.num_rows
     made: dict[str, pa.Array[Any]] = {
-        "deletion_timestamp": pa.repeat(deletion_timestamp, count),
-        "data_change": pa.repeat(data_change, count),
-        "extended_file_metadata": pa.repeat(True, count),
+        "deletion_timestamp": pa.repeat(scalar_of(deletion_timestamp, pa.int64()), count),
+        "data_change": pa.repeat(scalar_of(data_change, pa.bool_()), count),
+        "extended_file_metadata": pa.repeat(scalar_of(True, pa.bool_()), count),
         "stats": pa.nulls(count, pa.string()),
     }
     columns = [made[f.name] if f.name in made else files.column(f.name) for f in REMOVE_SCHEMA]
@@ -37,7 +38,7 @@ def removes_table(rows: Iterable[RemoveFile]) -> pa.Table:
     """Single tombstones as a table of `REMOVE_SCHEMA`."""
     taken = tuple(rows)
     columns = [
-        pa.array([_cell(getattr(row, f.name)) for row in taken], f.type) for f in REMOVE_SCHEMA
+        array_of([_cell(getattr(row, f.name)) for row in taken], f.type) for f in REMOVE_SCHEMA
     ]
     return pa.Table.from_arrays(columns, schema=REMOVE_SCHEMA)
 

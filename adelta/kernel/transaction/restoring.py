@@ -8,11 +8,9 @@ still be read.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute
-
+from adelta import _compute as pc
 from adelta._dataclasses import dataclass
 from adelta.kernel.file_id import file_ids
 from adelta.kernel.schema.json import schema_to_string
@@ -32,13 +30,14 @@ from adelta.kernel.table_features import (
 from adelta.kernel.transaction.creation import NewTable
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from adelta.kernel.actions.metadata import Metadata
     from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.table_configuration import TableConfiguration
 
 __all__ = ["FileDifference", "difference", "joined_protocol", "merged_marks", "restored_definition"]
 
-pc: Any = pyarrow.compute
 
 _OF_THE_LOG = (
     IN_COMMIT_TIMESTAMPS_ENABLED,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._arrow_values import array_of
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidTableError, MissingDataFileError
 from adelta.kernel.actions.file_actions import AddFile, encode_path
@@ -134,11 +135,11 @@ class FilesOfTable:
         values = self._values(field.metadata[COLUMN_ID_KEY])
         try:
             if field.type == t.DATE:
-                typed: pa.Array[Any] = pa.array(values, pa.int32()).cast(pa.date32())
+                typed: pa.Array[Any] = array_of(values, pa.int32()).cast(pa.date32())
             elif field.type in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
-                typed = pa.array(values, pa.int64()).cast(to_arrow_type(field.type))
+                typed = array_of(values, pa.int64()).cast(to_arrow_type(field.type))
             else:
-                typed = pa.array(values, to_arrow_type(field.type))
+                typed = array_of(values, to_arrow_type(field.type))
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
             raise InvalidTableError(
                 f"the Iceberg metadata hold a value of the partition column {name!r} that is not "

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
+from adelta._arrow_values import array_of, numpy_of
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import SchemaMismatchError
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ColumnLayout", "FileRange", "column_layout", "layout_columns"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _MOST_FILES = 50_000  # whose statistics are read; of more, every so many-th
 _PREFIX = 8  # bytes by which texts are told apart, after what all have in common
@@ -164,7 +164,7 @@ def _every(files: pa.Table, step: int) -> pa.Table:
     passed = 0
     for batch in files.to_batches():
         wanted: Any = np.arange(-passed % step, batch.num_rows, step)
-        parts.append(batch.take(pa.array(wanted, pa.int64())))
+        parts.append(batch.take(array_of(wanted, pa.int64())))
         passed += batch.num_rows
     return pa.Table.from_batches(parts, files.schema)
 
@@ -268,8 +268,8 @@ def _keys(
 
 
 def _floats(values: pa.Array[Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    wide: Any = pc.cast(values, pa.float64(), safe=False)
-    return np.asarray(pc.fill_null(wide, float("nan")).to_numpy(zero_copy_only=False), np.float64)
+    wide: Any = values.cast(pa.float64(), safe=False)
+    return np.asarray(numpy_of(pc.fill_null(wide, float("nan"))), np.float64)
 
 
 def _text_keys(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import pyarrow.compute
-
+from adelta import _compute as pc
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import MissingCommitError
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CommitSummary", "FileCount", "commit_summaries", "summary_of"]
 
-pc: Any = pyarrow.compute  # the stubs want arrays
 
 _WHOLE = 8 << 20  # bytes of a commit; of a longer one only its provenance is read
 _AT_ONCE = 64 << 20  # bytes of the commits that are read whole for one answer

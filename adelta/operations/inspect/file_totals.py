@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.kernel.data_skipping.stats_parse import parse_stats
@@ -26,7 +26,6 @@ __all__ = [
     "row_totals",
 ]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _KIB = 1 << 10
 SIZE_BOUNDS = (0, *(_KIB << 2 * step for step in range(12)))  # 0, 1 KiB, 4 KiB, ... 4 GiB

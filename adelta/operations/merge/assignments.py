@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
 from adelta._dataclasses import dataclass
 from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.nodes import Column, Node
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from adelta.operations.assigned_rows import AssignedRows
 
 __all__ = ["Assigned", "Insertion", "StructValue", "Update", "nodes_of"]
-
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
+from adelta._arrow_values import array_of
 from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.nodes import (
     FALSE,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 __all__ = ["candidate_rows"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _FEW = 64
 
@@ -161,5 +161,5 @@ class _Values:
 
 
 def _one(value: pa.Scalar[Any]) -> pa.Array[Any]:
-    found: pa.Array[Any] = pa.array([value.as_py()], value.type)
+    found: pa.Array[Any] = array_of([value.as_py()], value.type)
     return found

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from adelta._arrow_values import numpy_of
 from adelta._dataclasses import dataclass
 from adelta.errors import MultipleMatchesError
 from adelta.kernel.expressions.compute import filter_mask
@@ -189,7 +190,7 @@ def first_clause(
         kept = []
         for start in range(0, len(left), _ROWS):
             part = left[start : start + _ROWS]
-            mask: Any = filter_mask(clause.condition, rows(part)).to_numpy(zero_copy_only=False)
+            mask: Any = numpy_of(filter_mask(clause.condition, rows(part)))
             taken[part[mask]] = number
             kept.append(part[~mask])
         left = np.concatenate(kept) if kept else left

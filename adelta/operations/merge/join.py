@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
+from adelta._arrow_values import array_of_numpy, numpy_of
 from adelta.kernel.expressions.compute import filter_mask
 from adelta.operations.merge.keys import key_columns
 from adelta.operations.merge.rows import take
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Joiner", "Pairs"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 JoinKind = Literal["inner", "left semi", "right semi"]
 _PAIRS = 128 * 1024
@@ -82,9 +82,7 @@ class Joiner:
             if residual is None:
                 yield left, right
                 continue
-            mask = filter_mask(residual, self.paired(target, left, right)).to_numpy(
-                zero_copy_only=False
-            )
+            mask = numpy_of(filter_mask(residual, self.paired(target, left, right)))
             if mask.any():
                 yield left[mask], right[mask]
 
@@ -114,9 +112,9 @@ class Joiner:
         for batch in _hash_join(probe, self._build, _JOINS[asked]):
             for start in range(0, batch.num_rows, _PAIRS):
                 part = batch.slice(start, _PAIRS)
-                places: NDArray[np.int64] = part.column(0).to_numpy()
+                places: NDArray[np.int64] = numpy_of(part.column(0))
                 if asked is None:
-                    yield places, part.column(1).to_numpy()
+                    yield places, numpy_of(part.column(1))
                 else:
                     any_row = np.zeros_like(places)
                     yield (places, any_row) if asked == "target" else (any_row, places)
@@ -124,7 +122,7 @@ class Joiner:
 
 def _keyed(columns: Sequence[pa.Array[Any]]) -> pa.Table:
     """Keys with the places of their rows, but for those that hold null."""
-    places = pa.array(np.arange(len(columns[0])))
+    places = array_of_numpy(np.arange(len(columns[0])))
     names = [f"k{number}" for number in range(len(columns))]
     table = pa.Table.from_arrays([*columns, places], [*names, "place"])
     return table.drop_null() if any(column.null_count for column in columns) else table
@@ -133,7 +131,7 @@ def _keyed(columns: Sequence[pa.Array[Any]]) -> pa.Table:
 def _most_of_a_key(keyed: pa.Table) -> int:
     """About how many rows share one key, at the most, by some of them; 1 where there are none."""
     keys, apart = keyed.schema.names[:-1], -(-keyed.num_rows // _SAMPLE)
-    some = keyed.take(np.arange(0, keyed.num_rows, apart)) if apart > 1 else keyed
+    some = keyed.take(array_of_numpy(np.arange(0, keyed.num_rows, apart))) if apart > 1 else keyed
     counted = some.group_by(keys, use_threads=False).aggregate([([], "count_all")])
     most: int = pc.max(counted.column("count_all")).as_py() or 1
     return most if most == 1 else most * max(1, apart)

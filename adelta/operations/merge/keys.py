@@ -12,8 +12,9 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
+from adelta._arrow_values import scalar_of
 from adelta._dataclasses import dataclass
 from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.nodes import Comparison, conjunction, split_conjuncts
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["JoinKey", "filler", "key_columns", "split_condition"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _DECIMAL128, _DECIMAL256 = 38, 76
 
@@ -109,8 +109,8 @@ def _comparable(values: Any, key: JoinKey) -> Any:
         return values.cast(key.common)
     kind = values.type
     if pa.types.is_floating(kind):
-        values = pc.add(values, pa.scalar(0.0, kind))  # and -0.0 is 0.0
-        values = pc.if_else(pc.is_nan(values), pa.scalar(float("nan"), kind), values)
+        values = pc.add(values, scalar_of(0.0, kind))  # and -0.0 is 0.0
+        values = pc.if_else(pc.is_nan(values), scalar_of(float("nan"), kind), values)
         return values.view(pa.int64() if kind == pa.float64() else pa.int32())
     if pa.types.is_boolean(kind):
         return values.cast(pa.int8())
@@ -119,8 +119,8 @@ def _comparable(values: Any, key: JoinKey) -> Any:
     return values.view(pa.int64()) if pa.types.is_timestamp(kind) else values
 
 
-def filler(kind: pa.DataType) -> pa.Scalar[Any]:
+def filler(kind: pa.DataType) -> Any:
     """Some value of a type that keys have."""
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        return pa.scalar("" if pa.types.is_string(kind) else b"", kind)
-    return pa.scalar(Decimal(0) if pa.types.is_decimal(kind) else 0, kind)
+        return scalar_of("" if pa.types.is_string(kind) else b"", kind)
+    return scalar_of(Decimal(0) if pa.types.is_decimal(kind) else 0, kind)

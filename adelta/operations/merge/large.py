@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from adelta._arrow_values import numpy_of
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.operations.merge.buckets import BUCKETS, buckets_of
@@ -202,8 +203,8 @@ class _Work:
     def _keep(self, decider: Decider, rows: pa.RecordBatch, decided: Decisions) -> None:
         if not len(decided.rows):
             return
-        files = rows.column(FILE).to_numpy()[decided.rows]
-        places = rows.column(PLACE).to_numpy()[decided.rows]
+        files = numpy_of(rows.column(FILE))[decided.rows]
+        places = numpy_of(rows.column(PLACE))[decided.rows]
         for file, part in runs(files):
             clauses, sources = decided.clauses[part], decided.sources[part].copy()
             by_source = clauses < len(self._updates)

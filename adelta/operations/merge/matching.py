@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from adelta._arrow_values import numpy_of, scalar_of
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.kernel.expressions.compute import can_fail
@@ -149,7 +150,7 @@ async def deciding_rows(
     async with aclosing(read) as tables:
         async for piece, table in tables:
             if table.num_rows:
-                whose = pa.repeat(pa.scalar(piece.tag, pa.int64()), table.num_rows)
+                whose = pa.repeat(scalar_of(piece.tag, pa.int64()), table.num_rows)
                 yield table.append_column(FILE, pa.chunked_array([whose]))
 
 
@@ -188,8 +189,8 @@ class _Finder:
         decided = self._decider.decide(rows)
         if not len(decided.rows):
             return
-        files = rows.column(FILE).to_numpy()[decided.rows]
-        places = rows.column(PLACE).to_numpy()[decided.rows]
+        files = numpy_of(rows.column(FILE))[decided.rows]
+        places = numpy_of(rows.column(PLACE))[decided.rows]
         for file, part in runs(files):
             changed = ChangedFile(
                 self._files[file], places[part], decided.clauses[part], decided.sources[part]

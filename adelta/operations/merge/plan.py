@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from adelta._arrow_values import array_of, empty_batch
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 from adelta.kernel.expressions.nodes import Column, Literal, Node
@@ -392,10 +393,10 @@ class _Planner:
         """Have every clause make rows of none: what cannot hold what it is to is refused now."""
         schema = to_arrow_schema(self._target)
         hidden = self._configuration.row_id_columns or ()
-        target = pa.RecordBatch.from_pylist([], schema)
+        target = empty_batch(schema)
         for name in hidden:
-            target = target.append_column(name, pa.array([], pa.int64()))
-        source = pa.RecordBatch.from_pylist([], to_arrow_schema(self._sides.source))
+            target = target.append_column(name, array_of([], pa.int64()))
+        source = empty_batch(to_arrow_schema(self._sides.source))
         for clause in plan.matched:
             if clause.update is not None:
                 clause.update.apply(target, self._sides.paired(target.select(schema.names), source))

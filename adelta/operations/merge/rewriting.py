@@ -8,9 +8,9 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
-import pyarrow as pa
 from pyroaring import BitMap64
 
+from adelta._arrow_values import array_of_numpy
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta._dictionaries import without_dictionaries
@@ -28,6 +28,7 @@ from adelta.write.spec import AS_THE_TABLE_SAYS, DataFileOptions, WriteSpec
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from adelta.kernel.actions.file_actions import AddFile
@@ -256,4 +257,4 @@ class _Sorter:
             return None, parts
         staying = np.ones(rows.num_rows, np.bool_)
         staying[at] = False
-        return filtered(rows, pa.array(staying)), parts
+        return filtered(rows, array_of_numpy(staying)), parts

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._arrow_values import array_of_numpy, empty_batch
 from adelta.errors import OutOfMemoryError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ arrow: Any = pa  # the stubs take arrays of numpy for booleans
 
 def take(rows: pa.RecordBatch, places: NDArray[Any]) -> pa.RecordBatch:
     """The rows at `places`, in this order."""
-    return rows.take(arrow.array(places))
+    return rows.take(array_of_numpy(places))
 
 
 def concat(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
@@ -37,4 +38,4 @@ def concat(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBat
             f"{sum(batch.num_rows for batch in batches)} rows of the source are to be in memory "
             "at once, and their texts are too long for that; merge it in parts"
         )
-    return joined[0] if joined else pa.RecordBatch.from_pylist([], schema)
+    return joined[0] if joined else empty_batch(schema)

@@ -8,11 +8,12 @@ keeps its place.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
+from adelta._arrow_values import array_of
 from adelta._dataclasses import dataclass
 from adelta.kernel.partition import parse_partition_values
 from adelta.kernel.schema import types as t
@@ -40,7 +41,6 @@ __all__ = [
     "small_files",
 ]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 INSERTION_TIME: Final = "INSERTION_TIME"
 """The tag that says when the newest rows of a file came, in microseconds."""
@@ -129,7 +129,7 @@ def _reader(field: t.StructField) -> Callable[[str | None], object]:
 
     def read(text: str | None) -> object:
         if text not in known:
-            texts = pa.array([text], pa.string())
+            texts = array_of([text], pa.string())
             values = parse_partition_values(texts, field.type, column=field.name)
             if field.type in (t.TIMESTAMP, t.TIMESTAMP_NTZ):
                 values = values.cast(pa.int64())  # Python's times end with the year 9999

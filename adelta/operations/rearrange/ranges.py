@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
+from adelta import _compute as pc
+from adelta._arrow_values import array_of_numpy, numpy_of
 from adelta._dataclasses import dataclass
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ColumnRanges", "ColumnSample", "column_at"]
 
-pc: Any = pyarrow.compute  # the stubs refuse most mixtures of arrays and scalars
 
 _SAMPLE_ROWS: Final = 256 * 1024
 _TEXT_BYTES: Final = 32
@@ -61,14 +61,14 @@ class ColumnSample:
         count = len(column)
         places = np.arange(self._next, count, self._step, dtype=np.int64)
         self._next = self._next - count if not len(places) else int(places[-1]) + self._step - count
-        taken = column.take(places)
+        taken = column.take(array_of_numpy(places))
         if _is_text(column.type):
             taken = pc.binary_slice(taken, 0, self._shared + _KEPT_BYTES)
         self._kept.append(taken)
         self._held += len(taken)
         if self._held > 2 * _SAMPLE_ROWS:
             whole = pa.concat_arrays(self._kept)
-            self._kept = [whole.take(np.arange(0, len(whole), 2, dtype=np.int64))]
+            self._kept = [whole.take(array_of_numpy(np.arange(0, len(whole), 2)))]
             self._held = len(self._kept[0])
             self._step *= 2
 
@@ -136,7 +136,7 @@ class ColumnRanges:
         else:
             found = self.coordinates[np.searchsorted(self.starts, values, side="right")]
         if missing:
-            found[column.is_null().to_numpy(zero_copy_only=False)] = 0
+            found[numpy_of(column.is_null())] = 0
         return found
 
 
@@ -164,16 +164,14 @@ def _orderable(column: pa.Array[Any], shared: int) -> NDArray[Any]:
     elif pa.types.is_date32(kind):
         column = column.view(pa.int32())
     filled = pc.fill_null(column, 0) if column.null_count else column
-    return filled.to_numpy(zero_copy_only=False)
+    return numpy_of(filled)
 
 
 def _texts(column: pa.Array[Any], shared: int) -> NDArray[Any]:
-    padding = pa.scalar(bytes(_TEXT_BYTES))
+    padding = bytes(_TEXT_BYTES)
     known = pc.fill_null(column, b"") if column.null_count else column
     rest = pc.binary_slice(known, shared, shared + _TEXT_BYTES)
-    padded = pc.binary_slice(
-        pc.binary_join_element_wise(rest, padding, pa.scalar(b"")), 0, _TEXT_BYTES
-    )
+    padded = pc.binary_slice(pc.binary_join_element_wise(rest, padding, b""), 0, _TEXT_BYTES)
     start = padded.offset * _TEXT_BYTES
     data = np.frombuffer(padded.buffers()[2] or b"", np.uint8)
     data = data[start : start + len(padded) * _TEXT_BYTES]

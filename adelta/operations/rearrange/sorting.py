@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from adelta._arrow_values import array_of_numpy, numpy_of
 from adelta._dataclasses import dataclass
 from adelta.errors import StorageError
 from adelta.operations.rearrange.curves import bits_for, place_on
@@ -121,13 +122,13 @@ class RunSorter:
             self._begin(rows)
         assert self._starts is not None
         places = self._ordering.places(rows)
-        rows = rows.append_column(_PLACE, pa.array(places))
+        rows = rows.append_column(_PLACE, array_of_numpy(places))
         if not len(self._starts):
             self._wait(0, rows)
         else:
             runs = np.searchsorted(self._starts, places, side="right").astype(np.uint16)
             ends = np.cumsum(np.bincount(runs, minlength=len(self._piles)))
-            rows = rows.take(np.argsort(runs, kind="stable"))
+            rows = rows.take(array_of_numpy(np.argsort(runs, kind="stable")))
             start = 0
             for run, end in enumerate(ends.tolist()):
                 if end > start:
@@ -160,13 +161,13 @@ class RunSorter:
         part.clear()
         rows = pa.Table.from_batches(batches)
         batches.clear()
-        places: Any = rows.column(_PLACE).to_numpy()
+        places: Any = numpy_of(rows.column(_PLACE))
         order = np.argsort(places, kind="stable")
         rows = rows.drop_columns([_PLACE]).combine_chunks()
         step = max(1, rows.num_rows * _BATCH_BYTES // max(1, rows.nbytes))
         found = []
         for start in range(0, rows.num_rows, step):
-            taken = rows.take(order[start : start + step])
+            taken = rows.take(array_of_numpy(order[start : start + step]))
             found += taken.combine_chunks().to_batches()
         return found
 

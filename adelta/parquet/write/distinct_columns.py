@@ -12,7 +12,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
+
+from adelta import _compute as pc
+from adelta._arrow_values import array_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,4 +75,4 @@ def _samples(column: pa.ChunkedArray[Any]) -> Iterator[pa.Array[Any]]:
 @lru_cache(maxsize=64)
 def _places(rows: int, wanted: int) -> pa.Array[Any]:
     """As many places, anywhere: a regular step could fall in with what the values repeat by."""
-    return pa.array(sorted(random.Random(rows).sample(range(rows), wanted)), pa.int64())
+    return array_of(sorted(random.Random(rows).sample(range(rows), wanted)), pa.int64())

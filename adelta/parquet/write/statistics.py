@@ -19,8 +19,9 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from adelta import _compute as pc
+from adelta._arrow_values import scalar_of
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, SchemaMismatchError
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
+_pa: Any = pa  # the stubs know no values of a type that is a variable
 _LONGEST_TEXT = 4096  # bytes of which Arrow's footers have bounds
 
 __all__ = ["ColumnStatistics", "FileStatistics", "StatisticsCollector", "StatisticsTree"]
@@ -247,13 +249,13 @@ class _Leaf:
         except ValueError:  # text that is none
             self.unknown = True
             return
-        self._reach(pa.scalar(low, self.type), pa.scalar(high, self.type))
+        self._reach(scalar_of(low, self.type), scalar_of(high, self.type))
 
     def result(self) -> ColumnStatistics:
         low, high = (None, None) if self.unknown else (self.low, self.high)
         if low is not None and high is not None and pa.types.is_floating(low.type):
-            low = pa.scalar(-0.0, low.type) if low.as_py() == 0 else low
-            high = pa.scalar(0.0, high.type) if high.as_py() == 0 else high
+            low = scalar_of(-0.0, low.type) if low.as_py() == 0 else low
+            high = scalar_of(0.0, high.type) if high.as_py() == 0 else high
         return ColumnStatistics(low, high, self.null_count, self.has_nan)
 
 
@@ -275,9 +277,8 @@ class _Struct:
         return {name: part.result() for name, part in self.parts.items()}
 
 
-def _extremes(scalars: Iterable[pa.Scalar[Any]]) -> pa.StructScalar:
-    values = list(scalars)
-    return pc.min_max(pa.array(values, values[0].type))
+def _extremes(scalars: Iterable[pa.Scalar[Any]]) -> Any:
+    return pc.min_max(_pa.concat_arrays([_pa.repeat(scalar, 1) for scalar in scalars]))
 
 
 def _comparable(array: pa.Array[Any]) -> pa.Array[Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta._arrow_values import array_of
 from adelta.errors import InvalidStatementError, SchemaMismatchError
 from adelta.kernel.expressions.casts import cast_values
 from adelta.kernel.expressions.coercion import widest
@@ -88,7 +89,7 @@ def _column(name: str, nodes: Sequence[Node], zone: str) -> Any:
         )
     target = pa.null() if common == VOID else to_arrow_type(common)
     if all(isinstance(node, Literal) for node in bound) and len(set(types) - {VOID}) <= 1:
-        return pa.array([node.value for node in bound if isinstance(node, Literal)], target)
+        return array_of([node.value for node in bound if isinstance(node, Literal)], target)
     parts = [_one(node, kind, common, zone) for node, kind in zip(bound, types, strict=True)]
     return arrow.chunked_array(parts, target)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from adelta import _compute as pc
+from adelta._arrow_values import array_of, scalar_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.casts import instants_of, wall_clock
 from adelta.kernel.expressions.library._function import (
@@ -113,7 +114,7 @@ def _named(values: Values, names: tuple[str, ...], place: Any, zone: str) -> Val
         values = values if kind.tz is None else wall_clock(values, zone)
     else:
         values = values.cast(pa.timestamp("s"))
-    return pa.array(names, pa.string()).take(place(values))
+    return array_of(names, pa.string()).take(place(values))
 
 
 def _dayname(values: Values, *, zone: str) -> Values:
@@ -148,7 +149,7 @@ def _months_between(end: Values, start: Values, rounds: Any = True, *, zone: str
 def _last_day(wall: Values) -> Values:
     return pc.subtract(
         pc.ceil_temporal(wall, unit="month", ceil_is_strictly_greater=True),
-        pa.scalar(np.timedelta64(_SECOND, "us"), pa.duration("us")),
+        scalar_of(np.timedelta64(_SECOND, "us"), pa.duration("us")),
     )
 
 

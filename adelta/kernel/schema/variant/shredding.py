@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from adelta import _compute as pc
+from adelta._arrow_values import array_of, scalar_of
 from adelta.errors import InvalidTableError, SchemaMismatchError
 from adelta.kernel.schema.variant.binary import (
     EMPTY_METADATA,
@@ -85,9 +86,9 @@ def unshred(group: pa.StructArray) -> pa.StructArray:
         values = _rebuilt(group, metadata, values)
     present = group.is_valid()
     # where there is a Variant, it has a value: a missing one is the value null
-    values = pc.if_else(pc.and_(present, values.is_null()), pa.scalar(NULL, pa.binary()), values)
+    values = pc.if_else(pc.and_(present, values.is_null()), scalar_of(NULL, pa.binary()), values)
     metadata = pc.if_else(
-        pc.and_(present, metadata.is_null()), pa.scalar(EMPTY_METADATA, pa.binary()), metadata
+        pc.and_(present, metadata.is_null()), scalar_of(EMPTY_METADATA, pa.binary()), metadata
     )
     mask = pc.invert(present) if group.null_count else None
     return pa.StructArray.from_arrays([values, metadata], names=[VALUE, METADATA], mask=mask)
@@ -104,7 +105,7 @@ def _rebuilt(group: Arrow, metadata: Arrow, values: Arrow) -> Arrow:
         read(row, dictionaries.of(names(row) or EMPTY_METADATA))
         for row in memoryview(rows.buffers()[1]).cast("Q")[: len(rows)]
     ]
-    return pc.replace_with_mask(values, typed.is_valid(), pa.array(built, pa.binary()))
+    return pc.replace_with_mask(values, typed.is_valid(), array_of(built, pa.binary()))
 
 
 def _reader(group: Arrow) -> _Read:
