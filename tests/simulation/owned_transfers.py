@@ -2,21 +2,24 @@
 
 One table is made as the owner's, the other one is adopted. The owner's instances die and come back
 while transactions are made, and copy commits into the logs meanwhile; at the end one of the tables
-is taken from the owner. What readers of the filesystem see of a log has no gap, and stays.
+is taken from the owner. Where the owner `changes`, tables leave it, and come back, all the time. What
+readers of the filesystem see of a log has no gap, and stays.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from adelta.errors import AdeltaError
+from adelta.errors import AdeltaError, InvalidOptionError
 from adelta.operations.ownership import adopt_table, release_table
 from adelta.table import Table
 from tests.simulation.owner import ENDPOINT, OWNER, SimulatedOwner
 from tests.simulation.store import Bucket, Direct, SimulatedStore
-from tests.simulation.transfers import ALONE, SCHEMA, Bank
-from tests.simulation.weather import CALM
+from tests.simulation.transfers import ALONE, FAILURES, SCHEMA, Bank
+from tests.simulation.weather import CALM, WeatherStation
 from tests.support.created import create_in
 
 if TYPE_CHECKING:
@@ -28,8 +31,11 @@ __all__ = ["owned_transferred"]
 
 
 class _OwnedBank(Bank):
-    def __init__(self, seed: int, faults: int, *, torn: bool) -> None:
+    def __init__(self, seed: int, faults: int, *, torn: bool, changes: bool) -> None:
         super().__init__(seed, faults, torn=torn)
+        self.changes = changes
+        if changes:  # of tables that are not the same owner's
+            self.failures = (*FAILURES, InvalidOptionError)
         self.bucket = Bucket(self.world)
         self.bucket.on_change = self._changed
         self.published: dict[str, bytes] = {}
@@ -59,17 +65,41 @@ class _OwnedBank(Bank):
         direct = self.tables(Direct())
         await create_in(direct[0], SCHEMA, self.owner.properties)
         await create_in(direct[1], SCHEMA)
-        await adopt_table(direct[1], OWNER, {"endpoint": ENDPOINT}, user_metadata=ALONE)
+        await self._adopt(direct[1])
         self.owner.meet(self.weather)
 
     async def disturb(self) -> None:
-        """Kill one instance after the other."""
-        await self.owner.kill_now_and_then()
+        """Kill one instance after the other, and let the tables change their owner."""
+        process = self.world.process("ownership")
+        if self.changes:
+            process.start(self._change())
+        try:
+            await self.owner.kill_now_and_then()
+        finally:
+            process.crash()
+
+    async def _change(self) -> None:
+        tables = self.tables(WeatherStation(self.world, self.weather))
+        while True:
+            table = self.world.random.choice(tables)
+            with suppress(*FAILURES):
+                await release_table(table, user_metadata=ALONE)
+            await self._adopt(table)
+            await asyncio.sleep(self.world.random.uniform(0.2, 3.0))
+
+    async def _adopt(self, table: Table) -> None:
+        while True:
+            with suppress(*FAILURES):
+                await adopt_table(table, OWNER, {"endpoint": ENDPOINT}, user_metadata=ALONE)
+                return
+            await asyncio.sleep(0.1)
 
     async def come_to_rest(self) -> None:
         """Wait until all is backfilled."""
         self.owner.meet(CALM)
         await super().come_to_rest()
+        for table in self.tables(Direct()):
+            await self._adopt(table)
         self.wrong += self.owner.failures
 
     async def part(self, tables: Sequence[Table]) -> None:
@@ -86,11 +116,17 @@ class _OwnedBank(Bank):
 
 
 def owned_transferred(
-    seed: int, *, writers: int, transfers: int, faults: int, torn: bool = False
+    seed: int,
+    *,
+    writers: int,
+    transfers: int,
+    faults: int,
+    torn: bool = False,
+    changes: bool = False,
 ) -> tuple[int, list[str], str]:
     """How many transactions of a seed were acknowledged, what is wrong, and the trace's digest."""
     logging.getLogger("adelta").setLevel(logging.CRITICAL)
-    bank = _OwnedBank(seed, faults, torn=torn)
+    bank = _OwnedBank(seed, faults, torn=torn, changes=changes)
     bank.world.keeps_trace = True
     try:
         bank.world.run(lambda: bank.main(writers, transfers))

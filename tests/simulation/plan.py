@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EXCLUDES", "Plan"]
 
-EXCLUDES = ("store", "store", "dynamodb", "catalog", "owner")
+EXCLUDES = ("store", "store", "dynamodb", "catalog", "owner", "owner-dynamodb")
 
 
 @dataclass(frozen=True)
@@ -25,9 +25,9 @@ class Plan:
     die; `keepers` what looks after the table meanwhile; `tailers` how many follow its log;
     `excludes` is what keeps writers from overwriting each other: the store, entries in DynamoDB on
     a store without conditional puts, a catalog that manages the table, or adelta's own commit
-    owner, two instances of which die and come back; by the keeper "ownership" that takes the table
-    and gives it back. `overwriting` takes the conditional puts away, so that the checker has
-    something to find.
+    owner, two instances of which die and come back. By the keeper "ownership" that takes the table
+    and gives it back, to the store or to entries in DynamoDB (owner-dynamodb). `overwriting` takes
+    the conditional puts away, so that the checker has something to find.
     """
 
     seed: int
@@ -62,7 +62,7 @@ class Plan:
             tailers=draw.choice([0, 0, 1, 2]),
             excludes="store" if overwriting else draw.choice(EXCLUDES),
         )
-        if drawn.excludes == "owner" and draw.random() < 0.5:
+        if drawn.excludes.startswith("owner") and draw.random() < 0.5:
             return replace(drawn, keepers=(*drawn.keepers, "ownership"))
         return drawn
 

@@ -20,6 +20,7 @@ from adelta.changes import tail
 from adelta.commit.check_then_put import check_then_put
 from adelta.commit.coordinated_store import CoordinatedStore
 from adelta.commit.dynamodb import DynamoDbCoordinator
+from adelta.commit.ownable_store import OwnableStore
 from adelta.errors import (
     AdeltaError,
     ChangesNotAvailableError,
@@ -93,7 +94,7 @@ class _Run:
         self.items: dict[str, Item] = {}
         self.catalog = Catalog(self.world) if plan.excludes == "catalog" else None
         self.owner: SimulatedOwner | None = None
-        if plan.excludes == "owner":
+        if plan.excludes.startswith("owner"):
             self.owner = SimulatedOwner(self.world, self.bucket, CALM)
         self.followed: list[list[tuple[int, str | None]]] = []
 
@@ -118,13 +119,16 @@ class _Run:
         store = SimulatedStore(bucket, network, _URI, _FOLDER)
         if self.catalog is not None:
             return Table(store.uri, store=store, catalog=CatalogClient(self.catalog, network))
-        if self.plan.excludes != "dynamodb" or bucket is not self.bucket:
+        if "dynamodb" not in self.plan.excludes or bucket is not self.bucket:
             return Table(store.uri, store=store)
         items = cast("DynamoTable", SimulatedDynamoTable(bucket, network, self.items))
         create = partial(check_then_put, store)
         by_entries = DynamoDbCoordinator(store, items, create=create, table_path=store.uri)
         coordinated = CoordinatedStore(store, by_entries, conditional_put=False)
-        return Table(store.uri, store=coordinated)
+        if self.owner is None:
+            return Table(store.uri, store=coordinated)
+        ownable = OwnableStore(coordinated, store, store.put_if_absent, {}, conditional_put=True)
+        return Table(store.uri, store=ownable)
 
     def process(self, kind: str) -> tuple[Process, Table]:
         """A new process with a handle of its own."""

@@ -23,6 +23,15 @@ def test_what_one_owned_table_loses_another_one_gets_whoever_dies(seed: int) -> 
     assert made >= 8
 
 
+@pytest.mark.parametrize("seed", range(cases(300, 2)))
+def test_so_it_is_while_tables_leave_the_owner_and_come_back(seed: int) -> None:
+    made, wrong, _ = owned_transferred(
+        seed, writers=2, transfers=4, faults=FAULTS[seed % 3], changes=True
+    )
+    assert wrong == []
+    assert made >= 8
+
+
 def test_where_each_statement_of_the_ledger_is_a_transaction_of_its_own_that_is_found() -> None:
     assert any(
         owned_transferred(seed, writers=2, transfers=4, faults=0, torn=True)[1] for seed in range(4)

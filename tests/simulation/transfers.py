@@ -29,18 +29,21 @@ from tests.support.created import create_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from adelta.errors import AdeltaError
     from tests.simulation.store import Network
 
-__all__ = ["ALONE", "FAULTS", "SCHEMA", "Bank", "transferred"]
+__all__ = ["ALONE", "FAILURES", "FAULTS", "SCHEMA", "Bank", "transferred"]
 
 SCHEMA = pa.schema([("amount", pa.int64())])
 ALONE = "one table alone"
 FAULTS = ("refused", "lost_before", "lost_after", "late", "repeated")
-_FAILURES = (CommitConflictError, CommitOutcomeUnknownError, StorageError)
+FAILURES = (CommitConflictError, CommitOutcomeUnknownError, StorageError)
 
 
 class Bank:
-    """Two tables, and those who move amounts between them."""
+    """Two tables, and those who move amounts between them; by `failures` they are not put off."""
+
+    failures: tuple[type[AdeltaError], ...] = FAILURES
 
     def __init__(self, seed: int, faults: int, *, torn: bool) -> None:
         self.world = World(seed)
@@ -76,7 +79,7 @@ class Bank:
                     if amount % 3 == 0:
                         await one.append(_row(-amount))
                         await other.append(_row(amount))
-            except _FAILURES:
+            except self.failures:
                 continue
             done += 1
             self.made += 1
@@ -86,7 +89,7 @@ class Bank:
         while True:
             try:
                 self.check(await _sum(tables), "are read")
-            except StorageError:
+            except self.failures:
                 continue
             await asyncio.sleep(0.2)
 
