@@ -2,7 +2,7 @@
 
 One table is made as the owner's, the other one is adopted. The owner's instances die and come back
 while transactions are made, and copy commits into the logs meanwhile; at the end one of the tables
-is taken from the owner. Where the owner `changes`, tables leave it, and come back, all the time. What
+is taken from the owner. Where the owner `changes`, tables leave it, and come back, meanwhile. What
 readers of the filesystem see of a log has no gap, and stays.
 """
 

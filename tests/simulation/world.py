@@ -21,6 +21,7 @@ import pyarrow as pa
 from adelta._chance import drawn_from
 from adelta._clock import told_by
 from adelta._concurrency import have_jobs_run
+from adelta.parquet.footer.known_shapes import forget_shapes
 from tests.simulation.loop import SimulatedLoop
 
 if TYPE_CHECKING:
@@ -182,6 +183,7 @@ class World:
     @contextmanager
     def _in_force(self) -> Iterator[None]:
         pa.scalar(0)  # what Arrow imports first is no job of the world's
+        forget_shapes()
         cpus, files = pa.cpu_count(), pa.io_thread_count()
         pa.set_cpu_count(1)
         pa.set_io_thread_count(1)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from adelta.parquet.footer.columns import ColumnTree
     from adelta.parquet.footer.footer_shape import FooterShape
 
-__all__ = ["known_chunks"]
+__all__ = ["forget_shapes", "known_chunks"]
 
 _LONGEST_FOOTER = 64 * 1024  # bytes of footers that are taken as a whole
 _MOST_CHUNKS = 512
@@ -73,6 +73,12 @@ def known_chunks(
         kind.unknown += 1
         learns = not kind.unknown % _LESSON_EACH and kind.unknown <= _LAST_LESSON
     return _learnt(kind, path, size, metadata, data) if learns else None
+
+
+def forget_shapes() -> None:
+    """Know no more than a process that has just begun; how files are read depends on that."""
+    with _lock:
+        _kinds.clear()
 
 
 def _kind_of(tree: ColumnTree) -> _Kind:
