@@ -11,7 +11,11 @@ from adelta.deltalake._actions import commit_options
 from adelta.deltalake._features import FEATURE_NAMES, OF_READERS, TableFeatures
 from adelta.deltalake._sql import spark_sql
 from adelta.deltalake._types import Field as DeltaField
-from adelta.deltalake._util import deprecate_positional_commit_args
+from adelta.deltalake._util import (
+    check_text,
+    check_texts,
+    deprecate_positional_commit_args,
+)
 from adelta.deltalake.exceptions import DeltaError, SchemaMismatchError, raises_as_deltalake
 from adelta.deltalake.writer.modes import check_known_keys
 from adelta.kernel.expressions.parse import parse_expression
@@ -65,6 +69,8 @@ class TableAlterer:
         features = [feature] if isinstance(feature, TableFeatures) else feature
         if not all(isinstance(each, TableFeatures) for each in features):
             raise TypeError(f"feature is {feature!r}; pass a TableFeatures, or a list of them")
+        if not features:
+            raise DeltaError("Generic DeltaTable error: No features provided")
         protocol = self.table.protocol()
         for each in features:
             too_low = protocol.min_writer_version < 7 or (
@@ -72,9 +78,13 @@ class TableAlterer:
             )
             if too_low and not allow_protocol_versions_increase:
                 raise DeltaError(
-                    "Table feature enables writer feature, but min_writer is not v7. Set "
-                    "allow_protocol_versions_increase or increase version explicitly through "
-                    "set_tbl_properties"
+                    "Generic DeltaTable error: Table feature enables "
+                    + ("reader and " if each in OF_READERS else "")
+                    + "writer feature, but "
+                    + ("reader is not v3, and writer" if each in OF_READERS else "min_writer is")
+                    + " not v7. Set allow_protocol_versions_increase or increase "
+                    + ("versions" if each in OF_READERS else "version")
+                    + " explicitly through set_tbl_properties"
                 )
         for each in features:
             self._changed("add_feature", commit_options(commit, after), FEATURE_NAMES[each])
@@ -91,9 +101,11 @@ class TableAlterer:
         commit, after = deprecate_positional_commit_args(
             "add_columns", args, commit_properties, post_commithook_properties
         )
-        named = [fields] if isinstance(fields, DeltaField) else fields
+        named: Iterable[object] = [fields] if isinstance(fields, DeltaField) else fields
+        if not all(isinstance(each, DeltaField) for each in named):
+            raise TypeError(f"fields is {fields!r}; pass a Field, or a list of them")
         known = self.table._table.snapshot.delta_schema
-        columns = _news([each._field for each in named], known)
+        columns = _news([each._field for each in named if isinstance(each, DeltaField)], known)
         if columns:
             self._changed("add_columns", commit_options(commit, after), StructType(tuple(columns)))
 
@@ -113,8 +125,11 @@ class TableAlterer:
         commit, after = deprecate_positional_commit_args(
             "add_constraint", args, commit_properties, post_commithook_properties, _LATER_FIRST
         )
+        check_texts(constraints)
         if not constraints:
-            raise DeltaError("No check constraint (Name and Expression) provided")
+            raise DeltaError(
+                "Generic DeltaTable error: No check constraint (Name and Expression) provided"
+            )
         for name, expression in constraints.items():
             options, text = commit_options(commit, after), spark_sql(expression)
             if not self._has_constraint(name, text):
@@ -148,12 +163,15 @@ class TableAlterer:
         commit, after = deprecate_positional_commit_args(
             "drop_constraint", args, commit_properties, post_commithook_properties, _LATER_FIRST
         )
+        check_text(name)
         there = f"delta.constraints.{name}".lower() in {
             key.lower() for key in self.table._table.snapshot.properties
         }
         if not there:
             if raise_if_not_exists:
-                raise DeltaError(f"Constraint with name '{name}' does not exist.")
+                raise DeltaError(
+                    f"Generic DeltaTable error: Constraint with name '{name}' does not exist."
+                )
             return
         self._changed("drop_constraint", commit_options(commit, after), name)
 
@@ -169,9 +187,13 @@ class TableAlterer:
         Raises:
             DeltaError: there is no such column, or it may hold nulls already.
         """
-        column = self._column(column_name, "No column with the name '{}' in the schema")
+        column = self._column(
+            column_name, "Generic DeltaTable error: No column with the name '{}' in the schema"
+        )
         if column.nullable:
-            raise DeltaError(f"Column '{column_name}' is already nullable")
+            raise DeltaError(
+                f"Generic DeltaTable error: Column '{column_name}' is already nullable"
+            )
         options = commit_options(commit_properties, post_commithook_properties)
         self._changed("change_column", options, column_name, nullable=True)
 
@@ -188,9 +210,7 @@ class TableAlterer:
         commit, after = deprecate_positional_commit_args(
             "set_table_properties", args, commit_properties, post_commithook_properties
         )
-        for key, value in properties.items():
-            if not isinstance(value, str):
-                raise TypeError(f"properties[{key!r}] is {value!r}; pass a text")
+        check_texts(properties)
         if raise_if_not_exists:
             check_known_keys(properties)
         self._changed("set_properties", commit_options(commit, after), properties)
@@ -211,6 +231,7 @@ class TableAlterer:
         commit, after = deprecate_positional_commit_args(
             "set_table_name", args, commit_properties, post_commithook_properties
         )
+        check_text(name)
         if not 0 < len(name) <= 255:
             raise DeltaError(
                 "Table metadata is invalid: name: Table name cannot be empty and cannot exceed 255 "
@@ -235,6 +256,7 @@ class TableAlterer:
         commit, after = deprecate_positional_commit_args(
             "set_table_description", args, commit_properties, post_commithook_properties
         )
+        check_text(description)
         if len(description) > 4000:
             raise DeltaError(
                 "Table metadata is invalid: description: Table description cannot exceed 4000 "
@@ -262,7 +284,10 @@ class TableAlterer:
         commit, after = deprecate_positional_commit_args(
             "set_column_metadata", args, commit_properties, post_commithook_properties
         )
-        found = self._column(column, "No field with the provided name in the schema")
+        check_texts(metadata)
+        found = self._column(
+            column, "Generic DeltaTable error: No field with the provided name in the schema"
+        )
         known = self.table._table.snapshot.delta_schema
         fields = tuple(
             replace(each, metadata={**each.metadata, **metadata}) if each is found else each

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from adelta.deltalake._add_actions import file_statistics, partition_values
 from adelta.deltalake._filters import where_of
-from adelta.deltalake.exceptions import DeltaProtocolError
+from adelta.deltalake.exceptions import DeltaProtocolError, raises_as_deltalake
 from adelta.kernel.actions.file_actions import decode_path
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def _hindrances(table: RawDeltaTable) -> list[str]:
     return found
 
 
+@raises_as_deltalake
 def dataset_of(
     table: RawDeltaTable,
     predicate: Any,

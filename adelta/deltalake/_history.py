@@ -48,7 +48,16 @@ _COUNTS = {
         "scan_time_ms": "scanTimeMs",
         "rewrite_time_ms": "rewriteTimeMs",
     },
+    "OPTIMIZE": {"numFilesAdded": "numAddedFiles", "numFilesRemoved": "numRemovedFiles"},
     "RESTORE": {"numRemovedFile": "numRemovedFiles", "numRestoredFile": "numRestoredFiles"},
+    "VACUUM START": {
+        "numFilesToDelete": "numFilesToDelete",
+        "sizeOfDataToDelete": "sizeOfDataToDelete",
+    },
+    "VACUUM END": {
+        "numDeletedFiles": "numDeletedFiles",
+        "numVacuumedDirectories": "numVacuumedDirectories",
+    },
 }
 """deltalake's names of what adelta counts under Delta Spark's, by operation."""
 
@@ -71,6 +80,7 @@ def history_entry(entry: HistoryEntry) -> dict[str, Any]:
         "clusterId": entry.cluster_id,
         "job": entry.job,
         "notebook": entry.notebook,
+        "clientVersion": _client(entry),
         **entry.others,
     }
     known = {key: value for key, value in found.items() if value is not None}
@@ -81,6 +91,11 @@ def history_entry(entry: HistoryEntry) -> dict[str, Any]:
 
 def _is_adeltas(entry: HistoryEntry) -> bool:
     return (entry.engine_info or "").startswith("adelta/")
+
+
+def _client(entry: HistoryEntry) -> str | None:
+    """What deltalake calls the program that wrote: its name and its version, by a dot."""
+    return str(entry.engine_info).replace("/", ".") if _is_adeltas(entry) else None
 
 
 def _features(entry: HistoryEntry) -> list[str]:
@@ -115,6 +130,9 @@ def _parameters(entry: HistoryEntry) -> dict[str, Any]:
         return said
     if _operation(entry) == "ADD FEATURE":
         return {"name": _json([key.removeprefix(_FEATURE) for key in _features(entry)])}
+    if _is_adeltas(entry) and entry.operation == "ADD CONSTRAINT" and "name" in said:
+        constraint = {"name": said["name"], "expr": said.get("expr")}
+        return {**said, "constraints": _json([constraint])}
     predicate = said.get("predicate")
     told = ("DELETE", "UPDATE", "MERGE")
     if not _is_adeltas(entry) or entry.operation not in told or not predicate:
@@ -134,6 +152,14 @@ def _metrics(entry: HistoryEntry) -> dict[str, Any]:
     said = dict(entry.operation_metrics)
     for name, own in _COUNTS.get(entry.operation or "", {}).items():
         count = said.get(own, "0" if _is_adeltas(entry) else None)
-        if name not in said and isinstance(count, str) and count.isdigit():
+        if (name not in said or name == own) and isinstance(count, str) and count.isdigit():
             said[name] = int(count)
+    before_skipping = str(said.get("numTargetFilesBeforeSkipping", ""))
+    if "num_target_files_scanned" in said and before_skipping.isdigit():
+        skipped = int(before_skipping) - said["num_target_files_scanned"]
+        said["num_target_files_skipped_during_scan"] = skipped
+    if _is_adeltas(entry) and entry.operation == "WRITE":
+        before = -1 if entry.read_version is None else entry.read_version
+        said["num_partitions"] = 0  # as deltalake has it, whatever the table
+        said["num_retries"] = entry.version - 1 - before
     return said

@@ -9,6 +9,7 @@ from adelta import sync
 from adelta._dataclasses import dataclass
 from adelta.deltalake._arrow import arrow_type
 from adelta.deltalake._sql import cast_to, plain_name, spark_sql, unaliased
+from adelta.deltalake._util import check_text, check_texts
 from adelta.deltalake.exceptions import raises_as_deltalake
 from adelta.deltalake.writer.data import CastStream, delta_schema, reader_of
 from adelta.deltalake.writer.options import data_file_options
@@ -41,27 +42,39 @@ class PyMergeBuilder:
     options: CommitOptions | None
     clauses: list[tuple[str, dict[str, str] | None, str | None]] = field(default_factory=list)
 
+    def _add(self, clause: str, updates: dict[str, str] | None, predicate: str | None) -> None:
+        """Add a clause.
+
+        Raises:
+            TypeError: what is to be set, or the predicate, are no texts.
+        """
+        if updates is not None:
+            check_texts(updates)
+        if predicate is not None:
+            check_text(predicate)
+        self.clauses.append((clause, updates, predicate))
+
     def when_matched_update(self, updates: dict[str, str], predicate: str | None) -> None:
         """Add a clause."""
-        self.clauses.append(("when_matched_update", updates, predicate))
+        self._add("when_matched_update", updates, predicate)
 
     def when_matched_delete(self, predicate: str | None) -> None:
         """Add a clause."""
-        self.clauses.append(("when_matched_delete", None, predicate))
+        self._add("when_matched_delete", None, predicate)
 
     def when_not_matched_insert(self, updates: dict[str, str], predicate: str | None) -> None:
         """Add a clause."""
-        self.clauses.append(("when_not_matched_insert", updates, predicate))
+        self._add("when_not_matched_insert", updates, predicate)
 
     def when_not_matched_by_source_update(
         self, updates: dict[str, str], predicate: str | None
     ) -> None:
         """Add a clause."""
-        self.clauses.append(("when_not_matched_by_source_update", updates, predicate))
+        self._add("when_not_matched_by_source_update", updates, predicate)
 
     def when_not_matched_by_source_delete(self, predicate: str | None) -> None:
         """Add a clause."""
-        self.clauses.append(("when_not_matched_by_source_delete", None, predicate))
+        self._add("when_not_matched_by_source_delete", None, predicate)
 
 
 def merge_builder(
@@ -78,7 +91,9 @@ def merge_builder(
 
     Raises:
         ValueError: the source exports no Arrow data.
+        TypeError: the predicate is no text.
     """
+    check_text(predicate)
     reader = reader_of(source, one=True)
     return PyMergeBuilder(
         reader,

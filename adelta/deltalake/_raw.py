@@ -19,7 +19,13 @@ from adelta.deltalake._filters import where_of
 from adelta.deltalake._history import history_entry
 from adelta.deltalake._sql import spark_sql
 from adelta.deltalake._types import Schema
-from adelta.deltalake.exceptions import DeltaError, as_deltalake_errors, raises_as_deltalake
+from adelta.deltalake._util import check_texts
+from adelta.deltalake.exceptions import (
+    DeltaError,
+    TableNotFoundError,
+    as_deltalake_errors,
+    raises_as_deltalake,
+)
 from adelta.kernel.actions.file_actions import decode_path
 from adelta.storage.providers import provider_of
 
@@ -72,6 +78,10 @@ class RawDeltaTable:
     ) -> None:
         if version is not None:
             version = _counted(version)
+        if not table_uri:
+            raise TableNotFoundError("Local path '' does not exist or you don't have access!")
+        if storage_options is not None:
+            check_texts(storage_options)
         self._given_uri = table_uri
         self._options = storage_options
         try:
@@ -357,4 +367,4 @@ def _counted(version: Any) -> int:
         raise TypeError(f"'{type(version).__name__}' object cannot be interpreted as an integer")
     if version < 0:
         raise OverflowError("can't convert negative int to unsigned")
-    return version
+    return int(version)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,7 +22,7 @@ from adelta.kernel.expressions.resolve import bind_predicate
 from adelta.kernel.schema.arrow import from_arrow_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import NoReturn
 
     from adelta import CommitOptions
@@ -60,11 +62,26 @@ def read(
 
     snapshot = table.snapshot
     where = where_of(partitions, snapshot.delta_schema)
-    tuples = isinstance(filters, list | tuple)
-    if filters is None or (tuples and where is None):
-        return snapshot.scan(columns, filters if where is None else where).to_arrow()
+    if isinstance(columns, str):
+        raise ValueError(f"Expected a list or a dict for 'columns', got {type(columns)} instead.")
+    if isinstance(columns, dict):
+        import pyarrow.dataset as ds  # noqa: TID251 - it computes the columns
+
+        files: Any = ds.dataset(read(table, None, filters, partitions))
+        computed: pa.Table = files.to_table(columns=columns)
+        return computed
+    _check_found(snapshot.schema, columns or ())
+    if filters is None:
+        return snapshot.scan(columns, where).to_arrow()
     expression = expression_of(filters)
-    scan = snapshot.scan(None, where)
+    if where is None and isinstance(filters, list | tuple):
+        where = _weakened(filters, snapshot.schema)
+    try:
+        scan = snapshot.scan(None, where)
+    except e.InvalidExpressionError:
+        if partitions is not None:
+            raise
+        scan = snapshot.scan()  # pyarrow decides on the filters
     found = []
     for batch in scan.batches():
         kept = pa.Table.from_batches([batch]).filter(expression)
@@ -73,6 +90,36 @@ def read(
         empty = scan.schema.empty_table().filter(expression)
         return empty if columns is None else empty.select(list(columns))
     return pa.concat_tables(found)
+
+
+def _check_found(schema: pa.Schema, names: Iterable[str]) -> None:
+    """Refuse a column that is not there, as pyarrow does.
+
+    Raises:
+        pyarrow.ArrowInvalid: one is not.
+    """
+    for name in names:
+        if name not in schema.names:
+            raise pa.ArrowInvalid(f"No match for FieldRef.Name({name}) in {schema}")
+
+
+def _weakened(filters: Any, schema: pa.Schema) -> list[list[Any]] | None:
+    """What leaves out files by tuples: those that mean to adelta what they mean to pyarrow.
+
+    pyarrow's ``not in`` takes nulls, and ``in`` takes them where they are listed.
+    """
+    groups = filters if isinstance(filters[0], list) else [filters]
+    if isinstance(filters[0], list) and all(isinstance(each, str) for each in filters[0]):
+        groups = [filters]
+    _check_found(schema, [condition[0] for group in groups for condition in group])
+    kept = [[tuple(each) for each in group if _is_plain(*each)] for group in groups]
+    return kept if all(kept) else None
+
+
+def _is_plain(_: str, operator: str, value: Any) -> bool:
+    if operator == "in":
+        return isinstance(value, list | tuple | set) and len(value) > 0 and None not in value
+    return operator != "not in" and not isinstance(value, list | tuple | set | NoneType)
 
 
 @raises_as_deltalake
@@ -123,8 +170,11 @@ def load_cdf(
         batches = sync.changes(table.handle, since, until, columns=own)
         first = next(iter(batches), None)
     except e.ChangesNotAvailableError as error:
+        found_version = re.search(r"at version (\d+)", str(error))
+        version = found_version[1] if found_version else since
         raise DeltaError(
-            f"Reading a table version that does not have change data enabled: {error}"
+            f"External error: Reading a table version: {version} that does not have change "
+            f"data enabled: {error}"
         ) from error
     except e.VersionNotFoundError:
         if not allow_out_of_range:

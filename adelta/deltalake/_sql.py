@@ -1,8 +1,8 @@
 """SQL as deltalake takes it, put into Spark's words, which adelta reads.
 
 What differs between the two is how names and texts are quoted, and how arrays are written, and
-values with their type in front (``int'10'``). In deltalake, and here, double quotes are around
-names, and a backslash in a text is a backslash.
+values with their type in front (``int'10'``), and the operators of patterns (``~``). In deltalake,
+and here, double quotes are around names, and a backslash in a text is a backslash.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from adelta.deltalake.exceptions import DeltaError
 from adelta.kernel.expressions.sql import quote_name
 from adelta.kernel.schema.type_text import type_text
 from adelta.kernel.schema.types import VARIANT, ArrayType, MapType, StructType
@@ -27,6 +28,7 @@ _PARTS = re.compile(
   | (?P<quoted>`(?:[^`]|``)*`)
   | (?P<word>\w+)
   | (?P<space>\s+)
+  | (?P<pattern>!?~(?:~\*?)?)
   | (?P<other>.)
     """,
     re.VERBOSE | re.DOTALL,
@@ -46,43 +48,115 @@ _TYPES = {
 _CAST_TYPES = {"text": "string", "varchar": "string"}
 """Types of casts by deltalake's names, and what Spark calls them."""
 
-_FUNCTIONS = {"ends_with": "endswith", "make_array": "array", "starts_with": "startswith"}
+_FUNCTIONS = {
+    "array_has": "array_contains",
+    "ends_with": "endswith",
+    "make_array": "array",
+    "starts_with": "startswith",
+    "strpos": "instr",
+}
 """Functions by deltalake's names, and what Spark calls them."""
+
+_PATTERNS = {"~": "RLIKE", "~~": "LIKE", "~~*": "ILIKE"}
+"""Operators of patterns, and what Spark calls them; ``!`` in front is NOT."""
+
+_ARROW_TYPES = {
+    "binary": "binary",
+    "boolean": "boolean",
+    "date32": "date",
+    "float32": "float",
+    "float64": "double",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "int8": "tinyint",
+    "largeutf8": "string",
+    "utf8": "string",
+    "utf8view": "string",
+}
+"""Types of ``arrow_cast`` by Arrow's names, and what Spark calls them."""
 
 
 def spark_sql(text: str) -> str:
     """The expression in Spark's words."""
     found: list[str] = []
-    opened: list[str] = []
+    opened: list[str] = []  # how each bracket closes; "AS" is of a cast, whose comma is an AS
     follows_value = False  # whether a bracket would ask for an element
     to_type = False  # whether a word would be the type of a cast
+    takes_type = False  # whether a text is the type of a cast
+    last = ""  # the word or sign right before
     word = -1  # where the word is that comes right before, if it names a type
     for part in _PARTS.finditer(text):
         kind, said = part.lastgroup, part[0]
+        if takes_type and kind not in ("comment", "space", "text"):
+            raise DeltaError("arrow_cast needs its type as a text, such as 'Int64'")
         if kind == "text":
-            value = _spark_text(said[1:-1].replace("''", "'"))
-            if word >= 0:
-                found[word:] = [f"CAST({value} AS {_TYPES[found[word].lower()]})"]
+            value = said[1:-1].replace("''", "'")
+            if takes_type:
+                found.append(_arrow_type(value))
+            elif word >= 0:
+                found[word:] = [f"CAST({_spark_text(value)} AS {_TYPES[found[word].lower()]})"]
             else:
-                found.append(value)
+                found.append(_spark_text(value))
+            takes_type = False
         elif kind == "name":
             found.append(quote_name(said[1:-1].replace('""', '"')))
+        elif kind == "pattern":
+            plain = said.lstrip("!")
+            found.append(f" {'NOT ' if said != plain else ''}{_PATTERNS[plain]} ")
         elif said == "[":
             opened.append("]" if follows_value else ")")
             found.append("[" if follows_value else "array(")
-        elif said == "]" and opened:
-            found.append(opened.pop())
+        elif said == "(":
+            opened.append("AS" if last == "arrow_cast" else "")
+            found.append(said)
+        elif said in "])" and opened:
+            closing = opened.pop()
+            found.append(closing if said == "]" else said)
+        elif said == "," and opened and opened[-1] == "AS":
+            found.append(" AS ")
+            takes_type = True
         elif kind == "word":
-            called = text[part.end() :].lstrip().startswith("(")
-            words = _FUNCTIONS if called else _CAST_TYPES if to_type else {}
-            found.append(words.get(said.lower(), said))
+            found.append(_word(said, text[part.end() :], last, to_type=to_type))
         else:
             found.append(said)
         if kind not in ("comment", "space"):
-            word = len(found) - 1 if kind == "word" and said.lower() in _TYPES else -1
-            to_type = said.lower() in ("as", ":")
+            last = said.lower()
+            word = len(found) - 1 if kind == "word" and last in _TYPES else -1
+            to_type = last in ("as", ":")
             follows_value = kind in ("name", "quoted", "word") or said in ")]"
     return "".join(found)
+
+
+def _word(said: str, after: str, before: str, *, to_type: bool) -> str:
+    """A word, given what comes after it and right before it."""
+    low, rest = said.lower(), after.lstrip()
+    if low == "arrow_cast" and rest.startswith("("):
+        return "CAST"
+    if low == "similar" and re.match(r"to\b", rest, re.IGNORECASE):
+        return "RLIKE"
+    if low == "to" and before == "similar":
+        return ""
+    words = _FUNCTIONS if rest.startswith("(") else _CAST_TYPES if to_type else {}
+    return words.get(low, said)
+
+
+def _arrow_type(name: str) -> str:
+    """What Spark calls a type of Arrow's.
+
+    Raises:
+        DeltaError: it has no name for it.
+    """
+    plain = name.strip().lower()
+    if decimal := re.fullmatch(r"decimal128\((\d+), *(\d+)\)", plain):
+        return f"decimal({decimal[1]},{decimal[2]})"
+    if moment := re.fullmatch(r"timestamp\((?:microsecond|µs), *(.*)\)", plain):
+        return "timestamp_ntz" if moment[1] == "none" else "timestamp"
+    if plain not in _ARROW_TYPES:
+        raise DeltaError(
+            f"arrow_cast knows no type {name!r}; name one that a table can have, such as 'Int64'"
+        )
+    return _ARROW_TYPES[plain]
 
 
 def _spark_text(value: str) -> str:

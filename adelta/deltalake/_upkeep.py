@@ -12,11 +12,13 @@ from adelta.deltalake._actions import RemoveAction, added_file
 from adelta.deltalake._filters import where_of
 from adelta.deltalake._raw import moment_of
 from adelta.deltalake._sql import cast_to, plain_name, spark_sql
+from adelta.deltalake._util import check_text
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
 from adelta.deltalake.writer.modes import check_mode
 from adelta.deltalake.writer.options import with_data_files
 from adelta.errors import InvalidOptionError, VersionNotFoundError
 from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.table_properties import TableProperties
 
 if TYPE_CHECKING:
     from adelta import AddFile, CommitOptions
@@ -92,6 +94,11 @@ def changed_rows(
         TypeError: a value is of a type that cannot be set.
     """
     assigned = _assignments(updates, new_values)
+    if predicate is not None:
+        check_text(predicate)
+    if not assigned:
+        counts = ("num_added_files", "num_removed_files", "num_updated_rows", "num_copied_rows")
+        return dict.fromkeys((*counts, "execution_time_ms", "scan_time_ms"), 0)
     return _updated(table, assigned, predicate, properties, fails_on_casts, options)
 
 
@@ -192,9 +199,11 @@ def vacuumed(
     except VersionNotFoundError:
         raise
     except InvalidOptionError as error:
+        keeps = TableProperties.deleted_file_retention_ms.read(table.snapshot.properties)
+        least = keeps // 3_600_000
         raise DeltaError(
-            "Invalid retention period, minimum retention for vacuum is configured to be greater "
-            f"than the one asked for, got {retention_hours} hours: {error}"
+            "Generic error: Invalid retention period, minimum retention for vacuum is configured "
+            f"to be greater than {least} hours, got {retention_hours} hours: {error}"
         ) from error
     if not dry_run:
         table.update_incremental()

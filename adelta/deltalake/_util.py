@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 
-__all__ = ["deprecate_positional_commit_args", "encode_partition_value"]
+__all__ = [
+    "check_text",
+    "check_texts",
+    "deprecate_positional_commit_args",
+    "encode_partition_value",
+]
 
 
 def encode_partition_value(val: Any) -> str:
@@ -84,3 +90,25 @@ def positional_as_named(
             raise TypeError(f"{method_name}() got multiple values for {name!r}")
         taken[name] = value
     return taken
+
+
+def check_text(*values: Any) -> None:
+    """Refuse what is no text.
+
+    Raises:
+        TypeError: a value is none.
+    """
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"'{type(value).__name__}' object is not an instance of 'str'")
+
+
+def check_texts(mapping: Any) -> None:
+    """Refuse what is no dict of texts by texts.
+
+    Raises:
+        TypeError: it is none.
+    """
+    if not isinstance(mapping, Mapping):
+        raise TypeError(f"'{type(mapping).__name__}' object is not an instance of 'dict'")
+    check_text(*mapping, *mapping.values())

@@ -70,6 +70,13 @@ def as_deltalake_has_it(error: e.AdeltaError) -> Exception:
             "The transaction includes Remove action with data change but Delta table is "
             f"append-only: {error}"
         )
+    if isinstance(error, e.VersionNotFoundError) and (
+        found := re.search(r"version (\d+) does not exist; the latest version is (\d+)", str(error))
+    ):
+        return DeltaError(
+            f"Kernel error: Generic delta kernel error: LogSegment end version {found[2]} not the "
+            f"same as the specified end version {found[1]}: {error}"
+        )
     for kind in type(error).__mro__:
         if kind in _OTHERS:
             known, beginning = _OTHERS[kind]

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adelta import sync
 from adelta.deltalake._actions import commit_options
+from adelta.deltalake._types import Schema
 from adelta.deltalake._util import deprecate_positional_commit_args
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
 from adelta.deltalake.writer._utils import try_get_deltatable
-from adelta.deltalake.writer.modes import properties_of
+from adelta.deltalake.writer.modes import check_known_keys, properties_of
 from adelta.errors import InvalidOptionError, TableNotFoundError
 from adelta.kernel.schema.types import StructType
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from adelta import CommitOptions
     from adelta.deltalake._actions import CommitProperties, PostCommitHookProperties
-    from adelta.deltalake._types import Schema
 
 __all__ = ["convert_to_deltalake"]
 
@@ -58,14 +58,18 @@ def convert_to_deltalake(
     if there and mode == "ignore":
         return
     if there:
-        raise DeltaError("The given location is already a delta table location")
+        raise DeltaError("Generic error: The given location is already a delta table location")
+    if partition_by is not None and not isinstance(partition_by, Schema):
+        raise TypeError(f"'{type(partition_by).__name__}' object is not an instance of 'Schema'")
+    properties = properties_of(configuration)
+    check_known_keys(properties)
     _convert(
         str(uri),
         None if partition_by is None else StructType(partition_by._kind.fields),
         partition_strategy or "hive",
         name,
         description,
-        properties_of(configuration),
+        properties,
         storage_options,
         collect_stats,
         commit_options(commit, after),
@@ -97,11 +101,13 @@ def _convert(
             commits=options,
         )
     except TableNotFoundError as error:
-        raise DeltaError(f"No parquet file is found in the given location: {error}") from error
+        raise DeltaError(
+            f"Generic error: No parquet file is found in the given location: {error}"
+        ) from error
     except InvalidOptionError as error:
         if partitions is None:
             raise DeltaError(
-                "The schema of partition columns must be provided to convert a Parquet table to a "
-                f"Delta table: {error}"
+                "Generic error: The schema of partition columns must be provided to convert a "
+                f"Parquet table to a Delta table: {error}"
             ) from error
         raise

@@ -47,7 +47,10 @@ def create(
     columns = StructType(schema._kind.fields)
     for column in partition_by:
         if columns.field(column) is None:
-            raise DeltaError(f"Partition column '{column}' not found in schema")
+            raise DeltaError(
+                f"Kernel error: Generic delta kernel error: Partition column '{column}' not found "
+                "in schema"
+            )
     if mode == "overwrite":
         with sync.open_table(uri, storage_options) as handle:
             sync.replace_table(
@@ -74,5 +77,9 @@ def create(
         )
     except TableAlreadyExistsError as error:
         if mode == "append":
-            raise DeltaError("SaveMode `append` is not allowed for create operation.") from error
-        raise DeltaError(f"A Delta Lake table already exists at that location. {error}") from error
+            raise DeltaError(
+                "Generic error: SaveMode `append` is not allowed for create operation."
+            ) from error
+        raise DeltaError(
+            f"Generic error: A Delta Lake table already exists at that location. {error}"
+        ) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from adelta.deltalake._util import check_text, check_texts
 from adelta.deltalake.exceptions import DeltaError
 
 if TYPE_CHECKING:
@@ -19,10 +20,13 @@ def check_mode(mode: str) -> None:
 
     Raises:
         DeltaError: it is none.
+        TypeError: it is no text.
     """
+    check_text(mode)
     if mode not in _MODES:
         raise DeltaError(
-            f"Invalid save mode provided: {mode}, only these are supported: {list(_MODES)}"
+            f"Generic DeltaTable error: Invalid save mode provided: {mode}, only these are "
+            f"supported: {list(_MODES)}"
         )
 
 
@@ -34,16 +38,22 @@ def check_schema_mode(schema_mode: str | None, mode: str) -> None:
     """
     if schema_mode not in (None, "merge", "overwrite"):
         raise DeltaError(
-            f"Invalid schema write mode provided: {schema_mode}, only these are supported: "
-            "['overwrite', 'merge']"
+            f"Generic DeltaTable error: Invalid schema write mode provided: {schema_mode}, only "
+            "these are supported: ['overwrite', 'merge']"
         )
-    if schema_mode == "overwrite" and mode == "append":
-        raise DeltaError("Schema overwrite not supported for Append")
+    if schema_mode == "overwrite" and mode != "overwrite":
+        raise DeltaError("Generic DeltaTable error: Schema overwrite not supported for Append")
 
 
 def properties_of(configuration: Mapping[str, str | None] | None) -> dict[str, str]:
-    """The properties that have a value."""
-    return {key: value for key, value in (configuration or {}).items() if value is not None}
+    """The properties that have a value.
+
+    Raises:
+        TypeError: one is no text.
+    """
+    found = {key: value for key, value in (configuration or {}).items() if value is not None}
+    check_texts(found)
+    return found
 
 
 def check_known_keys(properties: Mapping[str, str]) -> None:
@@ -54,4 +64,6 @@ def check_known_keys(properties: Mapping[str, str]) -> None:
     """
     for key, value in properties.items():
         if not key.startswith(("delta.", "adelta.")):
-            raise DeltaError(f"Error parsing property '{key}':'{value}'")
+            raise DeltaError(
+                f"Kernel: Generic delta kernel error: Error parsing property '{key}':'{value}'"
+            )

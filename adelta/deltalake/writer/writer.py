@@ -63,7 +63,8 @@ def write_deltalake(
         DeltaError: there is a table, and the mode is ``error``; or rows or options do not fit.
         SchemaMismatchError: the data has other columns than the table.
         ValueError: `data` exports no Arrow data, `table_or_uri` is no address, or
-            `target_file_size` is less than 1.
+            `target_file_size` is 0.
+        OverflowError: `target_file_size` is negative.
         CommitFailedError: another commit came first.
     """
     table, uri = try_get_table_and_table_uri(table_or_uri, storage_options)
@@ -71,7 +72,9 @@ def write_deltalake(
         return
     check_mode(mode)
     check_schema_mode(schema_mode, mode)
-    if target_file_size is not None and target_file_size < 1:
+    if target_file_size is not None and target_file_size < 0:
+        raise OverflowError("can't convert negative int to unsigned")
+    if target_file_size == 0:
         raise ValueError("target_file_size must be greater than 0")
     if isinstance(partition_by, str):
         partition_by = [partition_by]
@@ -120,7 +123,10 @@ def _for_new_table(reader: pa.RecordBatchReader) -> CastStream:
 def _checked_partitions(columns: list[str] | None, schema: pa.Schema) -> list[str] | None:
     for name in columns or ():
         if name not in schema.names:
-            raise DeltaError(f"Partition column '{name}' not found in schema")
+            raise DeltaError(
+                f"Kernel error: Generic delta kernel error: Partition column '{name}' not found in "
+                "schema"
+            )
     return columns
 
 
@@ -139,9 +145,9 @@ def _write(
     redefined = schema_mode == "overwrite" and mode == "overwrite" and predicate is None
     if partition_by is not None and partition_by != own and not redefined:
         raise DeltaError(
-            "Specified table partitioning does not match table partitioning: expected: "
-            f"{json.dumps(own)}, got: {json.dumps(partition_by)}. To change partition columns, use "
-            "full table overwrite with schema overwrite and no replaceWhere predicate."
+            "Generic error: Specified table partitioning does not match table partitioning: "
+            f"expected: {json.dumps(own)}, got: {json.dumps(partition_by)}. To change partition "
+            "columns, use full table overwrite with schema overwrite and no replaceWhere predicate."
         )
     if redefined:
         rows = _for_new_table(reader)
