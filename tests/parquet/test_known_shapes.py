@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from adelta.errors import InvalidTableError, UnsupportedFeatureError
 from adelta.parquet import page_headers
 from adelta.parquet.arrow_reader import open_footer
-from adelta.parquet.footer import known_shapes
+from adelta.parquet.footer import known_shapes, layout
 from adelta.parquet.footer.chunk_ranges import ChunkLayout, chunk_layouts
 from adelta.parquet.footer.columns import ColumnTree, column_tree
 from adelta.parquet.footer.known_shapes import known_chunks
+from adelta.parquet.footer.layout import FileLayout
 from adelta.parquet.page_headers import HeldBytes
 from tests.parquet.test_footer_shape import SCHEMA, footer_of, table
 
@@ -129,12 +130,14 @@ def test_a_chunk_behind_the_end_of_the_object_is_left_to_arrow() -> None:
     assert told(footer, last - 1) is None
 
 
-def test_long_footers_and_those_that_are_not_at_hand_are_left_to_arrow() -> None:
+def test_long_footers_large_files_and_footers_not_at_hand_are_left_to_arrow() -> None:
     data = stored(table(range(30)))
     taught([data] * 8)
     reader = open_footer("f", memoryview(footer_of(data)))
     tree = ColumnTree(reader.schema_arrow)
     assert known_chunks("f", len(data), reader.metadata, None, tree) is None
+    assert told(footer_of(data), len(data)) is not None
+    assert told(footer_of(data), 3 << 20) is None  # of a large file
     long = stored(table(range(30)).replace_schema_metadata({"long": "x" * 70_000}))
     assert [told(footer_of(long), len(long)) for _ in range(9)] == [None] * 9
 
@@ -172,3 +175,16 @@ def test_headers_of_pages_are_read_alike_on_the_short_way(
                 short = quick(damaged, 7)
                 if short is not None:
                     assert short == page_headers._page(damaged, 7)
+
+
+def test_a_file_that_is_read_column_by_column_counts_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(layout, "known_chunks", lambda path, *_: asked.append(path))
+    data = stored(table(range(30)))
+    for path in ("a", "b"):
+        reader = open_footer(path, memoryview(footer := footer_of(data)))
+        schema = reader.schema_arrow
+        file = FileLayout.of(path, len(data), reader.metadata, schema, memoryview(footer))
+        for leaf in range(file.tree.num_leaves):
+            file.places((leaf,), (0,))
+    assert asked == ["a", "b"]

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["forget_shapes", "known_chunks"]
 
 _LONGEST_FOOTER = 64 * 1024  # bytes of footers that are taken as a whole
-_MOST_CHUNKS = 512
+_MOST_CHUNKS = 256
+_LARGEST_OBJECT = 2 * 1024 * 1024  # bytes: of others decoding takes so long that this saves little
 _LESSON_EACH = 8  # files of unknown shape; a shape costs as much as some of them
 _LAST_LESSON = 64  # such files, after which a schema's footers are taken to be all different
 _KINDS = 8
@@ -49,6 +50,8 @@ def known_chunks(
 ) -> dict[tuple[int, int], ChunkLayout] | None:
     """All chunks of an object by row group and leaf; None where Arrow has to judge them. CPU-heavy.
 
+    It is to be asked once of each file.
+
     Args:
         path: the object.
         size: its size in bytes.
@@ -56,7 +59,7 @@ def known_chunks(
         footer: the footer's bytes, with the eight behind it; None where they are not at hand.
         tree: its schema's fields.
     """
-    if footer is None or len(footer) > _LONGEST_FOOTER:
+    if footer is None or len(footer) > _LONGEST_FOOTER or size > _LARGEST_OBJECT:
         return None
     if not 0 < metadata.num_row_groups * tree.num_leaves <= _MOST_CHUNKS:
         return None

@@ -220,7 +220,9 @@ class FileLayout:
         chunks = self._chunks
         unknown = [pair for pair in pairs if pair not in chunks]
         if unknown:
-            found = known_chunks(self.path, self.size, self.metadata, self.footer, self.tree)
+            found = None
+            if not chunks:  # the file is asked about for the first time
+                found = known_chunks(self.path, self.size, self.metadata, self.footer, self.tree)
             if found is None:
                 new_groups = list(dict.fromkeys(group for group, _ in unknown))
                 new_leaves = sorted({leaf for _, leaf in unknown})
