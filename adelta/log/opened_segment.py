@@ -82,7 +82,7 @@ async def open_version(
     segment: LogSegment,
     opened: Mapping[str, ParquetFile] | None = None,
 ) -> OpenedSegment:
-    """Read `segment`, or one of the same version with an earlier checkpoint.
+    """Read `segment`, or one of the same version: with an earlier checkpoint, or what is left.
 
     `opened` are files of the checkpoint that have been opened already, by path.
 
@@ -93,6 +93,8 @@ async def open_version(
         return await _open(store, segment, opened)
     except _CheckpointDamaged as error:
         return await open_earlier(store, segment.version, error.paths, error.cause)
+    except MissingCommitError as error:  # cleaned up since a checkpoint stands for them
+        return await open_earlier(store, segment.version, frozenset(), error)
 
 
 async def open_earlier(

@@ -205,6 +205,18 @@ async def test_a_damaged_checkpoint_behind_a_checksum_is_passed_over(store: Coun
     assert await paths(await load_state(store)) == everything(12)
 
 
+@pytest.mark.parametrize("checkpoint", [None, 3])
+async def test_a_log_that_is_cleaned_up_behind_a_checksum_is_read_from_what_is_left(
+    store: CountingStore, checkpoint: int | None
+) -> None:
+    await history(store, 12, checkpoint=checkpoint)
+    await put_checksum(store, 12)
+    state = await load_state(store)
+    await store.delete([file.path for file in await list_log(store) if file.version < 12])
+    await put_checkpoint(store, 12, table(12))
+    assert await paths(state) == everything(12)
+
+
 async def test_a_version_is_held_to_its_checksum(store: CountingStore) -> None:
     await history(store, 12, checkpoint=10)
     assert await verify_checksum(await load_state(store)) is False
