@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from adelta._arguments import check_count, checked
 from adelta._dataclasses import dataclass
 from adelta.commit.choose import publish
-from adelta.errors import InvalidOptionError
+from adelta.errors import InvalidOptionError, MissingCommitError
 from adelta.kernel.log_path import LogFileKind
 from adelta.kernel.log_segment import complete_checkpoints
 from adelta.log.compaction_writer import write_compaction
@@ -60,7 +60,8 @@ async def compact_log(
             managed by a catalog, and was opened without its client.
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
-        MissingCommitError: a commit of the range has been cleaned up.
+        MissingCommitError: a commit of the range has been cleaned up; of the range by default,
+            where no newer checkpoint stands for it.
         InvalidTableError: the log is damaged.
         StorageError: the store refused or failed.
     """
@@ -79,9 +80,15 @@ async def compact_log(
                 f"the commits {start} to {end} are no range to compact; it takes two commits at "
                 f"least, of the versions 0 to {state.version}"
             )
-        if start >= end:
-            return LogCompactionMetrics()
-        written = await write_compaction(handle.store, start, end, on_progress)
+        written = None
+        while start < end:
+            try:
+                written = await write_compaction(handle.store, start, end, on_progress)
+                break
+            except MissingCommitError:
+                before, start = start, await _first_uncovered(state)
+                if start_version is not None or start <= before:
+                    raise  # else a newer checkpoint stands for what has been cleaned up
         if written is None:
             return LogCompactionMetrics()
         return LogCompactionMetrics(
@@ -100,4 +107,5 @@ async def _first_uncovered(state: LogState) -> int:
     checkpoints = [c for c in complete_checkpoints(files) if c.version <= state.version]
     if checkpoints:
         return checkpoints[0].version + 1
-    return min(file.version for file in files if file.kind is LogFileKind.COMMIT)
+    commits = (file.version for file in files if file.kind is LogFileKind.COMMIT)
+    return min(commits, default=state.version)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 import orjson
@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adelta
-from adelta.errors import InvalidOptionError, ObjectNotFoundError
+from adelta.errors import InvalidOptionError, MissingCommitError, ObjectNotFoundError
 from adelta.kernel.actions.domain_metadata import DomainMetadata
 from adelta.kernel.actions.file_actions import DeletionVectorDescriptor
 from adelta.kernel.actions.protocol import Protocol
@@ -28,14 +28,15 @@ from adelta.table import Table
 from tests.support.builders import TableBuilder
 from tests.support.clock import ManualClock
 from tests.support.minimal_reader import MinimalLog, log_objects
-from tests.support.stores import CountingStore
+from tests.support.stores import CountingStore, Request, WrappedStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from adelta.kernel.actions.json import Action
     from adelta.storage.object_store import ObjectStore
 
+R = TypeVar("R")
 SCHEMA = pa.schema([("id", pa.int64())])
 KINDS: dict[str, Callable[[TableBuilder, int], Action]] = {
     "add": lambda builder, n: builder.add(f"new{n}"),
@@ -171,6 +172,33 @@ async def test_by_default_all_commits_after_the_checkpoint_are_compacted() -> No
     assert (await adelta.compact_log(table)).path == compaction_path(3, 4)
     again = await adelta.compact_log(table)
     assert again.path == compaction_path(3, 4), "writing it again is writing the same"
+
+
+class _CleanedUp(WrappedStore):
+    """Once it `begins`, as version 3 is read, there is a checkpoint of version 4 in its place."""
+
+    begins = False
+
+    async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
+        if self.begins and request.path == commit_path(3):
+            self.begins = False
+            await write_checkpoint(await load_state(self.inner, version=4))
+            await self.inner.delete([commit_path(version) for version in range(5)])
+        return await run()
+
+
+async def test_commits_that_are_cleaned_up_meanwhile_are_left_to_the_checkpoint() -> None:
+    builder = await TableBuilder.create(SCHEMA)
+    for n in range(1, 7):
+        await builder.commit(builder.add(f"f{n}"))
+    store = _CleanedUp(builder.store)
+    table = opened(store)
+    await table.snapshot()
+    store.begins = True
+    done = await adelta.compact_log(table)
+    assert (done.start_version, done.end_version) == (5, 6)
+    with pytest.raises(MissingCommitError):
+        await adelta.compact_log(table, start_version=1)
 
 
 @pytest.mark.parametrize("span", [(0, 3), (2, 2), (2, 1)])

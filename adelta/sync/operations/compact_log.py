@@ -39,7 +39,8 @@ def compact_log(
             managed by a catalog, and was opened without its client.
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: the table needs a feature that adelta does not have.
-        MissingCommitError: a commit of the range has been cleaned up.
+        MissingCommitError: a commit of the range has been cleaned up; of the range by default,
+            where no newer checkpoint stands for it.
         InvalidTableError: the log is damaged.
         StorageError: the store refused or failed.
     """
