@@ -101,7 +101,7 @@ class TableAlterer:
         commit, after = deprecate_positional_commit_args(
             "add_columns", args, commit_properties, post_commithook_properties
         )
-        named: Iterable[object] = [fields] if isinstance(fields, DeltaField) else fields
+        named: list[object] = [fields] if isinstance(fields, DeltaField) else list(fields)
         if not all(isinstance(each, DeltaField) for each in named):
             raise TypeError(f"fields is {fields!r}; pass a Field, or a list of them")
         known = self.table._table.snapshot.delta_schema

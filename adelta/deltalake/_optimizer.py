@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from adelta import sync
 from adelta.deltalake._actions import commit_options
 from adelta.deltalake._filters import encoded, where_of
-from adelta.deltalake._util import deprecate_positional_commit_args
+from adelta.deltalake._util import check_count, deprecate_positional_commit_args
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
 from adelta.deltalake.writer.options import with_data_files
 
@@ -108,6 +108,8 @@ class TableOptimizer:
         snapshot = table.snapshot
         if columns is not None:
             _check_z_order(columns, snapshot.delta_schema.names, snapshot.partition_columns)
+        for count in (target_size, concurrency, interval):
+            check_count(count)
         if target_size is not None and not 0 < target_size < 1 << 63:
             raise ValueError(f"target_file_size must be between 1 and {(1 << 63) - 1}")
         if target_size is None and "delta.targetFileSize" not in snapshot.properties:
@@ -129,13 +131,19 @@ class TableOptimizer:
 
 def _check_z_order(columns: list[str], known: Iterable[str], partitions: Iterable[str]) -> None:
     if not columns:
-        raise DeltaError("Z-order requires at least one column")
+        raise DeltaError("Generic DeltaTable error: Z-order requires at least one column")
     wrong = [name for name in columns if name in partitions]
     if wrong:
-        raise DeltaError(f"Z-order columns cannot be partition columns. Found: {json.dumps(wrong)}")
+        raise DeltaError(
+            "Generic DeltaTable error: Z-order columns cannot be partition columns. Found: "
+            f"{json.dumps(wrong)}"
+        )
     for name in columns:
         if name.split(".")[0] not in known:
-            raise DeltaError(f'Z-order column "{name}": field "{name}" not found in schema')
+            raise DeltaError(
+                f'Generic DeltaTable error: Z-order column "{name}": field "{name}" not found in '
+                "schema"
+            )
 
 
 def _metrics(done: OptimizeMetrics, *, z_order: bool) -> dict[str, Any]:

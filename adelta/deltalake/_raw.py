@@ -17,6 +17,7 @@ from adelta._dataclasses import dataclass
 from adelta.deltalake._add_actions import add_actions, physical_name
 from adelta.deltalake._filters import where_of
 from adelta.deltalake._history import history_entry
+from adelta.deltalake._raw_changes import RawChanges
 from adelta.deltalake._sql import spark_sql
 from adelta.deltalake._types import Schema
 from adelta.deltalake._util import check_texts
@@ -66,7 +67,7 @@ def moment_of(text: str) -> datetime:
     return found.astimezone(UTC)
 
 
-class RawDeltaTable:
+class RawDeltaTable(RawChanges):
     """A table at a version. It reads what it is asked for, when it is asked for it."""
 
     @raises_as_deltalake

@@ -8,6 +8,7 @@ from datetime import date, datetime
 from typing import Any
 
 __all__ = [
+    "check_count",
     "check_text",
     "check_texts",
     "deprecate_positional_commit_args",
@@ -112,3 +113,16 @@ def check_texts(mapping: Any) -> None:
     if not isinstance(mapping, Mapping):
         raise TypeError(f"'{type(mapping).__name__}' object is not an instance of 'dict'")
     check_text(*mapping, *mapping.values())
+
+
+def check_count(value: Any) -> None:
+    """Refuse a number below 0, and texts.
+
+    Raises:
+        TypeError: it is a text or a fraction.
+        OverflowError: it is negative.
+    """
+    if isinstance(value, str | float):
+        raise TypeError(f"'{type(value).__name__}' object cannot be interpreted as an integer")
+    if isinstance(value, int) and value < 0:
+        raise OverflowError("can't convert negative int to unsigned")

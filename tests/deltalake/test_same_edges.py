@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import warnings
 from datetime import date, datetime
 from decimal import Decimal
@@ -14,6 +16,7 @@ import pytest
 
 import adelta.deltalake
 import adelta.deltalake.schema
+import adelta.deltalake.table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -239,6 +242,9 @@ REFUSED: list[Callable[[Any, Any, str], object]] = [
     lambda lake, table, uri: kind_of(lambda: table.alter.set_column_metadata("id", {"a": 1})),
     lambda lake, table, uri: table.alter.set_table_properties({"a": "b"}),
     lambda lake, table, uri: table.to_pyarrow_table(filters=[]),
+    lambda lake, table, uri: table.optimize.z_order([]),
+    lambda lake, table, uri: table.optimize.compact(target_size="x"),
+    lambda lake, table, uri: table.optimize.compact(min_commit_interval=-1),
     lambda lake, table, uri: table.to_pyarrow_table(columns="id"),
     lambda lake, table, uri: table.to_pyarrow_table(filters=[("id", "LIKE", 1)]),
     lambda lake, table, uri: kind_of(lambda: table.to_pyarrow_table(columns=["nope"])),
@@ -363,6 +369,39 @@ def test_filters_find_the_rows_that_pyarrow_finds(filters: Any, tmp_path: Path) 
 
     theirs, ours = both(tmp_path, run)
     assert ours == theirs
+
+
+def test_what_is_inside_of_a_table_changes_it(tmp_path: Path) -> None:
+    """`DeltaTable._table`, by places of arguments as deltalake's own calls have them."""
+
+    def run(lake: Any, uri: str) -> object:
+        lake.write_deltalake(uri, ROWS.select(["id"]))
+        raw = lake.DeltaTable(uri)._table
+        reader = ROWS.select(["id"]).to_reader()
+        raw.write(reader, reader.schema, "append")
+        raw.set_table_name("n")
+        raw.add_constraints({"c": "id > 0"})
+        raw.drop_constraints("c", True)
+        raw.add_columns([lake.schema.Field("x", "string")])
+        told = [raw.delete("id = 1"), raw.update({"x": "'y'"}, "id = 2"), raw.repair(True)]
+        told += [raw.compact_optimize(), raw.restore(1)]
+        names = [sorted(json.loads(each)) for each in told]
+        parts = [str(known) for _, known in raw.dataset_partitions(raw.schema.to_arrow())]
+        gone = raw.vacuum(True, 0, False)
+        return names, parts, len(gone) > 0, raw.version(), raw.metadata().name
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
+
+
+def test_all_that_is_inside_of_a_table_is_there() -> None:
+    ours: Any = adelta.deltalake.table.RawDeltaTable
+    theirs: Any = deltalake.table.RawDeltaTable  # type: ignore[attr-defined]
+    named = {name for name in vars(theirs) if not name.startswith("__")}
+    assert named <= set(dir(ours))
+    for name in named - {"schema", "is_deltatable"}:
+        known = inspect.signature(getattr(theirs, name)).parameters
+        assert list(inspect.signature(getattr(ours, name)).parameters) == list(known), name
 
 
 def test_columns_are_computed(tmp_path: Path) -> None:
