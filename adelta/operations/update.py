@@ -10,7 +10,6 @@ from adelta._clock import moment
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, SchemaMismatchError
-from adelta.kernel.expressions.compute import evaluate
 from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.literals import literal_of
 from adelta.kernel.expressions.nodes import LiteralValue, Node
@@ -21,6 +20,7 @@ from adelta.kernel.table_features import DELETION_VECTORS, identities_of
 from adelta.operations.assigned_rows import AssignedRows
 from adelta.operations.column_update import ColumnAssignments
 from adelta.operations.matching import find_matches, match_all
+from adelta.operations.nested_values import StructValue, column_path, nested, value_of
 from adelta.operations.rearrange.auto_compaction import auto_compact
 from adelta.operations.removal import removals_of
 from adelta.operations.rewrite import RewriteTask, rewrite
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.operations.delete import IsolationName
     from adelta.operations.matching import MatchedFile
+    from adelta.operations.nested_values import Assigned
     from adelta.progress import OnProgress
     from adelta.table import Table, TableOrAddress
     from adelta.write.transaction_core import TransactionCore
@@ -72,8 +73,9 @@ async def update(
 
     `set` gives each column a Spark SQL expression over the row as it was, as text, or a value of
     another Python type: ``{"km": "km * 1.5", "checked": True, "city": "'Bern'"}``. Values are
-    stored as a write would store them. Columns that are generated from others are computed anew,
-    and every row has to satisfy the constraints of the table afterwards.
+    stored as a write would store them. ``"place.city"`` sets a field of a struct, whose other
+    fields stay; a struct that was null becomes one. Columns that are generated from others are
+    computed anew, and every row has to satisfy the constraints of the table afterwards.
 
     Times that name no zone are of `zone`, and so are dates and clocks: in `set`, in `where`, and in
     what the table computes and checks.
@@ -96,7 +98,7 @@ async def update(
         CommitConflictError: another commit came first and the work has to be done again.
         CommitOutcomeUnknownError: the commit may or may not have happened.
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.
-        InvalidOptionError: nothing is to be set.
+        InvalidOptionError: nothing is to be set, or something twice.
         InvalidTableError: a file is damaged, or not there.
         StorageError: the store refused or failed.
     """
@@ -200,10 +202,10 @@ async def _rewrite(
 class Assignments:
     """New values for columns, as a plain value that rows can be put through.
 
-    `values` are bound expressions by column.
+    `values` are bound expressions by column, and structs of which some fields are set.
     """
 
-    values: tuple[tuple[str, Node], ...]
+    values: tuple[tuple[str, Assigned], ...]
     assigned: AssignedRows
 
     @classmethod
@@ -214,33 +216,42 @@ class Assignments:
 
         Raises:
             SchemaMismatchError: there is no such column, or it cannot be set.
-            InvalidOptionError: a column is set twice.
+            InvalidOptionError: a column is set twice, or together with a part of it.
             InvalidExpressionError: an expression does not fit the table.
         """
         schema = configuration.schema
         numbered = {column.name for column in identities_of(schema)}
-        values: dict[str, Node] = {}
+        found: dict[tuple[str, ...], Node] = {}
         for name, node in wanted.items():
-            field = schema.field(name)
-            if field is None:
+            path = column_path(name, schema)
+            if path is None:
                 raise SchemaMismatchError(
-                    f"the table has no column {name!r} to set; it has {', '.join(schema.names)}. "
-                    "Set a struct as a whole"
+                    f"the table has no column {name!r} to set; it has {', '.join(schema.names)}"
                 )
-            if field.name in numbered:
+            if path[0] in numbered:
                 raise SchemaMismatchError(
-                    f"column {field.name!r} is an identity column: numbers that rows were given "
+                    f"column {path[0]!r} is an identity column: numbers that rows were given "
                     "stay; leave it out"
                 )
-            if field.name in values:
-                raise InvalidOptionError(f"column {field.name!r} is set twice; set it once")
-            values[field.name] = bind(node, schema, zone=zone)
+            if path in found:
+                raise InvalidOptionError(f"column {'.'.join(path)!r} is set twice; set it once")
+            part = next((o for o in found if o[: len(path)] == path[: len(o)]), None)
+            if part is not None:
+                raise InvalidOptionError(
+                    f"{'.'.join(path)!r} and {'.'.join(part)!r} are both set, of which one is a "
+                    "part of the other; set one of them"
+                )
+            found[path] = bind(node, schema, zone=zone)
+        values = dict(nested(schema, found))
         return cls(tuple(values.items()), AssignedRows.of(configuration, values, zone))
 
     @property
     def alone(self) -> ColumnAssignments | None:
-        """The assignments, where nothing but what they name is looked at."""
-        return ColumnAssignments.of(self.values, self.assigned)
+        """The assignments, where they set whole columns, and nothing but those is looked at."""
+        whole = [(name, to) for name, to in self.values if not isinstance(to, StructValue)]
+        return (
+            ColumnAssignments.of(whole, self.assigned) if len(whole) == len(self.values) else None
+        )
 
     def apply(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """The rows with the new values, complete and checked, and under the ids that they had.
@@ -250,4 +261,4 @@ class Assignments:
             InvalidExpressionError: a value cannot be computed.
             SchemaMismatchError: a column cannot hold a value.
         """
-        return self.assigned.apply(rows, {name: evaluate(node, rows) for name, node in self.values})
+        return self.assigned.apply(rows, {name: value_of(to, rows) for name, to in self.values})

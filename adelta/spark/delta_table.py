@@ -37,7 +37,7 @@ from adelta.spark.converting import convert_in_place
 from adelta.spark.exceptions import WrongTypeError, known_as, raises_as_spark
 from adelta.spark.expressions import assignments, plan_ids, sql_text, unqualified
 from adelta.spark.hadoop_conf import storage_of_session, storage_options_of
-from adelta.spark.identifiers import identifier_parts, path_named
+from adelta.spark.identifiers import identifier_parts, path_named, quoted
 from adelta.spark.merge_builder import DeltaMergeBuilder
 from adelta.spark.optimize_builder import DeltaOptimizeBuilder
 from adelta.spark.options import absolute_uri
@@ -552,11 +552,11 @@ class DeltaTable:
         return {key: name for shown in self._shown for key in plan_ids(shown, name)}
 
     def _column(self, name: str) -> str:
-        """The column that is to be set, without the table's name."""
+        """The column that is to be set, or the field in it, without the table's name."""
         parts = identifier_parts(name)
         if len(parts) > 1 and parts[0].lower() in (known.lower() for known in self._names):
             parts = parts[1:]
-        return ".".join(parts)
+        return parts[0] if len(parts) == 1 else quoted(parts)
 
     @property
     def _spark(self) -> SparkSession:

@@ -303,13 +303,29 @@ async def test_rows_are_told_apart_across_row_groups_and_vectors() -> None:
     assert len(await feed(table, done.version or 0)) == 2 * done.num_updated_rows
 
 
-async def test_a_struct_is_set_as_a_whole() -> None:
+async def test_a_struct_is_set_as_a_whole_and_by_its_fields() -> None:
     inner = StructType((StructField("a", LONG), StructField("b", STRING)))
+    outer = StructType((StructField("in", inner), StructField("c.d", LONG)))
     table = await create_table(
-        f"memory://{uuid.uuid4()}/t", StructType((StructField("s", inner), StructField("i", LONG)))
+        f"memory://{uuid.uuid4()}/t", StructType((StructField("s", outer), StructField("i", LONG)))
     )
-    await write_table(table, pa.table({"s": [{"a": 1, "b": "x"}], "i": [1]}))
-    with pytest.raises(SchemaMismatchError, match="whole"):
-        await update(table, {"s.a": 1})
+    row = {"in": {"a": 1, "b": "x"}, "c.d": 5}
+    await write_table(table, pa.table({"s": [row, None], "i": [1, 2]}))
+    await update(table, {"S.in.A": "s.`c.d` + i", "s.`c.d`": 7}, "i = 1")
+    found = {i: s for s, i in await contents(table)}
+    assert found == {1: {"in": {"a": 6, "b": "x"}, "c.d": 7}, 2: None}
+    await update(table, {"s.in.b": "'y'"}, "i = 2")
+    found = {i: s for s, i in await contents(table)}
+    assert found[2] == {"in": {"a": None, "b": "y"}, "c.d": None}
+    for twice in (
+        {"s": None, "s.in.a": 1},
+        {"s.in.a": 1, "s.in": None},
+        {"s.in.a": 1, "S.in.a": 2},
+    ):
+        with pytest.raises(InvalidOptionError, match=r"twice|part of"):
+            await update(table, twice)
+    for wrong in ("s.x", "i.x", "s.in.a.x"):
+        with pytest.raises(SchemaMismatchError, match="no column"):
+            await update(table, {wrong: 1})
     await update(table, {"s": None})
-    assert await contents(table) == [(None, 1)]
+    assert sorted(await contents(table), key=str) == [(None, 1), (None, 2)]

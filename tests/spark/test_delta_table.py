@@ -133,6 +133,19 @@ def test_an_alias_names_columns_in_conditions_and_values(spark, path):
     assert table.alias("u").delete("u.id = 0").collect()[0]["num_affected_rows"] == 1
 
 
+def test_fields_of_structs_are_updated(spark, tmp_path):
+    path = str(tmp_path / "structs")
+    rows = spark.sql("SELECT 1 AS id, named_struct('a', 1, 'x.y', 2) AS st")
+    rows.write.format("adelta").option("path", path).mode("append").save()
+    table = DeltaTable.forPath(spark, path)
+    table.update(set={"st.a": "st.`x.y` + 5"})
+    table.alias("q").update("q.st.a = 7", {"q.st.`x.y`": f.lit(1)})
+    assert table.toDF().select("st.*").collect() == [(7, 1)]
+    merge = table.alias("t").merge(rows.alias("s"), "t.id = s.id")
+    merge.whenMatchedUpdate(set={"t.st.`x.y`": "s.st.`x.y` + 10"}).execute()
+    assert table.toDF().select("st.*").collect() == [(7, 12)]
+
+
 def test_files_that_do_not_count_their_rows_are_not_counted(spark, path):
     log = Path(path, "_delta_log", f"{1:020}.json")
     kept = [json.loads(line) for line in log.read_text().splitlines()]

@@ -50,6 +50,14 @@ def run(lake: str) -> Run:
     return statement
 
 
+async def test_fields_of_structs_are_updated(run):
+    await run("CREATE TABLE t (i INT, s STRUCT<a: BIGINT, `select`: BIGINT>)")
+    await run("INSERT INTO t (i) VALUES (1)")
+    await run("UPDATE t AS x SET x.s.a = 1, s.`select` = 2")
+    await run("UPDATE t SET s.`select` = s.a + 4")
+    assert await run("SELECT s FROM t") == [{"s": {"a": 1, "select": 5}}]
+
+
 async def test_a_table_is_made_filled_changed_and_read(run, lake):
     assert (
         await run(

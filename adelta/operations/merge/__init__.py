@@ -3,7 +3,7 @@
 From the request to the commit:
 
 * `builder` is what users hold: the clauses as they are written (`clauses`);
-* `plan` fits them to a version of the table: names (`names`, `targets`), keys to join by (`keys`),
+* `plan` fits them to a version of the table: names (`names`), keys to join by (`keys`),
   what clauses make of rows (`assignments`), columns that the table takes in (`evolution`);
 * `source` reads the source, once;
 * `candidates` says which files can be concerned;

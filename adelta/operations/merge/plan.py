@@ -24,20 +24,27 @@ from adelta.kernel.table_features import (
     identities_of,
 )
 from adelta.operations.assigned_rows import AssignedRows
-from adelta.operations.merge.assignments import Insertion, StructValue, Update, nodes_of
+from adelta.operations.merge.assignments import Insertion, Update
 from adelta.operations.merge.evolution import columns_to_take_in
 from adelta.operations.merge.keys import JoinKey, split_condition
 from adelta.operations.merge.names import BOTH, SOURCE, TARGET, Sides
-from adelta.operations.merge.targets import column_path, covers, field_at, nested
+from adelta.operations.merge.targets import covers
+from adelta.operations.nested_values import (
+    StructValue,
+    column_path,
+    field_at,
+    nested,
+    nodes_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from datetime import datetime
 
     from adelta.kernel.table_configuration import TableConfiguration
-    from adelta.operations.merge.assignments import Assigned
     from adelta.operations.merge.clauses import Clause, ClauseKind
     from adelta.operations.merge.names import Side
+    from adelta.operations.nested_values import Assigned
 
 __all__ = ["BoundClause", "MergePlan", "MergeRequest", "plan_merge", "to_take_in"]
 

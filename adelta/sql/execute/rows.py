@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from adelta._concurrency import in_thread
 from adelta.errors import InvalidOptionError, SchemaMismatchError
+from adelta.kernel.expressions.nodes import Column
+from adelta.kernel.expressions.sql import to_sql
 from adelta.operations.delete import delete
 from adelta.operations.update import update
 from adelta.operations.write_kind import WriteKind
@@ -57,7 +59,7 @@ async def run_update(statement: Update, session: Session) -> pa.Table:
             values: dict[str, Node] = {}
             for each in statement.assignments:
                 path = plain_path(each.column, schema, alias)
-                name = ".".join(path) if len(path) > 1 else path[0]
+                name = to_sql(Column(path)) if len(path) > 1 else path[0]
                 if name.lower() in map(str.lower, values):
                     raise InvalidOptionError(f"column {name!r} is set twice; set it once")
                 if each.value is None:

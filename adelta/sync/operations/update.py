@@ -37,8 +37,9 @@ def update(
 
     `set` gives each column a Spark SQL expression over the row as it was, as text, or a value of
     another Python type: ``{"km": "km * 1.5", "checked": True, "city": "'Bern'"}``. Values are
-    stored as a write would store them. Columns that are generated from others are computed anew,
-    and every row has to satisfy the constraints of the table afterwards.
+    stored as a write would store them. ``"place.city"`` sets a field of a struct, whose other
+    fields stay; a struct that was null becomes one. Columns that are generated from others are
+    computed anew, and every row has to satisfy the constraints of the table afterwards.
 
     Times that name no zone are of `zone`, and so are dates and clocks: in `set`, in `where`, and in
     what the table computes and checks.
@@ -61,7 +62,7 @@ def update(
         CommitConflictError: another commit came first and the work has to be done again.
         CommitOutcomeUnknownError: the commit may or may not have happened.
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.
-        InvalidOptionError: nothing is to be set.
+        InvalidOptionError: nothing is to be set, or something twice.
         InvalidTableError: a file is damaged, or not there.
         StorageError: the store refused or failed.
     """
