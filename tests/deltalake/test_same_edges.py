@@ -404,6 +404,23 @@ def test_all_that_is_inside_of_a_table_is_there() -> None:
         assert list(inspect.signature(getattr(ours, name)).parameters) == list(known), name
 
 
+@pytest.mark.parametrize("predicate", ["id < 3", "id < 2", "id IS NULL", "nope = 1", "id <"])
+@pytest.mark.parametrize("mode", ["error", "append", "overwrite"])
+def test_rows_of_a_new_table_satisfy_the_predicate(
+    mode: str, predicate: str, tmp_path: Path
+) -> None:
+    def run(lake: Any, uri: str) -> object:
+        try:
+            lake.write_deltalake(uri, ROWS, mode=mode, predicate=predicate)
+        except lake.exceptions.DeltaError as error:
+            words = ("Invalid data found: ", "rows failed validation", "No field named", "parser")
+            return [each in str(error) for each in words], lake.DeltaTable.is_deltatable(uri)
+        return lake.DeltaTable(uri).count()
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
+
+
 def test_columns_are_computed(tmp_path: Path) -> None:
     def run(lake: Any, uri: str) -> object:
         lake.write_deltalake(uri, ROWS)

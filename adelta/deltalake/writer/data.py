@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from adelta.deltalake._sql import spark_sql
 from adelta.deltalake.exceptions import DeltaError, SchemaMismatchError
+from adelta.kernel.expressions.compute import filter_mask
+from adelta.kernel.expressions.parse import parse_expression
+from adelta.kernel.expressions.resolve import bind_predicate
+from adelta.kernel.schema.arrow import from_arrow_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from adelta.kernel.expressions.nodes import Node
 
 __all__ = ["CastStream", "delta_schema", "fitted", "reader_of"]
 
@@ -105,6 +112,7 @@ class CastStream:
     def __init__(self, reader: pa.RecordBatchReader, schema: pa.Schema) -> None:
         self._reader = reader
         self._most_rows: int | None = None
+        self._condition: tuple[str, Node] | None = None
         self.schema = schema
         self.failure: Exception | None = None
 
@@ -112,6 +120,7 @@ class CastStream:
         try:
             for batch in self._reader:
                 cast = _cast(batch, self.schema)
+                self._check(cast)
                 step = self._most_rows or max(1, cast.num_rows)
                 for start in range(0, cast.num_rows, step):
                     yield cast.slice(start, step)
@@ -119,9 +128,27 @@ class CastStream:
             self.failure = error
             raise
 
+    def _check(self, batch: pa.RecordBatch) -> None:
+        if self._condition is None or batch.num_rows == 0:
+            return
+        text, node = self._condition
+        wrong = batch.num_rows - (filter_mask(node, batch).true_count or 0)
+        if wrong:
+            raise DeltaError(
+                f"Invalid data found: {wrong} rows failed validation check: {text}; leave them out"
+            )
+
+    def satisfying(self, predicate: str | None) -> CastStream:
+        """The stream, which fails at a row for which the predicate in SQL is not true."""
+        if predicate is not None:
+            node = parse_expression(spark_sql(predicate))
+            self._condition = predicate, bind_predicate(node, from_arrow_schema(self.schema))
+        return self
+
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         reader = self._reader
-        if self._most_rows is not None or not reader.schema.equals(self.schema):
+        checked = self._most_rows is not None or self._condition is not None
+        if checked or not reader.schema.equals(self.schema):
             reader = pa.RecordBatchReader.from_batches(self.schema, self._batches())
         exported: Any = reader
         return exported.__arrow_c_stream__(requested_schema)

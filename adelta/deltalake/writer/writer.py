@@ -57,7 +57,7 @@ def write_deltalake(
     a list of such batches. `partition_by`, `name`, `description` and `configuration` are for a new
     table; other partition columns need ``overwrite`` for `mode` and `schema_mode`. With a
     `predicate` ``overwrite`` replaces the rows for which it is true, and all rows written have to
-    satisfy it.
+    satisfy it, those of a new table as well.
 
     Raises:
         DeltaError: there is a table, and the mode is ``error``; or rows or options do not fit.
@@ -90,7 +90,8 @@ def write_deltalake(
     if table is None:
         properties = properties_of(configuration)
         check_known_keys(properties)
-        rows = _for_new_table(reader).for_files_of(target_file_size)
+        with as_deltalake_errors():
+            rows = _for_new_table(reader).for_files_of(target_file_size).satisfying(predicate)
         with (
             rows.told(),
             as_deltalake_errors(),
