@@ -19,6 +19,7 @@ from pyspark.errors import (
     ParseException,
     PySparkException,
     SparkRuntimeException,
+    UnknownException,
     UnsupportedOperationException,
 )
 
@@ -117,7 +118,9 @@ _SPARKS: dict[type[e.AdeltaError], tuple[type[PySparkException], str | None]] = 
     ),
 }
 _CONDITION = "condition_of_delta"
-_made: dict[type[e.AdeltaError], type[e.AdeltaError]] = {}
+_OF_FEATURES = ("DELTA_FEATURE_DROP_", "DELTA_UNSUPPORTED_FEATURES_IN_CONFIG")
+"""How conditions begin that delta-spark has a class of its own for, which PySpark does not know."""
+_made: dict[tuple[type[e.AdeltaError], type[PySparkException]], type[e.AdeltaError]] = {}
 
 
 CONFLICTS: dict[str, type[DeltaConcurrentModificationException]] = {
@@ -144,10 +147,13 @@ def as_spark_has_it(error: e.AdeltaError) -> e.AdeltaError:
         return error
     spark_kind, condition = _SPARKS[known]
     condition = vars(error).get(_CONDITION, condition)
-    if kind not in _made:
+    if condition is not None and condition.startswith(_OF_FEATURES):
+        spark_kind = UnknownException
+    if (kind, spark_kind) not in _made:
         members = {"__str__": _message, "__reduce__": _reduced, "__doc__": kind.__doc__}
-        _made[kind] = type(kind.__name__, (kind, spark_kind), members)
-    found: Any = _made[kind].__new__(_made[kind], *error.args)
+        _made[kind, spark_kind] = type(kind.__name__, (kind, spark_kind), members)
+    made = _made[kind, spark_kind]
+    found: Any = made.__new__(made, *error.args)
     spark_kind.__init__(found, message=str(error), errorClass=condition)
     found.args = error.args
     vars(found).update(vars(error))

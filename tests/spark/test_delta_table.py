@@ -8,11 +8,21 @@ import pickle
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
+from pyspark.errors import (
+    AnalysisException,
+    IllegalArgumentException,
+    ParseException,
+    UnknownException,
+)
 from pyspark.sql import functions as f
 
 import adelta.spark
-from adelta.errors import ConcurrentAppendError, InvalidOptionError, TableNotFoundError
+from adelta.errors import (
+    ConcurrentAppendError,
+    InvalidOptionError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
 from adelta.spark import DeltaTable
 from adelta.spark.exceptions import (
     ConcurrentAppendException,
@@ -184,9 +194,11 @@ def test_errors_are_sparks_and_adeltas_at_once(spark, path, tmp_path):
     ):
         with pytest.raises(kind):
             table.delete(wrong)
-    with pytest.raises(AnalysisException, match="DELTA_UNSUPPORTED_FEATURES_IN_CONFIG"):
+    with pytest.raises(UnknownException, match="DELTA_UNSUPPORTED_FEATURES_IN_CONFIG") as caught:
         table.addFeatureSupport("nothing")
-    with pytest.raises(AnalysisException, match="DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT"):
+    assert isinstance(caught.value, UnsupportedFeatureError)
+    assert not isinstance(caught.value, AnalysisException)
+    with pytest.raises(UnknownException, match="DELTA_FEATURE_DROP_FEATURE_NOT_PRESENT"):
         table.dropFeatureSupport("deletionVectors")
     with pytest.raises(AnalysisException, match="no column 'nothing'"):
         table.update(set={"nothing": "1"})
