@@ -18,7 +18,8 @@ from adelta.deltalake._arrow import (
     metadata_of,
     with_large_types,
 )
-from adelta.deltalake.exceptions import DeltaError
+from adelta.deltalake._util import check_text
+from adelta.deltalake.exceptions import DeltaError, SchemaMismatchError
 from adelta.errors import InvalidTableError
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.json import data_type_from_json, type_to_json
@@ -261,6 +262,9 @@ class Field:
         nullable: bool = True,
         metadata: dict[str, Any] | None = None,
     ) -> None:
+        check_text(name)
+        if not isinstance(nullable, bool):
+            raise TypeError(f"{nullable!r} is not an instance of 'bool'")
         texts = {
             key: value if _is_kept(value) else json.dumps(value, separators=(",", ":"))
             for key, value in (metadata or {}).items()
@@ -378,6 +382,13 @@ class Schema(StructType):
 
     def __init__(self, fields: list[Field]) -> None:
         super().__init__(fields)
+        seen: set[str] = set()
+        for name in self._kind.names:
+            if name.lower() in seen:
+                raise SchemaMismatchError(
+                    f"Schema error: Duplicate field name (case-insensitive): '{name}'"
+                )
+            seen.add(name.lower())
 
     @classmethod
     def _of(cls, kind: t.StructType) -> Schema:
