@@ -56,6 +56,14 @@ async def test_fields_of_structs_are_updated(run):
     await run("UPDATE t AS x SET x.s.a = 1, s.`select` = 2")
     await run("UPDATE t SET s.`select` = s.a + 4")
     assert await run("SELECT s FROM t") == [{"s": {"a": 1, "select": 5}}]
+    mapped = "TBLPROPERTIES (delta.columnMapping.mode = 'name')"
+    await run(f"CREATE TABLE db.u (i INT, s STRUCT<`a b`: BIGINT, `select`: BIGINT>) {mapped}")
+    await run("INSERT INTO db.u (i) VALUES (1)")
+    await run(
+        "MERGE INTO db.u AS n USING t ON n.i = t.i"
+        " WHEN MATCHED THEN UPDATE SET n.s.`a b` = 7, n.s.`select` = t.s.a"
+    )
+    assert await run("SELECT s FROM db.u") == [{"s": {"a b": 7, "select": 1}}]
 
 
 async def test_a_table_is_made_filled_changed_and_read(run, lake):

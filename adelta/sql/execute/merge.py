@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from adelta.errors import InvalidOptionError, InvalidUseError
 from adelta.kernel.expressions.nodes import Column
+from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.schema.alteration import shown
 from adelta.operations.merge.builder import merge
 from adelta.sql.execute.query import query_rows
@@ -100,13 +101,18 @@ async def _with_schema(
     return all_of_them()
 
 
+def _name(path: tuple[str, ...]) -> str:
+    """A column as a clause names it, or a field of a struct, whose parts may be any texts."""
+    return to_sql(Column(path)) if len(path) > 1 else shown(path)
+
+
 def _with(
     builder: MergeBuilder, clause: MergeClause, schema: StructType, alias: str
 ) -> MergeBuilder:
     """The merge with one clause more; columns that it sets may be named as those of `alias`."""
     condition = None if clause.condition is None else clause.condition.node
     values: dict[str, Node] = {
-        shown(plain_path(each.column, schema, alias)): (
+        _name(plain_path(each.column, schema, alias)): (
             _DEFAULT if each.value is None else each.value.node
         )
         for each in clause.assignments
