@@ -105,13 +105,20 @@ async def test_changes_by_many_processes_on_s3_are_linearizable_though_connectio
 async def test_the_checker_finds_what_goes_wrong_where_writers_do_not_exclude_each_other(
     tmp_path: Path,
 ) -> None:
-    """The negative control: with put-if-absent off, the same workload is not linearizable."""
-    uri = str(tmp_path / "table")
-    await (await create_table(uri, SCHEMA, partition_by=["p"])).aclose()
-    history = await run(uri, 40, {}, "--overwriting")
-    async with open_table(uri) as table:
-        found = await violations(table, history)
-    assert any("is not in the log at its version" in each for each in found)
+    """The negative control: with put-if-absent off, the same workload is not linearizable.
+
+    It may be by luck, so that there are three runs at most.
+    """
+    found: list[str] = []
+    for number in range(3):
+        uri = str(tmp_path / f"table-{number}")
+        await (await create_table(uri, SCHEMA, partition_by=["p"])).aclose()
+        history = await run(uri, 40, {}, "--overwriting")
+        async with open_table(uri) as table:
+            found += await violations(table, history)
+        if any("is not in the log at its version" in each for each in found):
+            return
+    pytest.fail(f"nothing is found but {found}")
 
 
 async def test_one_lost_commit_is_enough_for_the_checker() -> None:

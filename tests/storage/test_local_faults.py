@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -97,6 +98,7 @@ async def each_failure(
 ) -> list[tuple[str, bool, LocalStore, Path, AdeltaError | None]]:
     """The outcome of `verb` with each of its calls failing: call, after, store, folder, error."""
     outcomes = []
+    gc.collect()  # what other tests have left closes its descriptors now
     sound = LocalStore(tmp_path / "sound")
     if prepare is not None:
         await prepare(sound)
@@ -111,7 +113,7 @@ async def each_failure(
             before = descriptors()
             with failing(number, after=after) as made:
                 error = await error_of(verb(store))
-            assert descriptors() == before, f"{made[number]} leaves a descriptor open"
+            assert descriptors() <= before, f"{made[number]} leaves a descriptor open"
             if made[number] != "unlink":
                 assert not hidden(folder), f"{made[number]} leaves a hidden file"
             outcomes.append((made[number], after, store, folder, error))
