@@ -27,6 +27,7 @@ __all__ = [
     "array_of",
     "array_of_numpy",
     "arrow_is_ready",
+    "column_of",
     "empty_batch",
     "empty_table",
     "null_of",
@@ -49,6 +50,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _MOST_VALUES = 1 << 17  # of more Arrow's own conversion saves what pandas costs
 _MOST_BYTES = 1 << 30
+_FEW_ROWS = 1 << 12
 
 
 def arrow_is_ready() -> bool:
@@ -76,6 +78,15 @@ def array_of(values: Iterable[Any], data_type: pa.DataType) -> pa.Array[Any]:
         if found is not None:
             return found
     return _arrows(values, data_type)
+
+
+def column_of(values: Sequence[Any], data_type: pa.DataType) -> pa.Array[Any]:
+    """As `array_of`, for a value for each row of batch after batch.
+
+    Of many rows Arrow's own conversion, which is up to eight times as fast, soon saves what pandas
+    costs.
+    """
+    return (array_of if len(values) <= _FEW_ROWS else _arrows)(values, data_type)
 
 
 def array_of_numpy(values: Any) -> Any:

@@ -14,9 +14,7 @@ from contextlib import aclosing
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
-from adelta._arrow_values import array_of
+from adelta._arrow_values import empty_batch
 from adelta._clock import SYSTEM_CLOCK
 from adelta._dataclasses import dataclass
 from adelta.commit.choose import coordinator_of
@@ -56,6 +54,8 @@ from adelta.write.write_data_files import WrittenFiles, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+
+    import pyarrow as pa
 
     from adelta.commit.catalog import CatalogClient
     from adelta.kernel.actions.file_actions import AddFile
@@ -196,7 +196,7 @@ async def plan_write(
             configuration.check_removable(table.uri)
         spec = WriteSpec.of(configuration, files=request.data_files, where=where, zone=zone)
         # No rows yet: what can be said of the columns alone is said before the tasks start.
-        layout, nothing_yet = DataFileLayout.of(spec), _no_rows(schema)
+        layout, nothing_yet = DataFileLayout.of(spec), empty_batch(schema)
         layout.conform(layout.identity_values().fill(nothing_yet))
         return replace(
             nothing,
@@ -326,10 +326,6 @@ def _furthest(schema: StructType, marks: Iterable[Mapping[str, int]]) -> dict[st
             further = max if steps[name] > 0 else min
             found[name] = further(found.get(name, value), value)
     return found
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.record_batch([array_of([], field.type) for field in schema], schema=schema)
 
 
 def _request(job: WriteJob, partition_columns: Iterable[str]) -> TransactionRequest:

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import pyarrow as pa
-
 from adelta._arguments import check_text, checked
+from adelta._arrow_values import empty_batch
 from adelta._concurrency import in_thread
 from adelta._streams import stream
 from adelta.errors import InvalidOptionError
@@ -60,6 +59,8 @@ from adelta.write.batches import ArrowStream
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
+
+    import pyarrow as pa
 
     from adelta.sql.session import NamedTables
     from adelta.sql.statements import Statement
@@ -149,7 +150,7 @@ async def sql_batches(
     statement = await in_thread(parse_statement, text, zone=zone, now=session.now)
     if not isinstance(statement, Query):
         answer = await run_statement(statement, session)
-        for batch in answer.to_batches() or [_no_rows(answer.schema)]:
+        for batch in answer.to_batches() or [empty_batch(answer.schema)]:
             yield batch
         return
     async with (
@@ -161,16 +162,12 @@ async def sql_batches(
             none = False
             yield batch
         if none:
-            yield _no_rows(running.schema)
+            yield empty_batch(running.schema)
 
 
 async def run_statement(statement: Statement, session: Session) -> pa.Table:
     """What `sql` does with a statement that has been read."""
     return await _RUNS[type(statement)](statement, session)
-
-
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=schema)
 
 
 def _session(

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from adelta import _arrow_values
 from adelta._arrow_values import (
     array_of_numpy,
+    column_of,
     empty_batch,
     empty_table,
     null_of,
@@ -135,6 +136,16 @@ def test_rows_and_raw_times_are_as_arrow_makes_them() -> None:
         made = _arrow_values._made([19_000, None], kind)
         assert made is not None
         assert made.equals(pa.array([19_000, None], kind))
+
+
+def test_columns_of_many_rows_are_left_to_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: list[int] = []
+    made = _arrow_values._made
+    monkeypatch.setattr(_arrow_values, "_made", lambda v, t: counts.append(len(v)) or made(v, t))
+    for rows in (3, 1 << 12, 1 + (1 << 12)):
+        values = [str(n) for n in range(rows)]
+        assert column_of(values, pa.string()).equals(pa.array(values, pa.string()))
+    assert counts == [3, 1 << 12]
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i4", "i8", "f4", "f8", "?", "u2", ">i8"])

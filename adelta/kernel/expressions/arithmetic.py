@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of, numpy_of, scalar_of
+from adelta._arrow_values import column_of, numpy_of, scalar_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.coercion import decimal_arithmetic
 from adelta.kernel.schema import types as t
@@ -86,7 +86,7 @@ def pmod(left: Values, right: Values) -> Values:
     rest = arithmetic("%", left, right)
     if pa.types.is_decimal(rest.type):
         pairs = zip(rest.to_pylist(), right.to_pylist(), strict=True)
-        return array_of([_lift(r, n) for r, n in pairs], rest.type)
+        return column_of([_lift(r, n) for r, n in pairs], rest.type)
     below = pc.less(rest, scalar_of(0, rest.type))
     return pc.if_else(below, _remainder(pc.add(rest, right), right), rest)
 
@@ -173,7 +173,7 @@ def _each_pair(
 ) -> Values:
     pairs = zip(left.to_pylist(), right.to_pylist(), strict=True)
     made = [None if a is None or b is None else compute(a, b) for a, b in pairs]
-    return array_of(made, target)
+    return column_of(made, target)
 
 
 # -------------------------------------------------------------------------------------- rounding
@@ -195,7 +195,7 @@ def round_whole(values: Values, *, up: bool) -> Values:
             None if v is None else v.quantize(Decimal(1), rounding, _EXACT)
             for v in values.to_pylist()
         ]
-        return array_of(made, pa.decimal128(digits, 0))
+        return column_of(made, pa.decimal128(digits, 0))
     whole = (pc.ceil(values) if up else pc.floor(values)).cast(pa.float64())
     whole = pc.if_else(pc.is_nan(whole), 0.0, whole)  # Java's conversion to a long makes NaN zero
     fits = pc.and_(pc.greater_equal(whole, -_LONG_END), pc.less(whole, _LONG_END))
@@ -220,7 +220,7 @@ def round_half_up(values: Values, digits: int) -> Values:
             None if v is None else int(_quantized(Decimal(v), unit)) for v in values.to_pylist()
         ]
         try:
-            return array_of(made, kind)
+            return column_of(made, kind)
         except (pa.ArrowInvalid, OverflowError) as error:
             raise InvalidExpressionError(f"round overflows {kind}: cast to a wider type") from error
     if pa.types.is_decimal(kind):
@@ -230,11 +230,11 @@ def round_half_up(values: Values, digits: int) -> Values:
         target = pa.decimal128(min(precision, _MAX_PRECISION), kept)
         if digits >= kind.scale:
             return values.cast(target)
-        return array_of(
+        return column_of(
             [None if v is None else _quantized(v, unit) for v in values.to_pylist()], target
         )
     rounded = [None if v is None else _rounded_float(v, unit) for v in values.to_pylist()]
-    return array_of(rounded, kind)
+    return column_of(rounded, kind)
 
 
 def _quantized(value: Decimal, unit: Decimal) -> Decimal:

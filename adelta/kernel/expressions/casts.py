@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of, scalar_of
+from adelta._arrow_values import column_of, scalar_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.coercion import is_numeric
 from adelta.kernel.expressions.text_values import (
@@ -126,7 +126,7 @@ def _each(values: Values, convert: Callable[[Any], Any], to: t.DataType, is_try:
             _refuse(value, to)
         out.append(made)
     try:
-        return array_of(out, target)
+        return column_of(out, target)
     except (pa.ArrowInvalid, OverflowError) as error:
         raise InvalidExpressionError(f"a value does not fit into {to}: {error}") from error
 
@@ -338,7 +338,7 @@ def _from_time(
     if numbers is not None:
         seconds: Values = pa.array(np.floor_divide(numbers, _MICROS))
     else:
-        seconds = array_of(
+        seconds = column_of(
             [None if v is None else v // _MICROS for v in micros.to_pylist()], pa.int64()
         )
     return _between_numbers(seconds, to, target, is_try)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of, scalar_of
+from adelta._arrow_values import column_of, scalar_of
 from adelta.errors import InvalidExpressionError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def change_case(values: Values, *, upper: bool) -> Values:
     if pc.all(pc.string_is_ascii(values), min_count=0).as_py():
         return pc.ascii_upper(values) if upper else pc.ascii_lower(values)
     change = str.upper if upper else str.lower
-    return array_of([None if v is None else change(v) for v in values.to_pylist()], pa.string())
+    return column_of([None if v is None else change(v) for v in values.to_pylist()], pa.string())
 
 
 def concat(columns: Iterable[Any], rows: int) -> Any:
@@ -111,7 +111,7 @@ def position_test(name: str, values: Values, part: Any) -> Any:
     test = _PYTHON_TESTS[name]
     pairs = zip(values.to_pylist(), part.to_pylist(), strict=True)
     made = [None if v is None or p is None else test(v, p) for v, p in pairs]
-    return array_of(made, pa.bool_())
+    return column_of(made, pa.bool_())
 
 
 def substring(values: Values, start: Values, length: Values | None) -> Values:
@@ -130,7 +130,7 @@ def substring(values: Values, start: Values, length: Values | None) -> Values:
         return pc.utf8_slice_codeunits(values, start=begin, stop=begin + max(lengths[0].as_py(), 0))
     spans = length.to_pylist() if length is not None else [1 << 31] * len(values)
     rows = zip(values.to_pylist(), start.to_pylist(), spans, strict=True)
-    return array_of([_substring(*row) for row in rows], pa.string())
+    return column_of([_substring(*row) for row in rows], pa.string())
 
 
 def _substring(text: str | None, start: int | None, length: int | None) -> str | None:
@@ -143,7 +143,7 @@ def _substring(text: str | None, start: int | None, length: int | None) -> str |
 def first_characters(values: Values, count: Values) -> Values:
     """`left`: the first `count` characters."""
     pairs = zip(values.to_pylist(), count.to_pylist(), strict=True)
-    return array_of(
+    return column_of(
         [None if v is None or n is None else v[: max(n, 0)] for v, n in pairs], pa.string()
     )
 
@@ -151,7 +151,7 @@ def first_characters(values: Values, count: Values) -> Values:
 def last_characters(values: Values, count: Values) -> Values:
     """`right`: the last `count` characters."""
     pairs = zip(values.to_pylist(), count.to_pylist(), strict=True)
-    return array_of(
+    return column_of(
         [
             None if v is None or n is None else v[max(len(v) - n, 0) :] if n > 0 else ""
             for v, n in pairs
@@ -194,7 +194,7 @@ def replace(values: Values, what: str, by: Any) -> Values:
         size += len(value) + value.count(what) * len(put)
         check_size(size)
         made.append(value.replace(what, put))
-    return array_of(made, pa.string())
+    return column_of(made, pa.string())
 
 
 def md5(values: Values) -> Values:
@@ -203,7 +203,7 @@ def md5(values: Values) -> Values:
     for value in values.cast(pa.binary()).to_pylist():
         sum_ = None if value is None else hashlib.md5(value, usedforsecurity=False).hexdigest()
         made.append(sum_)
-    return array_of(made, pa.string())
+    return column_of(made, pa.string())
 
 
 # ------------------------------------------------------------------------------------------ LIKE
@@ -304,7 +304,7 @@ def _match_in_order(values: Values, parts: list[str | None]) -> Any:
         return True
 
     made = [None if value is None else matches(value) for value in values.to_pylist()]
-    return array_of(made, pa.bool_())
+    return column_of(made, pa.bool_())
 
 
 def _texts_between(parts: list[str | None]) -> list[str]:

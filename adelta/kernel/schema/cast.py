@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of
+from adelta._arrow_values import array_of, column_of
 from adelta.errors import InvariantViolationError, SchemaMismatchError
 from adelta.kernel.schema.arrow import (
     is_list,
@@ -363,7 +363,7 @@ def _to_string(values: _Array, target: pa.DataType) -> _Array | None:
     if pa.types.is_decimal(source):
         texts = values.cast(target)
         if pc.any(pc.match_substring(texts, "E")).as_py():
-            texts = array_of([None if v is None else f"{v:f}" for v in values.to_pylist()], target)
+            texts = column_of([None if v is None else f"{v:f}" for v in values.to_pylist()], target)
         return texts
     return None
 

@@ -17,7 +17,7 @@ import orjson
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of
+from adelta._arrow_values import column_of
 from adelta._dataclasses import dataclass
 from adelta.errors import InvariantViolationError, SchemaMismatchError
 from adelta.kernel.schema.types import BINARY, ArrayType, MapType, PrimitiveType, StructType
@@ -303,7 +303,7 @@ def _headers() -> _Headers:
                 texts.append(bytes([order]) + struct.pack(code, dimensions * 1000 + kind))
                 exact.append(kind == _POINT)
                 least.append(_HEADER + 8 * coordinates if kind == _POINT else _LEAST)
-    return _Headers(array_of(texts, pa.binary()), array_of(least, pa.int32()), pa.array(exact))
+    return _Headers(column_of(texts, pa.binary()), column_of(least, pa.int32()), pa.array(exact))
 
 
 def check_wkb(values: pa.Array[Any], path: str) -> None:

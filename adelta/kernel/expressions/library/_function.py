@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from adelta._arrow_values import array_of
+from adelta._arrow_values import column_of
 from adelta._dataclasses import dataclass
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.arrow import to_arrow_type
@@ -122,7 +122,7 @@ def per_row(result: t.DataType, function: Callable[..., Any], *columns: Any) -> 
     """
     rows = _rows(columns)
     made = [None if any(v is None for v in row) else function(*row) for row in rows]
-    return array_of(made, to_arrow_type(result))
+    return column_of(made, to_arrow_type(result))
 
 
 def _rows(columns: Sequence[Any]) -> Iterable[tuple[Any, ...]]:

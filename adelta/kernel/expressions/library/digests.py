@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import xxhash
 
-from adelta._arrow_values import array_of
+from adelta._arrow_values import column_of
 from adelta.kernel.expressions.library._function import (
     BYTES,
     INT,
@@ -43,7 +43,7 @@ def _sha2(values: Values, bits: Values) -> Values:
         None if v is None or n not in _SHA2 else hashlib.new(_SHA2[n], v).hexdigest()
         for v, n in pairs
     ]
-    return array_of(made, pa.string())
+    return column_of(made, pa.string())
 
 
 def _base64(value: bytes) -> str:
@@ -66,7 +66,7 @@ def _unhex(values: Values) -> Values:
             made.append(None)
         else:
             made.append(bytes.fromhex(text if len(text) % 2 == 0 else f"0{text}"))
-    return array_of(made, pa.binary())
+    return column_of(made, pa.binary())
 
 
 def _encoder(kind: pa.DataType) -> Callable[[Any], bytes]:
@@ -106,7 +106,7 @@ def _xxhash64(*columns: Values) -> Values:
         for place, value in enumerate(stored.to_pylist()):
             if value is not None:
                 sums[place] = xxhash.xxh64_intdigest(encode(value), sums[place])
-    return array_of([v - (1 << 64) if v >> 63 else v for v in sums], pa.int64())
+    return column_of([v - (1 << 64) if v >> 63 else v for v in sums], pa.int64())
 
 
 def _stored(column: Values) -> Values:

@@ -11,7 +11,7 @@ import re
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of
+from adelta._arrow_values import column_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.casts import instants_of, wall_clock
 from adelta.kernel.expressions.datetimes import add_months
@@ -111,7 +111,7 @@ def interval_text(value: int, kind: t.DataType) -> str:
 
 
 def _plus_months(values: Values, months: int, *, zone: str) -> Values:
-    count = array_of([months] * len(values), pa.int64())
+    count = column_of([months] * len(values), pa.int64())
     if pa.types.is_date32(values.type):
         return add_months(values, count)
     wall = values if values.type.tz is None else wall_clock(values, zone)

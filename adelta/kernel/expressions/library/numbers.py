@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of
+from adelta._arrow_values import column_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.library._function import (
     DOUBLE,
@@ -52,7 +52,7 @@ def _factorial(values: Values) -> Values:
     made = [
         None if v is None or not 0 <= v <= 20 else math.factorial(v) for v in values.to_pylist()
     ]
-    return array_of(made, pa.int64())
+    return column_of(made, pa.int64())
 
 
 def _bin(number: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of
+from adelta._arrow_values import column_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.java_regex import to_re2
 from adelta.kernel.expressions.library._function import INT, STRING, Function, Values
@@ -130,7 +130,7 @@ def _split(values: Values, pattern: str, limit: int = -1) -> Values:
     translated = _never_empty(pattern, "split")
     most = {"max_splits": limit - 1} if limit > 0 else {}
     if limit == 1:
-        return array_of([None if v is None else [v] for v in values.to_pylist()], _TEXTS)
+        return column_of([None if v is None else [v] for v in values.to_pylist()], _TEXTS)
     found = pc.split_pattern_regex(values, pattern=translated, **most)
     mask = found.is_null() if found.null_count else None
     arrays: Any = pa.ListArray

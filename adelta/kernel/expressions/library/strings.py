@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of
+from adelta._arrow_values import column_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.library._function import (
     BYTES,
@@ -53,14 +53,14 @@ def _repeat(values: Values, count: Values) -> Values:
 
 
 def _space(count: Values) -> Values:
-    return _repeat(array_of([" "] * len(count), pa.string()), count)
+    return _repeat(column_of([" "] * len(count), pa.string()), count)
 
 
 def _locate(part: Values, text: Values, start: Values | None = None) -> Values:
     if start is None:
         return per_row(t.INTEGER, lambda p, s: s.find(p) + 1, part, text)
     rows = zip(part.to_pylist(), text.to_pylist(), start.to_pylist(), strict=True)
-    return array_of([_located(*row) for row in rows], pa.int32())
+    return column_of([_located(*row) for row in rows], pa.int32())
 
 
 def _located(part: str | None, text: str | None, start: int | None) -> int | None:
@@ -92,7 +92,7 @@ def _concat_ws(separator: Values, *columns: Values) -> Values:
         made.append(between.join(flat))
         size += len(made[-1] or "")
         check_size(size)
-    return array_of(made, pa.string())
+    return column_of(made, pa.string())
 
 
 def _split_part(text: str, delimiter: str, place: int) -> str:

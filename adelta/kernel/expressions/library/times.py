@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of, scalar_of
+from adelta._arrow_values import column_of, scalar_of
 from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.casts import instants_of, wall_clock
 from adelta.kernel.expressions.library._function import (
@@ -114,7 +114,7 @@ def _named(values: Values, names: tuple[str, ...], place: Any, zone: str) -> Val
         values = values if kind.tz is None else wall_clock(values, zone)
     else:
         values = values.cast(pa.timestamp("s"))
-    return array_of(names, pa.string()).take(place(values))
+    return column_of(names, pa.string()).take(place(values))
 
 
 def _dayname(values: Values, *, zone: str) -> Values:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from adelta._arrow_values import array_of
+from adelta._arrow_values import column_of
 from adelta.errors import SchemaMismatchError
 from adelta.kernel.schema.variant.binary import MAX_DEPTH
 from adelta.kernel.schema.variant.encoding import encode
@@ -36,10 +36,10 @@ def variants_from_json(texts: pa.Array[Any], kind: pa.DataType) -> pa.Array[Any]
         VALUE: [None if pair is None else pair[1] for pair in pairs],
     }
     fields: list[pa.Field[Any]] = list(kind.fields)  # type: ignore[attr-defined]  # a struct
-    children = [array_of(parts[field.name], field.type) for field in fields]
+    children = [column_of(parts[field.name], field.type) for field in fields]
     from_parts: Any = pa.StructArray.from_arrays  # the stubs do not know the mask
     made: pa.Array[Any] = from_parts(
-        children, fields=fields, mask=array_of([pair is None for pair in pairs], pa.bool_())
+        children, fields=fields, mask=column_of([pair is None for pair in pairs], pa.bool_())
     )
     return made
 

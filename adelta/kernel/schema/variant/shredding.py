@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of, scalar_of
+from adelta._arrow_values import column_of, scalar_of
 from adelta.errors import InvalidTableError, SchemaMismatchError
 from adelta.kernel.schema.variant.binary import (
     EMPTY_METADATA,
@@ -105,7 +105,7 @@ def _rebuilt(group: Arrow, metadata: Arrow, values: Arrow) -> Arrow:
         read(row, dictionaries.of(names(row) or EMPTY_METADATA))
         for row in memoryview(rows.buffers()[1]).cast("Q")[: len(rows)]
     ]
-    return pc.replace_with_mask(values, typed.is_valid(), array_of(built, pa.binary()))
+    return pc.replace_with_mask(values, typed.is_valid(), column_of(built, pa.binary()))
 
 
 def _reader(group: Arrow) -> _Read:

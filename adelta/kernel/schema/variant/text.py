@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from adelta import _compute as pc
-from adelta._arrow_values import array_of
+from adelta._arrow_values import column_of
 from adelta.kernel.schema import types as t
 from adelta.kernel.schema.variant.binary import Number, NumberKind, Variant, decode
 from adelta.kernel.schema.variant.shredding import METADATA, VALUE, Dictionaries, bytes_by_row
@@ -93,7 +93,7 @@ def _texts(variants: Any) -> pa.Array[Any]:
         names, data = metadata(row), value(row)
         missing = names is None or data is None
         texts.append(None if missing else to_json(decode(dictionaries.of(names), data)))  # type: ignore[arg-type]  # neither is None here
-    return array_of(texts, pa.string())
+    return column_of(texts, pa.string())
 
 
 def to_json(value: Variant) -> str:
