@@ -10,13 +10,16 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+from anyio._backends import _asyncio as backend
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Coroutine, Iterator
 
-__all__ = ["SimulatedLoop", "StuckError"]
+__all__ = ["SimulatedLoop", "StuckError", "numbered_scopes"]
 
 
 _BUSY = 200  # callbacks after which time goes on, though there are more: some wait for it in turns
@@ -50,6 +53,31 @@ class _Future(asyncio.Future[Any]):
 
     def __hash__(self) -> int:
         return self.number
+
+
+class _Scope(backend.CancelScope):
+    """A cancel scope with a number: nested ones are cancelled in one order in every run."""
+
+    numbers = itertools.count()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.number = next(self.numbers)
+
+    def __hash__(self) -> int:
+        return self.number
+
+
+@contextmanager
+def numbered_scopes() -> Iterator[None]:
+    """Have anyio's cancel scopes be ones whose place in sets is the same in every run."""
+    before = backend.CancelScope
+    _Scope.numbers = itertools.count()
+    backend.CancelScope = _Scope  # type: ignore[misc]  # a subclass
+    try:
+        yield
+    finally:
+        backend.CancelScope = before  # type: ignore[misc]
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):

@@ -22,7 +22,7 @@ from adelta._chance import drawn_from
 from adelta._clock import told_by
 from adelta._concurrency import have_jobs_run
 from adelta.parquet.footer.known_shapes import forget_shapes
-from tests.simulation.loop import SimulatedLoop
+from tests.simulation.loop import SimulatedLoop, numbered_scopes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -191,7 +191,11 @@ class World:
         gc.disable()  # else what is collected, and when, would be part of the world
         have_jobs_run(self.loop, self.loop)
         try:
-            with told_by(self), drawn_from(_Chance(self.random) if self.shuffled else _Even(self)):
+            with (
+                numbered_scopes(),
+                told_by(self),
+                drawn_from(_Chance(self.random) if self.shuffled else _Even(self)),
+            ):
                 yield
         finally:
             if collects:

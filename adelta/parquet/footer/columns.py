@@ -21,7 +21,14 @@ from adelta._dataclasses import dataclass
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["ColumnName", "ColumnNode", "ColumnTree", "column_tree", "top_level_order"]
+__all__ = [
+    "ColumnName",
+    "ColumnNode",
+    "ColumnTree",
+    "column_tree",
+    "forget_trees",
+    "top_level_order",
+]
 
 ColumnName: TypeAlias = str | tuple[str, ...]
 
@@ -111,6 +118,11 @@ def column_tree(schema: pa.Schema) -> ColumnTree:
     _recent.insert(0, (schema, tree))
     del _recent[_RECENT:]
     return tree
+
+
+def forget_trees() -> None:
+    """Know no schema's tree any more, as a process that has just begun."""
+    _recent.clear()
 
 
 def _children(data_type: pa.DataType) -> tuple[tuple[pa.Field[Any], ...], tuple[str, ...]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from adelta.errors import InvalidTableError, UnsupportedFeatureError
 from adelta.parquet.footer.chunk_ranges import ChunkLayout, chunk_layouts, decoded_bytes
+from adelta.parquet.footer.columns import forget_trees
 from adelta.parquet.thrift import ThriftError
 
 if TYPE_CHECKING:
@@ -79,9 +80,13 @@ def known_chunks(
 
 
 def forget_shapes() -> None:
-    """Know no more than a process that has just begun; how files are read depends on that."""
+    """Know no more than a process that has just begun; how files are read depends on that.
+
+    Schemas are known by their trees, so that it matters too which of these are kept.
+    """
     with _lock:
         _kinds.clear()
+    forget_trees()
 
 
 def _kind_of(tree: ColumnTree) -> _Kind:
