@@ -41,7 +41,7 @@ class DeltaDataSource(DataSource):
 
         This also settles the version: a DataFrame is of one version, however often it is used.
         """
-        from adelta.spark.options import ReadOptions
+        from adelta.spark.path_travel import read_options
         from adelta.spark.stream_options import (
             StreamOptions,
             tracks_schemas,
@@ -52,7 +52,7 @@ class DeltaDataSource(DataSource):
             from adelta.spark.stream_reader import load_tracked_schema
 
             return load_tracked_schema(StreamOptions.parse(self.options))
-        options = ReadOptions.parse(without_stream_options(self.options))
+        options = read_options(without_stream_options(self.options))
         if options.changes is None:
             from adelta.spark.reader import load_schema
 
@@ -65,9 +65,9 @@ class DeltaDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the columns of `schema`."""
-        from adelta.spark.options import ReadOptions
+        from adelta.spark.path_travel import read_options
 
-        options = ReadOptions.parse(self.options)
+        options = read_options(self.options)
         if options.changes is not None:
             from adelta.spark.change_reader import ChangeReader
 

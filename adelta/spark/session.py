@@ -30,7 +30,8 @@ from adelta.spark.native.hook import Hooks, hook, hooked_formats
 from adelta.spark.native.java_exceptions import add_java_exceptions
 from adelta.spark.native.scan import native_frame
 from adelta.spark.native.write import after_write, write_options
-from adelta.spark.options import ReadOptions, WriteOptions
+from adelta.spark.options import WriteOptions
+from adelta.spark.path_travel import read_options
 from adelta.spark.rebalancing import rebalanced
 from adelta.spark.sql_hook import has_sql_hook, hook_sql, unhook_sql
 from adelta.spark.stream_hook import hook_streams
@@ -127,7 +128,7 @@ def _load(spark: SparkSession, options: dict[str, str]) -> DataFrame | None:
     ensure_registered(spark)
     jvm.activate(spark)
     try:
-        given = ReadOptions.parse(options)
+        given = read_options(options)
         if given.changes is not None or not given.native_scan:
             return None
         return native_frame(spark, given)

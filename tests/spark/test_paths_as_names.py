@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
@@ -239,3 +240,28 @@ def test_char_and_varchar_are_strings_in_the_log_and_keep_their_lengths(
             spark.sql(f"SELECT {column}").write.format("delta").mode("append").save(
                 str(tmp_path / "t")
             )
+
+
+def test_the_end_of_a_path_names_a_version(spark: SparkSession, tmp_path: Path) -> None:
+    path = f"{tmp_path}/t"
+    for count in (1, 2):
+        spark.range(count).write.format("delta").mode("overwrite").save(path)
+    [first] = adelta.sync.history(path)[1:]
+    moment = first.timestamp.astimezone(ZoneInfo("America/New_York"))
+    at = f"{path}@{moment:%Y%m%d%H%M%S}{moment.microsecond // 1000:03}"
+    for reader in (spark.read, spark.read.option("nativeScan", "false")):
+        for name in (f"{path}@v0", f"{path}@V0", at):
+            assert reader.format("delta").load(name).count() == 1, name
+    for name in (f"{path}@v0", at):
+        assert rows(spark.sql(f"SELECT count(*) FROM delta.`{name}`")) == [(1,)]
+        assert spark.table(f"delta.`{name}`").count() == 1
+    with pytest.raises(AnalysisException, match="leave one of them out"):
+        spark.read.format("delta").option("versionAsOf", 0).load(f"{path}@v1")
+    with pytest.raises(PySparkException, match="name the table alone"):
+        spark.sql(f"DELETE FROM delta.`{path}@v0`")
+    with pytest.raises(PySparkException, match="name the table alone"):
+        spark.range(1).writeTo(f"delta.`{path}@v0`").append()
+    with pytest.raises(AnalysisException, match="VersionNotFoundError"):
+        spark.read.format("delta").load(f"{path}@v7")
+    spark.range(5).write.format("delta").save(f"{path}@v0")  # a table of its own wins
+    assert spark.read.format("delta").load(f"{path}@v0").count() == 5

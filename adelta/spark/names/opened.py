@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pyspark.sql import DataFrame
 
-from adelta.errors import InvalidExpressionError
+from adelta.errors import InvalidExpressionError, InvalidUseError
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.table_features import (
     CLUSTERING,
@@ -29,6 +29,7 @@ from adelta.spark.native.hook import plain_load
 from adelta.spark.native.jvm import FORMAT, WriteState
 from adelta.spark.native.scan import OpenVersion, native_frame
 from adelta.spark.options import ReadOptions, with_session_storage
+from adelta.spark.path_travel import read_options
 from adelta.spark.session_settings import session_zone
 from adelta.spark.task_executor import on_cluster
 from adelta.spark.zones import condition_in, value_in
@@ -97,7 +98,7 @@ class OpenedTable(Answers):
         self._sessions = sessions
         self._for_changes = for_changes
         self._asked = with_session_storage(spark, options)
-        self._options = ReadOptions.parse(self._asked)
+        self._options = read_options({"timeZone": session_zone(spark), **self._asked})
         self._version = OpenVersion(self._options)
 
     def answer_describe(self) -> str:
@@ -149,7 +150,7 @@ class OpenedTable(Answers):
         """Write rows, whose columns Spark has fitted to the table's."""
         spark = self._sessions.of(session)
         jvm.activate(spark)
-        given = {**json.loads(options), "path": self._options.uri}
+        given = {**json.loads(options), "path": self._to_change().uri}
         if self._for_changes is not None:
             given |= self._for_changes()
         mode = "Overwrite" if overwrites else "Append"
@@ -208,7 +209,16 @@ class OpenedTable(Answers):
         return merge_rows(spark, to.uri, version, merge, source, to.storage_options, to.catalog)
 
     def _to_change(self) -> ReadOptions:
-        """How the table is opened to be changed."""
+        """How the table is opened to be changed.
+
+        Raises:
+            InvalidUseError: what was opened is an earlier version.
+        """
+        if self._options.version is not None or self._options.timestamp is not None:
+            raise InvalidUseError(
+                f"an earlier version of {self._options.uri} was named, by the end of its path or "
+                "by VERSION AS OF, and only the latest one can be changed: name the table alone"
+            )
         return (
             self._options if self._for_changes is None else ReadOptions.parse(self._for_changes())
         )
