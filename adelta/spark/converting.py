@@ -13,7 +13,7 @@ from adelta.spark.identifiers import identifier_parts, path_named, quoted
 from adelta.spark.native import jvm
 from adelta.spark.options import absolute_uri
 from adelta.spark.sql_names import storage_options
-from adelta.spark.table_names import find_table
+from adelta.spark.table_names import find_table, name_as_delta
 from adelta.spark.task_executor import on_cluster
 from adelta.spark.types import to_delta_schema
 from adelta.sync._portal import call
@@ -22,14 +22,21 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from adelta.kernel.schema.types import StructType as TableSchema
+    from adelta.spark.table_names import NamedTable
 
 __all__ = ["convert_in_place"]
 
 
 def convert_in_place(
-    spark: SparkSession, identifier: str, partitions: str | StructType | None
+    spark: SparkSession,
+    identifier: str,
+    partitions: str | StructType | TableSchema | None,
+    *,
+    statistics: bool = True,
 ) -> tuple[str, str | None]:
     """Make a Delta table of what `identifier` names: where it is, and its name if it has one.
+
+    `statistics` of the files are computed, if they are wanted.
 
     Raises:
         InvalidOptionError: it names nothing that can be converted.
@@ -37,30 +44,34 @@ def convert_in_place(
     """
     columns = to_delta_schema(partitions) if isinstance(partitions, StructType) else partitions
     if (path := path_named(identifier)) is not None:  # which stays as it is, where it is one
-        return _folder(spark, path, columns), None
+        return _folder(spark, path, columns, statistics=statistics), None
     if (path := path_named(identifier, ("parquet",))) is not None:
-        return _folder(spark, path, columns), None
+        return _folder(spark, path, columns, statistics=statistics), None
     if (path := path_named(identifier, ("iceberg",))) is not None:
         uri = absolute_uri(path)
         options = storage_options(spark, uri)
-        call(lambda: convert_iceberg(uri, storage_options=options))
+        call(lambda: convert_iceberg(uri, collect_statistics=statistics, storage_options=options))
         return uri, None
-    return _by_name(spark, identifier, columns)
+    return _by_name(spark, identifier, columns, statistics=statistics)
 
 
-def _folder(spark: SparkSession, path: str, columns: str | TableSchema | None) -> str:
+def _folder(
+    spark: SparkSession, path: str, columns: str | TableSchema | None, *, statistics: bool
+) -> str:
     uri = absolute_uri(path)
     on_cluster(
         spark,
         uri,
-        lambda table: convert_folder(table, partition_schema=columns),
+        lambda table: convert_folder(
+            table, partition_schema=columns, collect_statistics=statistics
+        ),
         storage_options(spark, uri),
     )
     return uri
 
 
 def _by_name(
-    spark: SparkSession, name: str, columns: str | TableSchema | None
+    spark: SparkSession, name: str, columns: str | TableSchema | None, *, statistics: bool
 ) -> tuple[str, str | None]:
     found = find_table(spark, name)
     if found is not None and found.is_delta and found.location is not None:
@@ -72,14 +83,37 @@ def _by_name(
             "session knows: name a folder as parquet.`/path`, or a table of Iceberg's as "
             "iceberg.`/path`"
         )
-    if (reason := jvm.unusable(spark)) is not None:
-        raise InvalidOptionError(
-            f"the session's catalog cannot be told that {name} is a Delta table, as {reason}; "
-            f"convert it by its path, parquet.`{found.location}`"
-        )
+    if jvm.unusable(spark) is not None:
+        return _by_name_of_server(spark, found, columns, statistics=statistics)
     entry = quoted(identifier_parts(found.name)[-2:])
     if columns is None:
         columns = to_delta_schema(jvm.partition_schema(spark, entry))
-    location = _folder(spark, found.location, columns)
+    location = _folder(spark, found.location, columns, statistics=statistics)
     jvm.set_provider(spark, entry, jvm.FORMAT)
     return location, found.name
+
+
+def _by_name_of_server(
+    spark: SparkSession, found: NamedTable, columns: str | TableSchema | None, *, statistics: bool
+) -> tuple[str, str | None]:
+    """The same where the catalog is told of it by statements alone."""
+    schema = spark.table(quoted(identifier_parts(found.name))).schema
+    partitions = _partitions(spark, found, schema)
+    if partitions.fields and found.kind != "EXTERNAL":
+        raise InvalidOptionError(
+            f"the catalog would delete the partitions of {found.name} when it is told, through "
+            "Spark Connect, that it is a Delta table: convert it in a classic session, or by its "
+            f"path, parquet.`{found.location}`"
+        )
+    if columns is None:
+        columns = to_delta_schema(partitions)
+    location = _folder(spark, str(found.location), columns, statistics=statistics)
+    name_as_delta(spark, found, schema)
+    return location, found.name
+
+
+def _partitions(spark: SparkSession, table: NamedTable, schema: StructType) -> StructType:
+    """The columns by which a table is partitioned, as Spark Connect tells of them."""
+    listed = spark.catalog.listColumns(quoted(identifier_parts(table.name)))
+    names = {each.name for each in listed if each.isPartition}
+    return StructType([field for field in schema.fields if field.name in names])

@@ -5,8 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column
+from pyspark.sql import functions as f
 from pyspark.sql import types as s
+from pyspark.sql.utils import is_remote
 
 from adelta.errors import InvalidExpressionError, InvalidOptionError
 from adelta.kernel.expressions.literals import literal_of
@@ -55,7 +58,7 @@ def sql_text(
     """
     if isinstance(value, str):
         jvm.check_expression(value)
-        return value
+        return _checked(value, value, rows)
     if not isinstance(value, Column):
         raise WrongTypeError(
             f"{argument} must be a Spark SQL Column or a string (expression in SQL syntax), found "
@@ -67,7 +70,24 @@ def sql_text(
             raise InvalidOptionError(f"{argument} is a column, and {reason}; write it as SQL text")
         return jvm.sql_of(df, value)
     connects: Any = value
-    return _connect_sql(connects._expr, plans or {})
+    return _checked(_connect_sql(connects._expr, plans or {}), value, rows)
+
+
+def _checked(text: str, value: Column | str, rows: Callable[[], DataFrame]) -> str:
+    """The text, about which a server of Spark Connect is asked where adelta cannot parse it."""
+    if not is_remote():
+        return text
+    try:
+        parse_expression(text)
+    except InvalidExpressionError:
+        column = f.expr(value) if isinstance(value, str) else value
+        try:
+            _ = rows().sparkSession.range(0).select(column).schema
+        except ParseException:
+            raise
+        except AnalysisException:
+            pass  # it parses, over columns that are not there
+    return text
 
 
 def plan_ids(df: DataFrame, name: str) -> dict[int, str]:

@@ -52,6 +52,9 @@ def hook_tables(formats_of: FormatsOf, save: Save) -> None:
     writer.saveAsTable = _saving(writer.saveAsTable, formats_of, save)
     writer.insertInto = _inserting(writer.insertInto, formats_of, save)
     _hook_second_writer(readwriter.DataFrameWriterV2, formats_of, save)
+    from adelta.spark.remote_merges import hook_merges  # which registers sessions
+
+    hook_merges(lambda spark, name: _place(spark, name, formats_of(spark)) is not None)
 
 
 def state_of(writer: Any, source: str, mode: str | None) -> WriteState | None:
@@ -302,7 +305,8 @@ def _define(writer: Any, place: str | None, save: Save, mode: str) -> None:
 
 def _second_state(writer: Any, mode: str) -> WriteState:
     told = writer._write
-    partitions = [sql_text("column", each, lambda: writer) for each in told.partitioning_columns]
+    df = _frame(writer)
+    partitions = [sql_text("column", each, lambda: df) for each in told.partitioning_columns]
     return WriteState(
         "delta",
         mode,

@@ -14,9 +14,12 @@ from pyspark.sql.utils import is_remote
 
 from adelta._clock import moment
 from adelta.errors import InvalidExpressionError, InvalidStatementError, TableNotFoundError
+from adelta.kernel.schema.types import StructType
 from adelta.spark.arguments_in_text import with_arguments
 from adelta.spark.changes_in_text import with_changes
+from adelta.spark.converting import convert_in_place
 from adelta.spark.exceptions import raises_as_spark
+from adelta.spark.identifiers import quoted
 from adelta.spark.remote_statements import (
     run_clone,
     run_create,
@@ -28,10 +31,13 @@ from adelta.spark.session import ensure_registered
 from adelta.spark.session_settings import session_zone
 from adelta.spark.sql_hook import plain_sql
 from adelta.spark.sql_names import cluster_session, frame, named_table
+from adelta.sql.execute.definition import field_of
 from adelta.sql.parse import begins_as, parse_statement
+from adelta.sql.records import NOTHING, table_of
 from adelta.sql.run import run_statement
 from adelta.sql.statements import (
     AlterTable,
+    ConvertToDelta,
     CreateClone,
     CreateTable,
     DescribeTable,
@@ -129,6 +135,13 @@ def _run(spark: SparkSession, statement: Statement, zone: str, *, strict: bool) 
         return run_create(spark, statement, zone)
     if isinstance(statement, CreateClone):
         return run_clone(spark, statement, zone)
+    if isinstance(statement, ConvertToDelta) and statement.table.path is None:
+        fields = StructType(tuple(map(field_of, statement.partition_by)))
+        name = quoted(statement.table.parts)
+        convert_in_place(
+            spark, name, fields if fields.fields else None, statistics=statement.statistics
+        )
+        return frame(spark, table_of(NOTHING))
     try:
         table = named_table(spark, statement.table)
     except TableNotFoundError:

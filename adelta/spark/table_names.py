@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.errors import AnalysisException
 from pyspark.sql import types as s
 
+from adelta._chance import new_uuid
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, TableNotFoundError
 from adelta.spark.datasource import FORMAT
@@ -28,7 +29,14 @@ from adelta.spark.sql_hook import plain_sql
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["NamedTable", "add_name", "drop_name", "find_table", "location_of"]
+__all__ = [
+    "NamedTable",
+    "add_name",
+    "drop_name",
+    "find_table",
+    "location_of",
+    "name_as_delta",
+]
 
 _SESSION_CATALOG: Final = "spark_catalog"
 _NO_SUCH_TABLE: Final = ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND", "CATALOG_NOT_FOUND")
@@ -41,6 +49,8 @@ class NamedTable:
     name: str
     provider: str | None
     location: str | None
+    kind: str | None = None
+    """``MANAGED`` or ``EXTERNAL``, where Spark was asked to describe it."""
 
     @property
     def is_delta(self) -> bool:
@@ -125,6 +135,28 @@ def drop_name(spark: SparkSession, name: str) -> None:
     plain_sql(spark, f"DROP TABLE IF EXISTS {quoted(identifier_parts(name))}")
 
 
+def name_as_delta(spark: SparkSession, table: NamedTable, columns: s.StructType) -> None:
+    """Let the session's catalog know a table, which is Delta's now, as one, through Spark Connect.
+
+    Its entry is made anew, as that of a table at a given place.
+
+    Raises:
+        InvalidOptionError: the catalog would delete the files with the entry.
+    """
+    name = quoted(identifier_parts(table.name))
+    if table.kind != "EXTERNAL":
+        elsewhere = f"{table.location}-{new_uuid().hex}"  # which is what Spark deletes then
+        plain_sql(spark, f"ALTER TABLE {name} SET LOCATION {string_literal(elsewhere)}")
+        moved = find_table(spark, name)
+        if moved is None or moved.location != elsewhere:
+            raise InvalidOptionError(
+                f"{table.name} is a Delta table now, and the catalog does not let go of the files: "
+                f"open it by its path, {table.location}"
+            )
+    drop_name(spark, name)
+    add_name(spark, name, columns, location=table.location)
+
+
 def _described(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable:
     rows = plain_sql(spark, f"DESCRIBE TABLE EXTENDED {quoted(parts)}").collect()
     said: dict[str, str] = {}
@@ -136,7 +168,8 @@ def _described(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable:
     name = ".".join(
         said[key] for key in ("Catalog", "Database", "Table") if key in said
     ) or ".".join(parts)
-    return NamedTable(name, said.get("Provider"), _plain(said.get("Location")))
+    location = _plain(said.get("Location"))
+    return NamedTable(name, said.get("Provider"), location, said.get("Type"))
 
 
 def _listed(spark: SparkSession, parts: tuple[str, ...]) -> NamedTable | None:

@@ -11,7 +11,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as s
@@ -95,6 +95,9 @@ def step_rows_are_deleted_and_updated(spark, path):
         InvalidExpressionError, "UTF8", lambda: table.delete(f.encode(f.lit("a"), "UTF8") == "a")
     )
     raises(TypeError, "must be a Spark SQL Column", lambda: table.delete(5))
+    for wrong in ("id ==", f.expr("id ==")):
+        raises(ParseException, "PARSE_SYNTAX_ERROR", lambda wrong=wrong: table.delete(wrong))
+    raises(ParseException, "PARSE_SYNTAX", lambda: table.optimize().where("id =="))
 
 
 def step_times_are_of_the_sessions_zone(spark, path):
@@ -228,9 +231,60 @@ def step_a_job_for_delta_spark_runs_as_it_is(spark, path):
         )
         spark.range(2).write.saveAsTable("of_parquet")
         assert spark.table("of_parquet").count() == 2
-        raises(ValueError, "parquet.`", lambda: DeltaTable.convertToDelta(spark, "of_parquet"))
+        assert spark.read.format("delta").load(f"{path}@v0").count() == 2
+        assert spark.sql(f"SELECT * FROM delta.`{path}@v0`").count() == 2
         DeltaTable.forName(spark, "job").clone(path + "-clone", True)
         assert spark.read.format("delta").load(path + "-clone").count() == 3
+    finally:
+        adelta.spark.register(spark)
+
+
+def step_tables_of_parquet_are_converted(spark, path):
+    adelta.spark.register(spark, as_delta=True, sql=True)
+    try:
+        rows = spark.range(4).selectExpr("id", "id % 2 part")
+        rows.write.partitionBy("part").parquet(f"{path}/folder")
+        found = DeltaTable.convertToDelta(spark, f"parquet.`{path}/folder`", "part BIGINT")
+        assert found.detail().first().partitionColumns == ["part"]
+        rows.write.saveAsTable("kept_by_spark")
+        rows.write.option("path", f"{path}/there").partitionBy("part").saveAsTable("kept_there")
+        for name in ("kept_by_spark", "kept_there"):
+            assert DeltaTable.convertToDelta(spark, name).toDF().count() == 4
+            rows.write.mode("append").saveAsTable(name)
+            assert spark.table(name).where("part = 1").count() == 4
+            assert DeltaTable.convertToDelta(spark, f"default.{name}").toDF().count() == 8
+        assert DeltaTable.forName(spark, "kept_there").detail().first().partitionColumns == ["part"]
+        rows.write.partitionBy("part").saveAsTable("kept_in_parts")
+        raises(ValueError, "parquet.`", lambda: DeltaTable.convertToDelta(spark, "kept_in_parts"))
+        assert spark.table("kept_in_parts").count() == 4
+        rows.write.option("path", f"{path}/by_sql").saveAsTable("by_sql")
+        spark.sql("CONVERT TO DELTA by_sql NO STATISTICS")
+        assert DeltaTable.forName(spark, "by_sql").toDF().count() == 4
+    finally:
+        adelta.spark.register(spark)
+
+
+def step_dataframes_are_merged_into_tables(spark, path):
+    adelta.spark.register(spark, as_delta=True)
+    try:
+        rows = spark.createDataFrame([(1, 10), (2, 20), (3, 30)], "id BIGINT, v BIGINT")
+        rows.write.format("delta").saveAsTable("merged")
+        source = spark.createDataFrame([(1, 11), (2, 0), (9, 90)], "id BIGINT, v BIGINT").alias("s")
+        merge = source.mergeInto("merged", f.expr("merged.id = s.id"))
+        merge = merge.whenMatched(f.col("s.v") == 0).delete().whenMatched().updateAll()
+        merge = merge.whenNotMatched(source.v > 99).insertAll()
+        merge = merge.whenNotMatched().insert({"id": f.col("s.id"), "v": f.col("s.v") + 1})
+        merge = merge.whenNotMatchedBySource().update({"merged.v": f.col("merged.v") * 2})
+        assert merge.withSchemaEvolution().merge() is None
+        assert sorted(spark.table("merged").collect()) == [(1, 11), (3, 60), (9, 91)]
+        merge = source.mergeInto("merged", f.expr("merged.id = s.id"))
+        merge.whenMatched().update({"v": f.lit(5)}).whenNotMatchedBySource().delete().merge()
+        assert sorted(spark.table("merged").collect()) == [(1, 5), (9, 5)]
+        raises(
+            AnalysisException,
+            "nothing",
+            source.mergeInto("nothing", f.expr("true")).whenMatched().delete().merge,
+        )
     finally:
         adelta.spark.register(spark)
 

@@ -271,6 +271,9 @@ def test_tables_are_cloned_and_converted_by_name(spark, path, tmp_path):
         rows.write.format("adelta").mode("append").saveAsTable("upkeep.raw")
         assert spark.table("upkeep.raw").where("p = 1").count() == 6
         assert DeltaTable.convertToDelta(spark, "upkeep.raw").toDF().count() == 12
+        rows.write.format("parquet").saveAsTable("upkeep.more")
+        assert adelta.spark.sql(spark, "CONVERT TO DELTA upkeep.more NO STATISTICS").count() == 0
+        assert spark.table("upkeep.more").count() == 6
         with pytest.raises(AnalysisException, match="neither a folder"):
             DeltaTable.convertToDelta(spark, "upkeep.nothing")
     finally:
