@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from adelta import CommitOptions, SetTransaction
+from adelta import SetTransaction
 from adelta._dataclasses import dataclass
+from adelta.deltalake._provenance import DeltalakeCommit
 from adelta.deltalake._util import encode_partition_value
 from adelta.kernel.actions.commit_info import NAMED_ENTRIES
 from adelta.kernel.actions.file_actions import AddFile
@@ -112,8 +113,8 @@ _LEVELS = ("Serializable", "WriteSerializable", "SnapshotIsolation")
 
 def commit_options(
     commit: CommitProperties | None, after: PostCommitHookProperties | None
-) -> CommitOptions | None:
-    """What the properties are to adelta; None where nothing is asked for.
+) -> DeltalakeCommit:
+    """What the properties are to adelta, for the commits of an operation that begins now.
 
     Entries that adelta writes from what it did (`readVersion`, `isolationLevel`, `isBlindAppend`,
     `operationMetrics`, `txnId`) are checked and then left to it.
@@ -121,11 +122,9 @@ def commit_options(
     Raises:
         ValueError: an entry of `custom_metadata` is not as it has to be.
     """
-    if commit is None and after is None:
-        return None
     commit, after = commit or CommitProperties(), after or PostCommitHookProperties()
     said = _checked(commit.custom_metadata or {})
-    return CommitOptions(
+    return DeltalakeCommit(
         commit_info={name: value for name, value in said.items() if name not in NAMED_ENTRIES},
         parameters=said.get("operationParameters") or {},
         user_metadata=said.get("userMetadata"),

@@ -41,9 +41,7 @@ class TableAlterer:
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
 
-    def _changed(
-        self, operation: str, options: CommitOptions | None, *args: Any, **kw: Any
-    ) -> None:
+    def _changed(self, operation: str, options: CommitOptions, *args: Any, **kw: Any) -> None:
         """Carry out an operation of `adelta.sync`, and go to the version that it makes."""
         table = self.table._table
         getattr(sync, operation)(table.committing(options), *args, **kw)
@@ -311,7 +309,7 @@ class TableAlterer:
     def _redefine(
         self,
         operation: str,
-        options: CommitOptions | None,
+        options: CommitOptions,
         told: Mapping[str, object],
         **changes: str,
     ) -> None:

@@ -16,6 +16,7 @@ _COUNTS = {
         "num_added_files": "numFiles",
         "num_removed_files": "numRemovedFiles",
         "num_added_rows": "numOutputRows",
+        "execution_time_ms": "executionTimeMs",
     },
     "DELETE": {
         "num_added_files": "numAddedFiles",
@@ -48,7 +49,11 @@ _COUNTS = {
         "scan_time_ms": "scanTimeMs",
         "rewrite_time_ms": "rewriteTimeMs",
     },
-    "OPTIMIZE": {"numFilesAdded": "numAddedFiles", "numFilesRemoved": "numRemovedFiles"},
+    "OPTIMIZE": {
+        "numFilesAdded": "numAddedFiles",
+        "numFilesRemoved": "numRemovedFiles",
+        "partitionsOptimized": "partitionsOptimized",
+    },
     "RESTORE": {"numRemovedFile": "numRemovedFiles", "numRestoredFile": "numRestoredFiles"},
     "VACUUM START": {
         "numFilesToDelete": "numFilesToDelete",
@@ -60,6 +65,8 @@ _COUNTS = {
     },
 }
 """deltalake's names of what adelta counts under Delta Spark's, by operation."""
+_TOLD_HERE = ("executionTimeMs", "partitionsOptimized")
+"""What commits of adelta's other faces may not say."""
 
 
 def history_entry(entry: HistoryEntry) -> dict[str, Any]:
@@ -133,6 +140,8 @@ def _parameters(entry: HistoryEntry) -> dict[str, Any]:
     if _is_adeltas(entry) and entry.operation == "ADD CONSTRAINT" and "name" in said:
         constraint = {"name": said["name"], "expr": said.get("expr")}
         return {**said, "constraints": _json([constraint])}
+    if _is_adeltas(entry) and entry.operation == "CONVERT" and "partitionedBy" in said:
+        return {**said, "partitionBy": said["partitionedBy"]}
     predicate = said.get("predicate")
     told = ("DELETE", "UPDATE", "MERGE")
     if not _is_adeltas(entry) or entry.operation not in told or not predicate:
@@ -151,7 +160,7 @@ def _parameters(entry: HistoryEntry) -> dict[str, Any]:
 def _metrics(entry: HistoryEntry) -> dict[str, Any]:
     said = dict(entry.operation_metrics)
     for name, own in _COUNTS.get(entry.operation or "", {}).items():
-        count = said.get(own, "0" if _is_adeltas(entry) else None)
+        count = said.get(own, "0" if _is_adeltas(entry) and own not in _TOLD_HERE else None)
         if (name not in said or name == own) and isinstance(count, str) and count.isdigit():
             said[name] = int(count)
     before_skipping = str(said.get("numTargetFilesBeforeSkipping", ""))
@@ -162,4 +171,10 @@ def _metrics(entry: HistoryEntry) -> dict[str, Any]:
         before = -1 if entry.read_version is None else entry.read_version
         said["num_partitions"] = 0  # as deltalake has it, whatever the table
         said["num_retries"] = entry.version - 1 - before
+    if _is_adeltas(entry) and entry.operation == "FSCK":
+        said["dry_run"] = False
+    if _is_adeltas(entry) and entry.operation == "OPTIMIZE":
+        in_order = entry.operation_parameters.get("zOrderBy", "[]") == "[]"
+        said["plannerStrategy"] = "preserveLocality" if in_order else "zOrder"
+        said["preserveInsertionOrder"] = said["preservedStableOrder"] = in_order
     return said

@@ -39,7 +39,7 @@ class PyMergeBuilder:
     merge_schema: bool
     fails_on_casts: bool
     properties: WriterProperties | None
-    options: CommitOptions | None
+    options: CommitOptions
     clauses: list[tuple[str, dict[str, str] | None, str | None]] = field(default_factory=list)
 
     def _add(self, clause: str, updates: dict[str, str] | None, predicate: str | None) -> None:
@@ -85,7 +85,7 @@ def merge_builder(
     merge_schema: bool,
     fails_on_casts: bool,
     properties: WriterProperties | None,
-    options: CommitOptions | None,
+    options: CommitOptions,
 ) -> PyMergeBuilder:
     """A merge without clauses.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from adelta.deltalake.writer.options import with_data_files
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from adelta import FileSizeMetrics, OptimizeMetrics
+    from adelta import CommitOptions, FileSizeMetrics, OptimizeMetrics
     from adelta.deltalake._actions import CommitProperties, PostCommitHookProperties
     from adelta.deltalake._definition import FilterConjunctionType
     from adelta.deltalake.table import DeltaTable
@@ -102,7 +103,7 @@ class TableOptimizer:
         target_size: int | None,
         concurrency: int | None,
         interval: int | timedelta | None,
-        options: Any,
+        options: CommitOptions,
     ) -> dict[str, Any]:
         table = self.table._table
         snapshot = table.snapshot
@@ -118,7 +119,7 @@ class TableOptimizer:
             interval = timedelta(seconds=interval)
         where = where_of([encoded(filters)], snapshot.delta_schema) if filters else None
         done = sync.optimize(
-            table.committing(options),
+            table.committing(_with_size(options, target_size)),
             where=where,
             zorder_by=columns,
             target_size=target_size,
@@ -127,6 +128,13 @@ class TableOptimizer:
         )
         table.update_incremental()
         return _metrics(done, z_order=columns is not None)
+
+
+def _with_size(options: CommitOptions, target_size: int | None) -> CommitOptions:
+    """The options, with the size of files that the history tells."""
+    if target_size is None:
+        return options
+    return replace(options, parameters={"targetSize": str(target_size), **options.parameters})
 
 
 def _check_z_order(columns: list[str], known: Iterable[str], partitions: Iterable[str]) -> None:

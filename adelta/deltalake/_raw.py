@@ -115,9 +115,9 @@ class RawDeltaTable(RawChanges):
 
     # -------------------------------------------------------------------------------- what it is
 
-    def committing(self, options: CommitOptions | None) -> sync.Table:
+    def committing(self, options: CommitOptions) -> sync.Table:
         """The handle whose commits are as `options` say."""
-        return self.handle if options is None else self.handle.committing(options)
+        return self.handle.committing(options)
 
     @property
     def root(self) -> str:

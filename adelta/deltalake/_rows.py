@@ -248,7 +248,7 @@ def deleted(
     table: RawDeltaTable,
     predicate: str | None,
     properties: WriterProperties | None,
-    options: CommitOptions | None,
+    options: CommitOptions,
 ) -> dict[str, Any]:
     """What a delete did."""
     began = monotonic()

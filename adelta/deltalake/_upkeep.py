@@ -85,7 +85,7 @@ def changed_rows(
     predicate: str | None,
     properties: WriterProperties | None,
     fails_on_casts: bool,
-    options: CommitOptions | None,
+    options: CommitOptions,
 ) -> dict[str, Any]:
     """What an update did.
 
@@ -109,7 +109,7 @@ def _updated(
     predicate: str | None,
     properties: WriterProperties | None,
     fails_on_casts: bool,
-    options: CommitOptions | None,
+    options: CommitOptions,
 ) -> dict[str, Any]:
     began = monotonic()
     kind = table.snapshot.delta_schema
@@ -140,7 +140,7 @@ def restored(
     target: int | datetime | str,
     ignore_missing: bool,
     downgrades: bool,
-    options: CommitOptions | None,
+    options: CommitOptions,
 ) -> dict[str, Any]:
     """What a restore did.
 
@@ -174,7 +174,7 @@ def vacuumed(
     retention_hours: int | None,
     dry_run: bool,
     enforced: bool,
-    options: CommitOptions | None,
+    options: CommitOptions,
     *,
     full: bool,
     keep_versions: list[int] | None,
@@ -211,7 +211,7 @@ def vacuumed(
 
 
 @raises_as_deltalake
-def repaired(table: RawDeltaTable, dry_run: bool, options: CommitOptions | None) -> dict[str, Any]:
+def repaired(table: RawDeltaTable, dry_run: bool, options: CommitOptions) -> dict[str, Any]:
     """Which files are gone, and were taken out."""
     done = sync.fsck(table.committing(options), dry_run=dry_run)
     if not dry_run:
@@ -227,7 +227,7 @@ def write_transaction(
     schema: Schema,
     partition_by: list[str],
     filters: Any,
-    options: CommitOptions | None,
+    options: CommitOptions,
 ) -> None:
     """Commit files that are in place, and removals of others.
 

@@ -72,7 +72,7 @@ def create_table_with_add_actions(
     if there or not add_actions:
         return
     with sync.open_table(table_uri, storage_options) as handle:
-        told = handle if options is None else handle.committing(options)
+        told = handle.committing(options)
         with told.transaction("WRITE", parameters={"mode": "Append"}) as tx:
             tx.add_files([added_file(each) for each in add_actions])
 

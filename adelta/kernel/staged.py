@@ -41,7 +41,7 @@ class StagedChanges:
     transaction_id: str
     operation: str = "WRITE"
     parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
-    metrics: Mapping[str, int] = field(default_factory=dict, hash=False)
+    metrics: Mapping[str, object] = field(default_factory=dict, hash=False)
     user_metadata: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict, hash=False)
     commit_info: Mapping[str, object] = field(default_factory=dict, hash=False)

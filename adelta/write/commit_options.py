@@ -77,6 +77,10 @@ class CommitOptions:
         if not all(isinstance(one, SetTransaction) for one in self.set_transactions):
             raise InvalidOptionError("set_transactions holds what is no adelta.SetTransaction")
 
+    def _told(self, staged: StagedChanges) -> StagedChanges:
+        """The changes of a commit, with what is said of them as a whole: nothing more, here."""
+        return staged
+
 
 def as_options_say(staged: StagedChanges, options: CommitOptions, now_ms: int) -> StagedChanges:
     """The changes, as a commit with these options says them."""
@@ -88,12 +92,14 @@ def as_options_say(staged: StagedChanges, options: CommitOptions, now_ms: int) -
     )
     named = {each.app_id for each in mine}
     others = tuple(each for each in staged.set_transactions if each.app_id not in named)
-    return replace(
-        staged,
-        commit_info=dict(options.commit_info),
-        parameters={**options.parameters, **staged.parameters},
-        user_metadata=staged.user_metadata or options.user_metadata,
-        set_transactions=(*others, *mine),
+    return options._told(
+        replace(
+            staged,
+            commit_info=dict(options.commit_info),
+            parameters={**options.parameters, **staged.parameters},
+            user_metadata=staged.user_metadata or options.user_metadata,
+            set_transactions=(*others, *mine),
+        )
     )
 
 

@@ -86,9 +86,11 @@ def combined(group: Sequence[StagedChanges]) -> StagedChanges:
     )
 
 
-def _sums(metrics: Iterable[Iterable[tuple[str, int]]]) -> Counter[str]:
+def _sums(metrics: Iterable[Iterable[tuple[str, object]]]) -> Counter[str]:
+    """The numbers, added up; texts say something of one member alone."""
     sums: Counter[str] = Counter()
     for each in metrics:
         for name, value in each:
-            sums[name] += value
+            if isinstance(value, int):
+                sums[name] += value
     return sums

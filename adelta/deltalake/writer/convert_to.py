@@ -86,7 +86,7 @@ def _convert(
     properties: dict[str, str],
     storage_options: dict[str, str] | None,
     collects: bool,
-    options: CommitOptions | None,
+    options: CommitOptions,
 ) -> None:
     try:
         sync.convert(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta import sync
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["create"]
 
+_SAVE_MODES = {"overwrite": "Overwrite", "ignore": "Ignore"} | dict.fromkeys(
+    ("error", "append"), "ErrorIfExists"
+)
+
 
 @raises_as_deltalake
 def create(
@@ -29,7 +34,7 @@ def create(
     description: str | None,
     configuration: Mapping[str, str | None] | None,
     storage_options: dict[str, str] | None,
-    options: CommitOptions | None,
+    options: CommitOptions,
     *,
     knows_keys: bool = True,
 ) -> None:
@@ -51,10 +56,11 @@ def create(
                 f"Kernel error: Generic delta kernel error: Partition column '{column}' not found "
                 "in schema"
             )
+    options = replace(options, parameters={"mode": _SAVE_MODES[mode], **options.parameters})
     if mode == "overwrite":
         with sync.open_table(uri, storage_options) as handle:
             sync.replace_table(
-                handle if options is None else handle.committing(options),
+                handle.committing(options),
                 columns,
                 partition_by=partition_by,
                 properties=properties,

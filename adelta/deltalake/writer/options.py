@@ -25,8 +25,8 @@ def data_file_options(
 
 
 def with_data_files(
-    options: CommitOptions | None, properties: WriterProperties | None, table: RawDeltaTable
-) -> CommitOptions | None:
+    options: CommitOptions, properties: WriterProperties | None, table: RawDeltaTable
+) -> CommitOptions:
     """The options of a commit, and with them how data files of the table are to be."""
     columns = [
         name
@@ -36,4 +36,4 @@ def with_data_files(
     files = data_file_options(properties, columns)
     if files is None:
         return options
-    return replace(options or CommitOptions(), data_files=files)
+    return replace(options, data_files=files)

@@ -98,7 +98,7 @@ def write_deltalake(
             sync.open_table(uri, storage_options) as handle,
         ):
             sync.write_table(
-                handle if options is None else handle.committing(options),
+                handle.committing(options),
                 rows,
                 mode=mode,
                 partition_by=_checked_partitions(partition_by, reader.schema),
@@ -138,7 +138,7 @@ def _write(
     mode: Any,
     schema_mode: Any,
     predicate: str | None,
-    options: CommitOptions | None,
+    options: CommitOptions,
     told: dict[str, Any],
 ) -> None:
     table.update_incremental()
