@@ -1,7 +1,7 @@
 """SQL as deltalake takes it, put into Spark's words, which adelta reads.
 
 What differs between the two is how names and texts are quoted, and how arrays are written, and
-values with their type in front (``int'10'``), and the operators of patterns (``~``). In deltalake,
+values with their type in front (``int'10'``), and regular expressions. In deltalake,
 and here, double quotes are around names, and a backslash in a text is a backslash.
 """
 
@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from adelta._dataclasses import dataclass
+from adelta.deltalake._patterns import PATTERN_FUNCTIONS, java_pattern, spark_text, with_flags
 from adelta.deltalake.exceptions import DeltaError
 from adelta.kernel.expressions.sql import quote_name
 from adelta.kernel.schema.type_text import type_text
@@ -28,7 +30,7 @@ _PARTS = re.compile(
   | (?P<quoted>`(?:[^`]|``)*`)
   | (?P<word>\w+)
   | (?P<space>\s+)
-  | (?P<pattern>!?~(?:~\*?)?)
+  | (?P<pattern>!?~~?\*?)
   | (?P<other>.)
     """,
     re.VERBOSE | re.DOTALL,
@@ -57,7 +59,7 @@ _FUNCTIONS = {
 }
 """Functions by deltalake's names, and what Spark calls them."""
 
-_PATTERNS = {"~": "RLIKE", "~~": "LIKE", "~~*": "ILIKE"}
+_PATTERNS = {"~": "RLIKE", "~*": "RLIKE", "~~": "LIKE", "~~*": "ILIKE"}
 """Operators of patterns, and what Spark calls them; ``!`` in front is NOT."""
 
 _ARROW_TYPES = {
@@ -77,6 +79,29 @@ _ARROW_TYPES = {
 """Types of ``arrow_cast`` by Arrow's names, and what Spark calls them."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call of a function of regular expressions: where its arguments begin, and texts are."""
+
+    name: str
+    depth: int
+    begins: list[int]
+    texts: dict[int, str]
+
+    def rewrite(self, found: list[str]) -> None:
+        """Put the arguments, which are the last that was found, into Spark's words."""
+        ends = [*(begin - 1 for begin in self.begins[1:]), len(found)]
+        spans = list(zip(self.begins, ends, strict=True))
+        texts = [
+            next((self.texts[at] for at in range(*span) if at in self.texts), None)
+            if sum(bool(part.strip()) for part in found[slice(*span)]) == 1
+            else None
+            for span in spans
+        ]
+        said = with_flags(self.name, ["".join(found[slice(*span)]) for span in spans], texts)
+        found[self.begins[0] :] = [", ".join(said)]
+
+
 def spark_sql(text: str) -> str:
     """The expression in Spark's words."""
     found: list[str] = []
@@ -84,38 +109,54 @@ def spark_sql(text: str) -> str:
     follows_value = False  # whether a bracket would ask for an element
     to_type = False  # whether a word would be the type of a cast
     takes_type = False  # whether a text is the type of a cast
+    calls: list[_Call] = []  # functions of regular expressions whose brackets are open
+    flags: str | None = None  # those of the regular expression that comes next
     last = ""  # the word or sign right before
     word = -1  # where the word is that comes right before, if it names a type
     for part in _PARTS.finditer(text):
         kind, said = part.lastgroup, part[0]
         if takes_type and kind not in ("comment", "space", "text"):
             raise DeltaError("arrow_cast needs its type as a text, such as 'Int64'")
+        if flags is not None and kind not in ("comment", "space", "text"):
+            raise DeltaError("~ and ~* need their regular expression as a text")
         if kind == "text":
             value = said[1:-1].replace("''", "'")
             if takes_type:
                 found.append(_arrow_type(value))
+            elif flags is not None:
+                found.append(spark_text(java_pattern(value, flags)))
             elif word >= 0:
-                found[word:] = [f"CAST({_spark_text(value)} AS {_TYPES[found[word].lower()]})"]
+                found[word:] = [f"CAST({spark_text(value)} AS {_TYPES[found[word].lower()]})"]
             else:
-                found.append(_spark_text(value))
-            takes_type = False
+                found.append(spark_text(value))
+            if calls and calls[-1].depth == len(opened):
+                calls[-1].texts[len(found) - 1] = value
+            takes_type, flags = False, None
         elif kind == "name":
             found.append(quote_name(said[1:-1].replace('""', '"')))
         elif kind == "pattern":
             plain = said.lstrip("!")
             found.append(f" {'NOT ' if said != plain else ''}{_PATTERNS[plain]} ")
+            flags = {"~": "", "~*": "i"}.get(plain)
         elif said == "[":
             opened.append("]" if follows_value else ")")
-            found.append("[" if follows_value else "array(")
+            found.append("[" if follows_value else "(" if last == "array" else "array(")
         elif said == "(":
             opened.append("AS" if last == "arrow_cast" else "")
             found.append(said)
+            if last in PATTERN_FUNCTIONS:
+                calls.append(_Call(last, len(opened), [len(found)], {}))
         elif said in "])" and opened:
+            if calls and calls[-1].depth == len(opened):
+                calls.pop().rewrite(found)
             closing = opened.pop()
             found.append(closing if said == "]" else said)
         elif said == "," and opened and opened[-1] == "AS":
             found.append(" AS ")
             takes_type = True
+        elif said == "," and calls and calls[-1].depth == len(opened):
+            found.append(said)
+            calls[-1].begins.append(len(found))
         elif kind == "word":
             found.append(_word(said, text[part.end() :], last, to_type=to_type))
         else:
@@ -125,6 +166,7 @@ def spark_sql(text: str) -> str:
             word = len(found) - 1 if kind == "word" and last in _TYPES else -1
             to_type = last in ("as", ":")
             follows_value = kind in ("name", "quoted", "word") or said in ")]"
+            follows_value &= last != "array"
     return "".join(found)
 
 
@@ -157,11 +199,6 @@ def _arrow_type(name: str) -> str:
             f"arrow_cast knows no type {name!r}; name one that a table can have, such as 'Int64'"
         )
     return _ARROW_TYPES[plain]
-
-
-def _spark_text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def plain_name(name: str) -> str:

@@ -357,7 +357,9 @@ def _rlike(arguments: tuple[Node, ...], rows: _Rows) -> Any:
     pattern = _constant(arguments[1])
     if pattern is None:
         return arrow.nulls(rows.count, pa.bool_())
-    return pc.match_substring_regex(_array(arguments[0], rows), pattern=to_re2(pattern))
+    return pc.match_substring_regex(
+        _array(arguments[0], rows), pattern=to_re2(pattern, whether=True)
+    )
 
 
 def _round(arguments: tuple[Node, ...], rows: _Rows) -> Any:

@@ -247,6 +247,17 @@ STRINGS = [
     ("'é' rlike '\\\\w'", False),
     ("'x-y' rlike '[\\\\w-]+'", True),
     ("'' rlike ''", True),
+    ("'ABC' rlike '(?i)^a[b]c$'", True),
+    ("'AbC' rlike '(?i)[^c-]$'", False),
+    ("'É' rlike '(?i)é'", False),
+    ("'É' rlike '(?iu)é'", True),
+    ("'\u017f' rlike '(?iu)\\\\w'", False),
+    ("'\u0131' rlike '(?iu)^i$'", True),
+    ("'a\nb' rlike '(?s)a.b'", True),
+    ("'a\n' rlike '(a$|b)|c'", True),
+    ("regexp_replace('FoO', '(?i)o+', '0')", "F0"),
+    ("regexp_replace('x\n', 'x\\\\z', 'y')", "x\n"),
+    ("regexp_replace('x', 'x$', 'y')", "y"),
 ]
 
 ERRORS = [
@@ -291,6 +302,10 @@ ERRORS = [
     ("'ab' rlike '(a)\\\\1'", "\\\\1"),
     ("'ab' rlike 'a++b'", "possessive"),
     ("'ab' rlike '[a[b]]'", "within another"),
+    ("'ab' rlike '(?m)a'", "group that begins"),
+    ("'ab' rlike '(?iu)[A-Z]'", "such letters"),
+    ("'a\n' rlike 'a$\\\\s'", "something behind"),
+    ("regexp_replace('x\n', 'x$', 'y')", "line end"),
     ("date_format(date'2020-01-01', 'EEE')", "Spark engine"),
 ]
 

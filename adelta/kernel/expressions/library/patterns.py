@@ -14,7 +14,7 @@ import pyarrow as pa
 from adelta import _compute as pc
 from adelta._arrow_values import column_of
 from adelta.errors import InvalidExpressionError
-from adelta.kernel.expressions.java_regex import to_re2
+from adelta.kernel.expressions.java_regex import LINE_END, to_re2
 from adelta.kernel.expressions.library._function import INT, STRING, Function, Values
 from adelta.kernel.schema import types as t
 
@@ -27,13 +27,30 @@ _ONE_TEXT = pa.StringArray.from_buffers(
 )  # one empty text
 
 
-def _never_empty(pattern: str, name: str) -> str:
-    """The pattern for RE2.
+def _translated(values: Values, pattern: str) -> str:
+    """The pattern for RE2, which finds in the values what Java would.
 
     Raises:
         InvalidExpressionError: it is none that adelta evaluates.
     """
     translated = to_re2(pattern)
+    if translated != to_re2(pattern, whether=True):
+        line_ends = pc.match_substring_regex(values, pattern=LINE_END)
+        if pc.any(line_ends).as_py():
+            raise InvalidExpressionError(
+                f"the regular expression {pattern[:100]!r} looks for the end of a text that ends "
+                "in a line end, before which Java's $ is; use \\z, or take the line end off"
+            )
+    return translated
+
+
+def _never_empty(values: Values, pattern: str, name: str) -> str:
+    """The pattern for RE2, as `_translated` has it.
+
+    Raises:
+        InvalidExpressionError: it is none that adelta evaluates.
+    """
+    translated = _translated(values, pattern)
     if pc.match_substring_regex(_ONE_TEXT, pattern=translated)[0].as_py():
         raise InvalidExpressionError(
             f"{name}: the regular expression {pattern[:100]!r} matches the empty string, which "
@@ -81,7 +98,7 @@ def _replacement(text: str, groups: int) -> str:
 
 
 def _regexp_replace(values: Values, pattern: str, by: str) -> Values:
-    translated = _never_empty(pattern, "regexp_replace")
+    translated = _never_empty(values, pattern, "regexp_replace")
     replacement = _replacement(by, _groups(translated))
     return pc.replace_substring_regex(values, pattern=translated, replacement=replacement)
 
@@ -111,7 +128,7 @@ def _regexp_substr(values: Values, pattern: str) -> Values:
 
 
 def _extracted(values: Values, pattern: str, group: int) -> Values:
-    translated = to_re2(pattern)
+    translated = _translated(values, pattern)
     groups = _groups(translated)
     if not 0 <= group <= groups:
         raise InvalidExpressionError(
@@ -122,12 +139,12 @@ def _extracted(values: Values, pattern: str, group: int) -> Values:
 
 
 def _regexp_count(values: Values, pattern: str) -> Values:
-    translated = _never_empty(pattern, "regexp_count")
+    translated = _never_empty(values, pattern, "regexp_count")
     return pc.count_substring_regex(values, pattern=translated).cast(pa.int32())
 
 
 def _split(values: Values, pattern: str, limit: int = -1) -> Values:
-    translated = _never_empty(pattern, "split")
+    translated = _never_empty(values, pattern, "split")
     most = {"max_splits": limit - 1} if limit > 0 else {}
     if limit == 1:
         return column_of([None if v is None else [v] for v in values.to_pylist()], _TEXTS)
