@@ -1,7 +1,8 @@
-"""``table_changes('name', 1, 5)`` in a statement, which becomes a view of these changes."""
+"""``table_changes('name', 1, 5)`` in a statement, which stands for a DataFrame of these changes."""
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from adelta._chance import new_uuid
@@ -13,20 +14,20 @@ from adelta.spark.options import absolute_uri
 from adelta.spark.table_names import location_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
     from adelta.kernel.expressions.lexer import Token
 
-__all__ = ["with_changes"]
+__all__ = ["views_of", "with_changes"]
 
 _NAMED, _AT_PATH = "TABLE_CHANGES", "TABLE_CHANGES_BY_PATH"
 _MOST_ARGUMENTS = 3
 
 
-def with_changes(spark: SparkSession, text: str) -> str:
-    """The statement, in which temporary views stand for changes of tables.
+def with_changes(spark: SparkSession, text: str) -> tuple[str, dict[str, DataFrame]]:
+    """The statement, in which names stand for changes of tables, and what these are.
 
     ``table_changes`` is given the name of a table, ``table_changes_by_path`` its path; then the
     first version or time, and perhaps the last one.
@@ -36,21 +37,34 @@ def with_changes(spark: SparkSession, text: str) -> str:
         TableNotFoundError: there is no such table.
     """
     if _NAMED not in text.upper():
-        return text
+        return text, {}
     try:
         tokens = tokenize(text)
     except InvalidExpressionError:
-        return text  # of which Spark says what is wrong
+        return text, {}  # of which Spark says what is wrong
     parts: list[str] = []
+    changes: dict[str, DataFrame] = {}
     at = 0
     for index, token in enumerate(tokens):
         if token.upper in (_NAMED, _AT_PATH) and tokens[index + 1].operator == "(":
             given, end = _arguments(tokens, index + 2)
-            view = f"adelta_changes_{new_uuid().hex}"
-            _changes(spark, token.upper, given).createOrReplaceTempView(view)
-            parts += [text[at : token.at], view]
+            name = f"adelta_changes_{new_uuid().hex}"
+            changes[name] = _changes(spark, token.upper, given)
+            parts += [text[at : token.at], name]
             at = end
-    return "".join((*parts, text[at:]))
+    return "".join((*parts, text[at:])), changes
+
+
+@contextmanager
+def views_of(spark: SparkSession, changes: Mapping[str, DataFrame]) -> Iterator[None]:
+    """Let the session know changes by their names, as long as a statement is understood and run."""
+    try:
+        for name, rows in changes.items():
+            rows.createOrReplaceTempView(name)
+        yield
+    finally:
+        for name in changes:
+            spark.catalog.dropTempView(name)
 
 
 def _arguments(tokens: Sequence[Token], index: int) -> tuple[list[str | int], int]:

@@ -31,8 +31,8 @@ from adelta.operations.restore import restore
 from adelta.operations.update import update
 from adelta.operations.upgrade_protocol import upgrade_protocol
 from adelta.operations.vacuum import vacuum
-from adelta.spark.argument_types import check_clone, check_type
-from adelta.spark.cloning import CloneWish, clone_to
+from adelta.spark.argument_types import check_type
+from adelta.spark.clones import Cloned
 from adelta.spark.converting import convert_in_place
 from adelta.spark.exceptions import WrongTypeError, known_as, raises_as_spark
 from adelta.spark.expressions import assignments, plan_ids, sql_text, unqualified
@@ -41,7 +41,8 @@ from adelta.spark.identifiers import identifier_parts, path_named, quoted
 from adelta.spark.merge_builder import DeltaMergeBuilder
 from adelta.spark.optimize_builder import DeltaOptimizeBuilder
 from adelta.spark.options import absolute_uri
-from adelta.spark.session_settings import checks_retention, session_zone
+from adelta.spark.rows_by_spark import NOT_ADELTAS, change_by_spark
+from adelta.spark.session_settings import checks_retention
 from adelta.spark.shown_frames import ShownFrames
 from adelta.spark.sql_names import frame
 from adelta.spark.table_access import TableAccess, access_by_catalog
@@ -53,12 +54,12 @@ from adelta.sql.execute.vacuum import restore_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from datetime import datetime
 
     from pyspark.sql import Column
 
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import StructType as TableSchema
+    from adelta.operations.merge.metrics import MergeMetrics
     from adelta.spark.options import ReadOptions
     from adelta.spark.table_creation import CreationMode
     from adelta.table import Table
@@ -73,7 +74,7 @@ _OF_DROPPED_FEATURES = {
 }
 
 
-class DeltaTable:
+class DeltaTable(Cloned):
     """A table as delta-spark's users know it: class and verbs bear delta-spark's names.
 
     It reads the log with adelta, in the driver, and through Spark Connect in the client; data goes
@@ -240,10 +241,14 @@ class DeltaTable:
             InvariantViolationError: the table only takes appends.
             CommitConflictError: another commit came first and the work has to be done again.
         """
-        where = None if condition is None else self._condition(condition)
         with known_as({InvariantViolationError: "DELTA_CANNOT_MODIFY_APPEND_ONLY"}):
-            done = self._access.run(lambda table: delete(table, where))
-        return self._affected(done.num_deleted_rows)
+            try:
+                where = None if condition is None else self._condition(condition)
+            except NOT_ADELTAS as error:
+                done = self._by_spark("delete", condition, {}, error)
+                return self._affected(done.num_target_rows_deleted)
+            deleted = self._access.run(lambda table: delete(table, where))
+        return self._affected(deleted.num_deleted_rows)
 
     @raises_as_spark
     def update(
@@ -266,12 +271,16 @@ class DeltaTable:
             CommitConflictError: another commit came first and the work has to be done again.
         """
         values = assignments("'set'", set)
-        where = None if condition is None else self._condition(condition)
         schema, zone = self._schema(), self._zone
-        wanted = {
-            self._column(name): value_in(zone, self._text(value), schema)
-            for name, value in values.items()
-        }
+        try:
+            where = None if condition is None else self._condition(condition)
+            wanted = {
+                self._column(name): value_in(zone, self._text(value), schema)
+                for name, value in values.items()
+            }
+        except NOT_ADELTAS as error:
+            merged = self._by_spark("update", condition, values, error)
+            return self._affected(merged.num_target_rows_updated)
         done = self._access.run(lambda table: update(table, wanted, where, zone=zone))
         return self._affected(done.num_updated_rows)
 
@@ -338,53 +347,6 @@ class DeltaTable:
         moment = moment_in(timestamp, self._zone)
         done = self._access.run(lambda table: restore(table, timestamp=moment))
         return frame(self._spark, restore_answer(done))
-
-    @raises_as_spark
-    def clone(
-        self,
-        target: str,
-        isShallow: bool = False,
-        replace: bool = False,
-        properties: dict[str, str] | None = None,
-    ) -> DeltaTable:
-        """Make another table with the rows of the latest version; `target` is its path or name.
-
-        Raises: as `adelta.clone` does.
-        """
-        return self._clone(target, isShallow, replace, properties)
-
-    @raises_as_spark
-    def cloneAtVersion(
-        self,
-        version: int,
-        target: str,
-        isShallow: bool = False,
-        replace: bool = False,
-        properties: dict[str, str] | None = None,
-    ) -> DeltaTable:
-        """Make another table with the rows of a version.
-
-        Raises: as `adelta.clone` does.
-        """
-        check_type("version", version, int, "an int")
-        return self._clone(target, isShallow, replace, properties, version=version)
-
-    @raises_as_spark
-    def cloneAtTimestamp(
-        self,
-        timestamp: str,
-        target: str,
-        isShallow: bool = False,
-        replace: bool = False,
-        properties: dict[str, str] | None = None,
-    ) -> DeltaTable:
-        """Make another table with the rows that there were at a time.
-
-        Raises: as `adelta.clone` does.
-        """
-        check_type("timestamp", timestamp, str, "a string")
-        moment = moment_in(timestamp, self._zone)
-        return self._clone(target, isShallow, replace, properties, timestamp=moment)
 
     @raises_as_spark
     def generate(self, mode: str) -> None:
@@ -515,10 +477,6 @@ class DeltaTable:
             return (self._alias,)
         return () if self._name is None else (identifier_parts(self._name)[-1],)
 
-    @property
-    def _zone(self) -> str:
-        return session_zone(self._spark)
-
     def _condition(self, condition: Column | str) -> Node:
         return condition_in(self._zone, self._text(condition), self._schema())
 
@@ -553,10 +511,26 @@ class DeltaTable:
 
     def _column(self, name: str) -> str:
         """The column that is to be set, or the field in it, without the table's name."""
+        parts = self._column_parts(name)
+        return parts[0] if len(parts) == 1 else quoted(parts)
+
+    def _column_parts(self, name: str) -> tuple[str, ...]:
         parts = identifier_parts(name)
         if len(parts) > 1 and parts[0].lower() in (known.lower() for known in self._names):
             parts = parts[1:]
-        return parts[0] if len(parts) == 1 else quoted(parts)
+        return parts
+
+    def _by_spark(
+        self,
+        verb: str,
+        condition: Column | str | None,
+        values: Mapping[str, Column | str],
+        reason: Exception,
+    ) -> MergeMetrics:
+        """A change of rows that Spark finds and computes, where adelta does not for a `reason`."""
+        name = self._names[-1] if self._names else None
+        parts = {self._column_parts(each): value for each, value in values.items()}
+        return change_by_spark(self._access, name, verb, condition, parts, reason)
 
     @property
     def _spark(self) -> SparkSession:
@@ -565,21 +539,6 @@ class DeltaTable:
     @property
     def _path(self) -> str:
         return self._access.path
-
-    def _clone(
-        self,
-        target: str,
-        shallow: bool,
-        replace: bool,
-        properties: dict[str, str] | None,
-        *,
-        version: int | None = None,
-        timestamp: datetime | None = None,
-    ) -> DeltaTable:
-        check_clone(target, shallow, replace, properties)
-        wish = CloneWish(shallow, replace, properties, version, timestamp)
-        path, name, options = clone_to(self._access, target, wish)
-        return type(self)(self._spark, path, options, name=name)
 
     def _affected(self, rows: int | None) -> DataFrame:
         return self._spark.createDataFrame([(-1 if rows is None else rows,)], AFFECTED)

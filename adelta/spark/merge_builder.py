@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as f
+
+from adelta.errors import InvalidExpressionError, InvalidUseError
+from adelta.kernel.expressions.parse import parse_expression
 from adelta.operations.merge.builder import merge
 from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.expressions import assignments, plan_ids
+from adelta.spark.identifiers import quoted
+from adelta.spark.not_of_java import NotOfJava
+from adelta.spark.rows_by_spark import NOT_ADELTAS
 from adelta.spark.session_settings import merges_schemas
 from adelta.spark.sql_names import frame
 from adelta.spark.staged_rows import staged_rows
@@ -14,7 +22,7 @@ from adelta.spark.task_executor import on_cluster
 from adelta.sql.execute.merge import merge_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -26,7 +34,7 @@ __all__ = ["DeltaMergeBuilder"]
 _TARGET, _SOURCE = "target", "source"
 
 
-class DeltaMergeBuilder:
+class DeltaMergeBuilder(NotOfJava):
     """A merge and its clauses; each method gives a new one with a clause more, behind the others.
 
     Conditions and values are Spark SQL text or columns, in which both sides are named as they are
@@ -41,12 +49,14 @@ class DeltaMergeBuilder:
         clauses: tuple[Callable[[Merge], Merge], ...] = (),
         *,
         evolves: bool = False,
+        computed: Sequence[Column] = (),
     ) -> None:
         self._table = table
         self._source = source
         self._condition = condition
         self._clauses = clauses
         self._evolves = evolves
+        self._computed = list(computed)  # columns of the source that Spark adds
 
     def whenMatchedUpdate(
         self,
@@ -117,7 +127,7 @@ class DeltaMergeBuilder:
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
         """Let the table take in columns and fields of the source that it lacks."""
-        return type(self)(self._table, self._source, self._condition, self._clauses, evolves=True)
+        return self._with(evolves=True)
 
     @raises_as_spark
     def execute(self) -> DataFrame:
@@ -135,8 +145,16 @@ class DeltaMergeBuilder:
         table, spark = self._table, self._table._spark
         condition = self._text(self._condition)
         to = table._access.to_change()
-        rows: Any = staged_rows(spark, self._source, to.uri, to.storage_options)
         mode: Any = "merge" if self._evolves or merges_schemas(spark) else None
+        if self._computed and mode is not None:
+            raise InvalidUseError(
+                "a merge that may take in columns of the source computes nothing by functions that "
+                "only Spark has: compute it in a column of the source first, by withColumn"
+            )
+        source = self._source
+        if self._computed:
+            source = self._named_source().select("*", *self._computed)
+        rows: Any = staged_rows(spark, source, to.uri, to.storage_options)
 
         async def run(handle: Any) -> Any:
             builder = merge(
@@ -157,10 +175,14 @@ class DeltaMergeBuilder:
 
     # --------------------------------------------------------------------------------- inside
 
-    def _with(self, clause: Callable[[Merge], Merge]) -> DeltaMergeBuilder:
-        clauses = (*self._clauses, clause)
+    def _with(self, *clauses: Callable[[Merge], Merge], evolves: bool = False) -> DeltaMergeBuilder:
         return type(self)(
-            self._table, self._source, self._condition, clauses, evolves=self._evolves
+            self._table,
+            self._source,
+            self._condition,
+            (*self._clauses, *clauses),
+            evolves=self._evolves or evolves,
+            computed=self._computed,
         )
 
     @raises_as_spark
@@ -173,12 +195,39 @@ class DeltaMergeBuilder:
         return {self._table._column(name): self._text(value) for name, value in values.items()}
 
     def _text(self, value: object) -> str:
-        return self._table._sql_text(value, self._pairs, self._plans())
+        """The expression as text, in which a column stands for what only Spark computes."""
+        try:
+            text = self._table._sql_text(value, self._pairs, self._plans())
+            parse_expression(text, zone=self._table._zone)
+        except NOT_ADELTAS as error:
+            return self._by_spark(value, error)
+        return text
+
+    def _by_spark(self, value: Any, reason: Exception) -> str:
+        """The text of a column of the source that Spark computes.
+
+        Raises:
+            InvalidExpressionError: it is not about the source alone, so that it cannot be one.
+        """
+        name = f"computed {len(self._computed)}"
+        column = (f.expr(value) if isinstance(value, str) else value).alias(name)
+        try:
+            _ = self._named_source().select(column).schema
+        except AnalysisException as error:
+            raise InvalidExpressionError(
+                f"{reason}. In a merge Spark computes what is about columns of the source alone: "
+                "join those of the table to the source, where it has to know them"
+            ) from error
+        self._computed.append(column)
+        return quoted((self._source_alias, name))
+
+    def _named_source(self) -> DataFrame:
+        return self._source.alias(self._source_alias)
 
     def _pairs(self, target: DataFrame) -> DataFrame:
         """Pairs of rows of both sides, over which columns are looked up."""
         named = target.alias(self._target_alias)
-        return named.crossJoin(self._source.alias(self._source_alias))
+        return named.crossJoin(self._named_source())
 
     def _plans(self) -> dict[int, str]:
         """Which side columns of Spark Connect are of, by the numbers of plans."""

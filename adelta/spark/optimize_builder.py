@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from adelta.kernel.expressions.nodes import split_conjuncts
 from adelta.operations.optimize import rearranged
 from adelta.spark.exceptions import WrongTypeError, raises_as_spark
+from adelta.spark.not_of_java import NotOfJava
 from adelta.spark.sql_names import frame
 from adelta.spark.unresolved_text import unresolved_text
 from adelta.sql.execute.optimize import optimize_answer
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["DeltaOptimizeBuilder"]
 
 
-class DeltaOptimizeBuilder:
+class DeltaOptimizeBuilder(NotOfJava):
     """Which files of a table are to be written anew, and how."""
 
     def __init__(self, table: DeltaTable, where: Node | None = None) -> None:

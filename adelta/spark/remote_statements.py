@@ -36,6 +36,8 @@ from adelta.sync._portal import call
 from adelta.table import open_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
     from adelta.spark.dataframes import WriteMode
@@ -44,13 +46,17 @@ if TYPE_CHECKING:
 __all__ = ["query_frame", "run_clone", "run_create", "run_insert", "run_merge", "run_query"]
 
 
-def run_query(spark: SparkSession, query: Query, zone: str) -> DataFrame | None:
-    """The rows of a query; None where no table of it is a Delta table."""
+def run_query(
+    spark: SparkSession, query: Query, zone: str, known: Mapping[str, DataFrame] | None = None
+) -> DataFrame | None:
+    """The rows of a query; None where no table of it is a Delta table, or `known` by its name."""
     frames: dict[str, DataFrame] = {}
     parts: list[str] = []
     at = 0
     for reference in query.references:
-        found = _rows_of(spark, reference, zone)
+        found = (known or {}).get(".".join(reference.name.parts))
+        if found is None:
+            found = _rows_of(spark, reference, zone)
         if found is None:
             continue
         name = f"adelta_{len(frames)}"

@@ -7,16 +7,18 @@ Delta tables: in the client, with names resolved by the session; queries inside 
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql.utils import is_remote
 
 from adelta._clock import moment
 from adelta.errors import InvalidExpressionError, InvalidStatementError, TableNotFoundError
 from adelta.kernel.schema.types import StructType
 from adelta.spark.arguments_in_text import with_arguments
-from adelta.spark.changes_in_text import with_changes
+from adelta.spark.changes_in_text import views_of, with_changes
 from adelta.spark.converting import convert_in_place
 from adelta.spark.exceptions import raises_as_spark
 from adelta.spark.identifiers import quoted
@@ -49,6 +51,8 @@ from adelta.sql.statements import (
 from adelta.sync._portal import call
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import DataFrame, SparkSession
 
     from adelta.sql.statements import Statement
@@ -82,6 +86,21 @@ _IN_PART = (
 """How statements begin of which some are, or some forms."""
 
 
+_AT_PATH = re.compile(r"\ba?delta\s*\.\s*`", re.IGNORECASE)
+
+_VIEWS = (
+    ("CREATE", "VIEW"),
+    ("CREATE", "TEMP"),
+    ("CREATE", "TEMPORARY"),
+    ("CREATE", "GLOBAL"),
+    ("CREATE", "OR", "REPLACE", "VIEW"),
+    ("CREATE", "OR", "REPLACE", "TEMP"),
+    ("CREATE", "OR", "REPLACE", "TEMPORARY"),
+    ("CREATE", "OR", "REPLACE", "GLOBAL"),
+)
+"""How statements begin of which Spark keeps the text."""
+
+
 @raises_as_spark
 def sql(spark: SparkSession, text: str, args: _Args = None) -> DataFrame:
     """What `spark.sql` answers; and statements over Delta tables that it does not know.
@@ -99,22 +118,55 @@ def sql(spark: SparkSession, text: str, args: _Args = None) -> DataFrame:
         TableNotFoundError: such a statement is about no Delta table.
         AdeltaError: as `adelta.sql` does, each of them as Spark's error, too.
     """
-    text = with_changes(spark, text)
+    text, changes = with_changes(spark, text)
+    if not changes:
+        return _answered(spark, text, args, {})
+    if begins_as(text, _VIEWS):
+        raise InvalidStatementError(
+            "a view does not keep what table_changes stands for: make it of a DataFrame, as by "
+            "spark.sql('SELECT ... FROM table_changes(...)').createOrReplaceTempView(name)"
+        )
+    with views_of(spark, changes):
+        return _answered(spark, text, args, changes)
+
+
+def _answered(
+    spark: SparkSession, text: str, args: _Args, changes: Mapping[str, DataFrame]
+) -> DataFrame:
     own = begins_as(text, _DELTAS_OWN)
     if not own and not is_remote() and not begins_as(text, _IN_PART):
         return plain_sql(spark, text, args)
     zone = session_zone(spark)
     try:
         statement = parse_statement(with_arguments(text, args), zone=zone, now=moment())
-    except (InvalidStatementError, InvalidExpressionError):
+    except (InvalidStatementError, InvalidExpressionError) as error:
         if own:
             raise
-        return plain_sql(spark, text, args)
+        try:
+            return _by_spark(spark, text, args, changes)
+        except ParseException:
+            raise
+        except AnalysisException as of_spark:
+            if is_remote() and _AT_PATH.search(text):  # where Spark knows no such table
+                raise error from of_spark
+            raise
     if not is_remote() and not _is_deltas_own(statement, begins_so=own):
         return plain_sql(spark, text, args)
     ensure_registered(spark)
-    found = _run(spark, statement, zone, strict=own)
+    found = _run(spark, statement, zone, changes, strict=own)
     return plain_sql(spark, text, args) if found is None else found
+
+
+def _by_spark(
+    spark: SparkSession, text: str, args: _Args, changes: Mapping[str, DataFrame]
+) -> DataFrame:
+    """What Spark itself answers; through Connect it looks at names when rows are asked for."""
+    if not is_remote() or not changes:
+        return plain_sql(spark, text, args)
+    text = text.replace("{", "{{").replace("}", "}}")
+    for name in changes:
+        text = text.replace(name, f"{{{name}}}")
+    return plain_sql(spark, text, args, **changes)
 
 
 def _is_deltas_own(statement: Statement, *, begins_so: bool) -> bool:
@@ -127,10 +179,17 @@ def _is_deltas_own(statement: Statement, *, begins_so: bool) -> bool:
     return begins_so and not isinstance(statement, DescribeTable)
 
 
-def _run(spark: SparkSession, statement: Statement, zone: str, *, strict: bool) -> DataFrame | None:
+def _run(
+    spark: SparkSession,
+    statement: Statement,
+    zone: str,
+    changes: Mapping[str, DataFrame],
+    *,
+    strict: bool,
+) -> DataFrame | None:
     """What the statement answers; None where it is not about Delta tables, unless `strict`."""
     if isinstance(statement, Query):
-        return run_query(spark, statement, zone)
+        return run_query(spark, statement, zone, changes)
     if isinstance(statement, CreateTable):
         return run_create(spark, statement, zone)
     if isinstance(statement, CreateClone):

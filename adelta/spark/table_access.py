@@ -72,11 +72,12 @@ class TableAccess:
         to = self.to_change()
         return on_cluster(self.spark, to.uri, operation, to.storage_options, to.catalog)
 
-    def rows(self) -> DataFrame:
-        """The rows of the latest version."""
+    def rows(self, version: int | None = None) -> DataFrame:
+        """The rows of a version, by default of the latest one."""
+        said = {} if version is None else {"versionAsOf": str(version)}
         if self.in_catalog is None:
-            return load(self.spark, {**prefixed(self.storage_options), "path": self.path})
-        return load(self.spark, options_in_catalog(self.spark, *self.in_catalog))
+            return load(self.spark, {**prefixed(self.storage_options), "path": self.path, **said})
+        return load(self.spark, {**options_in_catalog(self.spark, *self.in_catalog), **said})
 
 
 async def _within(opened: ReadOptions, operation: Callable[[Table], Awaitable[T]]) -> T:

@@ -10,6 +10,7 @@ from pyspark.sql import types as s
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError
 from adelta.spark.exceptions import WrongTypeError, raises_as_spark
+from adelta.spark.not_of_java import NotOfJava
 from adelta.spark.table_creation import TableWish, create_as_wished
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class IdentityGenerator:
     step: int = 1
 
 
-class DeltaColumnBuilder:
+class DeltaColumnBuilder(NotOfJava):
     """A column, told step by step: each step returns the builder, and `build` the column.
 
     Made by `DeltaTable.columnBuilder`, for `DeltaTableBuilder.addColumn`.
@@ -116,7 +117,7 @@ class DeltaColumnBuilder:
 
 
 @dataclass
-class DeltaTableBuilder:
+class DeltaTableBuilder(NotOfJava):
     """A table, told step by step: each step returns the builder, and `execute` makes the table.
 
     Made by `DeltaTable.create` and its like. A name or a location is needed, or both.

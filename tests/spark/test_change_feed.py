@@ -166,6 +166,12 @@ def test_statements_have_changes_by_table_changes(spark, path):
         assert shown(adelta.spark.sql(spark, by_path)) == [*UPDATES, DELETES[0]]
         text = "SELECT 'table_changes(1)' AS t, upper(:x)"
         assert adelta.spark.sql(spark, text, {"x": "a"}).collect() == [("table_changes(1)", "A")]
+        copied = f"CREATE TABLE adelta.`{path}-copy` AS SELECT * FROM table_changes('changed', 1)"
+        adelta.spark.sql(spark, copied)
+        assert spark.read.format("adelta").load(f"{path}-copy").count() == 8
+        assert not [each.name for each in spark.catalog.listTables() if "adelta" in each.name]
+        with pytest.raises(ParseException, match="make it of a DataFrame"):
+            adelta.spark.sql(spark, f"CREATE TEMP VIEW kept AS {by_name}")
         for wrong in ("'changed'", "changed, 1", "'changed', -1", "'changed', 1, 2, 3"):
             with pytest.raises(ParseException, match="table_changes takes"):
                 adelta.spark.sql(spark, f"SELECT * FROM table_changes({wrong})")

@@ -134,6 +134,40 @@ def test_rows_are_updated_by_expressions(spark, path):
     assert table.update(set={"part": "0"}).collect()[0]["num_affected_rows"] == 6
 
 
+def test_rows_and_values_are_found_by_what_only_spark_computes(spark, path):
+    table = DeltaTable.forPath(spark, path).alias("t")
+    odd = f.udf(lambda number: number % 2 == 1, "boolean")
+    tenfold = f.udf(lambda number: 10 * number, "bigint")
+    assert table.update(odd("t.id"), {"id": tenfold("id")}).collect() == [(3,)]
+    assert table.delete(odd(f.col("t.id") / 10) & (f.col("t.id") < 40)).collect() == [(2,)]
+    assert sorted(row.id for row in table.toDF().collect()) == [0, 2, 4, 50]
+    assert table.update(set={"part": tenfold(f.lit(1)).cast("int")}).collect() == [(4,)]
+    assert table.delete("levenshtein(string(id), '51') = 1").collect() == [(1,)]
+    [deleted, updated] = table.history(2).collect()
+    assert deleted.operationParameters["predicate"] == "[\"levenshtein(string(id), '51') = 1\"]"
+    assert (deleted.operation, updated.operation) == ("DELETE", "UPDATE")
+    assert sorted(map(tuple, table.toDF().collect())) == [(0, 10), (2, 10), (4, 10)]
+    for unsettled in (f.rand() < 2, "rand() < 2", odd.asNondeterministic()("id"), "sum(id) > 1"):
+        with pytest.raises(AnalysisException, match="whenever it is computed"):
+            table.delete(unsettled)
+    with pytest.raises(AnalysisException, match="no column named 'nothing'"):
+        table.delete("nothing = 1")
+    assert table.toDF().count() == 3
+
+
+def test_what_is_java_in_delta_spark_says_what_to_use(spark, path):
+    table = DeltaTable.forPath(spark, path)
+    assert not hasattr(table, "_jdt")
+    for call in (
+        lambda: table._jdt,
+        lambda: table.merge(spark.range(1), "true")._jbuilder,
+        lambda: table.optimize()._jbuilder,
+        lambda: DeltaTable.create(spark)._jbuilder,
+    ):
+        with pytest.raises(AttributeError, match="no objects in the JVM: call methods of the"):
+            call()
+
+
 def test_an_alias_names_columns_in_conditions_and_values(spark, path):
     table = DeltaTable.forPath(spark, path).alias("t")
     done = table.update("t.id = 5", {"t.part": "T.part + t.id"})

@@ -131,6 +131,21 @@ WRONG_MERGES = [
 ]
 
 
+def test_what_only_spark_computes_becomes_a_column_of_the_source(spark, path):
+    table = DeltaTable.forPath(spark, path).alias("t")
+    up = f.udf(lambda text: text.upper(), "string")
+    source = spark.createDataFrame([(1, "x"), (99, "y")], "id BIGINT, v STRING").alias("s")
+    merge = table.merge(source, "t.id = s.id")
+    merge = merge.whenMatchedUpdate(up("s.v") == "X", {"v": f.concat(up("s.v"), f.lit("!"))})
+    merge.whenNotMatchedInsert(values={"id": "s.id", "v": "soundex(s.v)"}).execute()
+    found = table.toDF().where("id in (1, 99)").select("v").orderBy("id").collect()
+    assert found == [("X!",), ("Y000",)]
+    with pytest.raises(AnalysisException, match="join those of the table to the source"):
+        table.merge(source, up("t.v") == up("s.v"))
+    with pytest.raises(AnalysisException, match="by withColumn"):
+        merge.withSchemaEvolution().execute()
+
+
 def test_merges_that_cannot_be_are_refused_as_delta_spark_does(spark, path):
     table = DeltaTable.forPath(spark, path)
     rows = spark.createDataFrame([(3, "a", 0), (3, "b", 0)], "id BIGINT, v STRING, p BIGINT")

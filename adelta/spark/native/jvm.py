@@ -18,7 +18,7 @@ from adelta._dataclasses import dataclass
 from adelta.spark.native.java_classes import java_class, ship_class
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from pyspark.sql import Column, DataFrameReader, DataFrameWriter, SparkSession
 
@@ -178,6 +178,33 @@ def sql_of(df: DataFrame, column: Column) -> str:
     written = _new(gateway, _TEXT, gateway.jvm.java.util.ArrayList())
     text: str = written.over(plan.projectList().head().child(), plan.child())
     return text
+
+
+def columns_named(df: DataFrame, columns: Sequence[Column]) -> tuple[set[str], bool, list[str]]:
+    """The columns of a DataFrame by which it is known what others are, and the text of these.
+
+    And whether they are about one row each, and the same whenever they are computed.
+
+    Raises:
+        AnalysisException: Spark does not understand them.
+    """
+    known = {each.exprId().id(): each.name() for each in _listed(_analyzed(df).output())}
+    numbered = [column.alias(f"c{index}") for index, column in enumerate(columns)]
+    plan = _analyzed(df.select(*numbered))
+    listed = _listed(plan.projectList()) if plan.nodeName() == "Project" else []
+    used = {each.exprId().id() for one in listed for each in _listed(one.references().toSeq())}
+    if len(listed) != len(columns) or not used <= known.keys():
+        return set(), False, ["" for _ in columns]
+    texts = [one.child().sql() for one in listed]
+    return {known[each] for each in used}, all(one.deterministic() for one in listed), texts
+
+
+def _analyzed(df: DataFrame) -> Any:
+    return df._jdf.queryExecution().analyzed()
+
+
+def _listed(sequence: Any) -> list[Any]:
+    return [sequence.apply(at) for at in range(sequence.size())]
 
 
 def check_expression(text: str) -> None:
