@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import sys
 import threading
+from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,7 @@ class _Side(asyncio.Protocol):
         self._seconds = seconds
         self._link = link
         self._loop = asyncio.get_running_loop()
+        self._under_way: deque[Callable[[_Side], None]] = deque()
         self.transport: Any = None
         self.other: asyncio.Future[_Side] = self._loop.create_future()
 
@@ -49,18 +51,27 @@ class _Side(asyncio.Protocol):
         later = self._seconds
         if self._link is not None:
             later += self._link.wait(self._loop.time(), len(data))
-        self._loop.call_later(later, self._pass, lambda side: side.send(data))
+        self._pass_in(later, lambda side: side.send(data))
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._loop.call_later(self._seconds, self._pass, lambda side: side.transport.close())
+        self._pass_in(self._seconds, lambda side: side.transport.close())
 
     def send(self, data: bytes) -> None:
         """Send what has come from the other side, if there is still somebody."""
         if not self.transport.is_closing():
             self.transport.write(data)
 
-    def _pass(self, what: Callable[[_Side], None]) -> None:
-        """Do it with the other side, once that is connected, in order."""
+    def _pass_in(self, seconds: float, what: Callable[[_Side], None]) -> None:
+        """Do it with the other side so much later.
+
+        Timers of a busy loop may come in another order: each does what is next.
+        """
+        self._under_way.append(what)
+        self._loop.call_later(seconds, self._pass)
+
+    def _pass(self) -> None:
+        """Do what is next with the other side, once that is connected."""
+        what = self._under_way.popleft()
         self.other.add_done_callback(lambda found: what(found.result()))
 
 
