@@ -92,6 +92,24 @@ class ObjectBytes:
         in_file = bool(missing) and self.store.local is not None
         return FetchedColumns(row_groups, columns, () if in_file else held, in_file), missing
 
+    def nearby(
+        self, columns: SelectedColumns, row_groups: tuple[int, ...]
+    ) -> tuple[FetchedColumns, list[ByteRange]]:
+        """As `at_hand`, with what a disk of this machine has. Blocks.
+
+        Raises:
+            InvalidTableError: the object was written again.
+        """
+        fetched, missing = self.at_hand(columns, row_groups)
+        disk = self.store.nearby
+        if not missing or fetched.in_file or disk is None:
+            return fetched, missing
+        with unchanged(self.layout.path):
+            answers = disk.read_ranges(self.layout.path, missing, pin=self.pin)
+        if answers is None:
+            return fetched, missing
+        return replace(fetched, pieces=(*fetched.pieces, *self._pieces(missing, answers))), []
+
     async def get(self, ranges: Sequence[ByteRange]) -> list[tuple[int, memoryview]]:
         """The bytes of each of the ranges ``[start, end)``, with their start.
 
@@ -101,9 +119,14 @@ class ObjectBytes:
         """
         if not ranges:
             return []
+        with unchanged(self.layout.path), pinned(self.pin):
+            answers = await self.store.get_ranges(self.layout.path, ranges)
+        return self._pieces(ranges, answers)
+
+    def _pieces(
+        self, ranges: Sequence[ByteRange], answers: Sequence[bytes | memoryview]
+    ) -> list[tuple[int, memoryview]]:
         path = self.layout.path
-        with unchanged(path), pinned(self.pin):
-            answers = await self.store.get_ranges(path, ranges)
         for (start, end), answer in zip(ranges, answers, strict=True):
             if len(answer) != end - start:
                 raise InvalidTableError(

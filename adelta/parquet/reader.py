@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from adelta.parquet.fetch import Pieces
     from adelta.parquet.footer.columns import ColumnName
-    from adelta.storage.object_store import LocalFiles, ObjectStore
+    from adelta.storage.object_store import NearbyObjects, ObjectStore
 
 __all__ = ["ParquetFile"]
 
@@ -145,16 +145,17 @@ class ParquetFile:
         size: int,
         verify: bool = False,
     ) -> tuple[ParquetFile, R] | None:
-        """As `open_and`, for a worker thread that opens files of this machine one after the other.
+        """As `open_and`, for a worker thread that opens objects nearby one after the other.
 
-        None where the object is none, or its footer is a long one.
+        None where the object's end is not on a disk of this machine, or its footer is a long one.
+        A file of this machine is read whole.
 
         Raises: as `open` does, and `look`.
         """
-        if store.local is None:
+        if store.nearby is None:
             return None
         begin = _Opening(store, path, look, verify, Pin())
-        return begin.here(store.local, size)
+        return begin.here(store.nearby, size if store.local else min(size, DEFAULT_TAIL))
 
     async def read(
         self,
@@ -250,10 +251,10 @@ class _Opening(Generic[R]):
     verify: bool
     pin: Pin
 
-    def here(self, files: LocalFiles, tail: int) -> tuple[ParquetFile, R] | None:
-        """A file of this machine, on one way; None where its footer does not fit into `tail`."""
-        suffix = files.read_suffix(self.path, max(tail, TRAILER), pin=self.pin)
-        found = footer_within(self.path, suffix)
+    def here(self, nearby: NearbyObjects, tail: int) -> tuple[ParquetFile, R] | None:
+        """An object nearby, on one way; None where its `tail` is not, or lacks the footer."""
+        suffix = nearby.read_suffix(self.path, max(tail, TRAILER), pin=self.pin)
+        found = None if suffix is None else footer_within(self.path, suffix)
         return None if found is None else self.fetched(found)
 
     def fetched(self, found: FetchedFooter) -> tuple[ParquetFile, R]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from adelta._concurrency import in_thread, together
+from adelta._concurrency import in_thread, map_concurrent, together
 from adelta.errors import AdeltaError, MissingDataFileError, ObjectNotFoundError
 from adelta.kernel.actions.file_actions import AddFile, decode_path
 from adelta.kernel.deletion_vector.mask import check_bounds
@@ -69,8 +69,8 @@ def _named_by_the_log(store: ObjectStore, path: str) -> Iterator[None]:
 class Opener:
     """Opens pieces: footer and deletion vector at once, then which row groups are worth reading.
 
-    Small row groups of a file of this machine are decoded by the thread that opens the file, where
-    nothing is to be left out of them: another thread would have to be told, and to wait its turn.
+    Small row groups of a file nearby are decoded by the thread that opens the file, where nothing
+    is to be left out of them: another thread would have to be told, and to wait its turn.
     So are files of one small row group that came along with its footer, predicate or not: to look
     whether it may be skipped takes longer. Of a store afar the first bytes of the first file are
     asked for with its footer, where all columns are wanted: that spares the first rows an answer's
@@ -82,10 +82,11 @@ class Opener:
         self._plan = plan
         self._made = skipping
         self._found: dict[bool, tuple[pa.Schema, SelectedColumns]] = {}
-        nearby = roots.store.local is not None
-        self._nearby = nearby
-        self._decodes = plan.where is None and nearby
-        self._head = _HEAD if plan.where is None and plan.reads_all_columns and not nearby else 0
+        self._local = roots.store.local is not None
+        self._nearby = roots.store.nearby is not None
+        self._decodes = plan.where is None and self._nearby
+        all_afar = plan.where is None and plan.reads_all_columns and not self._local
+        self._head = _HEAD if all_afar else 0
 
     @cached_property
     def _skipping(self) -> RowGroupSkipping:
@@ -107,9 +108,19 @@ class Opener:
 
         One that cannot be read is such a piece too: who comes to it says so.
         """
-        if len(pieces) == 1:
+        if len(pieces) == 1 and (self._local or not self.opens_together(pieces[0])):
             return [(pieces[0], await self.open(pieces[0]))]
-        return await in_thread(self._open_here, pieces)
+        found = await in_thread(self._open_here, pieces)
+        if self._local:
+            return found
+        absent = [piece for piece, units in found if units is None]
+        opened = iter(await map_concurrent(self._opened_or_none, absent, limit=len(pieces)))
+        return [(piece, next(opened) if units is None else units) for piece, units in found]
+
+    async def _opened_or_none(self, piece: Piece) -> list[Unit] | None:
+        with suppress(AdeltaError):
+            return await self.open(piece)
+        return None
 
     def _open_here(self, pieces: Sequence[Piece]) -> list[tuple[Piece, list[Unit] | None]]:
         found: list[tuple[Piece, list[Unit] | None]] = []
@@ -168,7 +179,7 @@ class Opener:
                 path,
                 partial(self._look, piece, whole=whole, decodes=decodes),
                 size=file.size or None,
-                tail=_NOT_WORTH_A_LOOK if is_small and self._nearby else DEFAULT_TAIL,
+                tail=_NOT_WORTH_A_LOOK if is_small and self._local else DEFAULT_TAIL,
                 head=head,
                 decodes=decodes or is_small,
                 verify=self._plan.verifies,
@@ -196,7 +207,10 @@ class Opener:
         if not units or units[0].decoded_bytes > _DECODED_AT_ONCE:
             return units
         first, opened = units[0], units[0].opened
-        columns, missing = opened.parquet.bytes.at_hand(opened.columns, first.row_groups)
+        try:
+            columns, missing = opened.parquet.bytes.nearby(opened.columns, first.row_groups)
+        except AdeltaError:
+            return units
         if missing and not columns.in_file:
             return units
         decoding = UnitSlices(self._plan, first, columns, self._roots.store.uri)
@@ -252,12 +266,12 @@ class Opener:
 
 
 def _is_small(parquet: ParquetFile, columns: SelectedColumns) -> bool:
-    """Whether the file is one small row group, of which these columns are at hand."""
+    """Whether the file is one small row group, of which these columns may be at hand."""
     layout = parquet.layout
     if layout.num_row_groups != 1 or layout.uncompressed_bytes(columns, 0) > _NOT_WORTH_A_LOOK:
         return False
     fetched, missing = parquet.bytes.at_hand(columns, (0,))
-    return fetched.in_file or not missing
+    return fetched.in_file or not missing or parquet.bytes.store.nearby is not None
 
 
 def _units(opened: Opened) -> Iterator[Unit]:

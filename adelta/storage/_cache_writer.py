@@ -1,7 +1,9 @@
 """What the disk cache is to take in, written beside all else by one thread of the process.
 
-What comes faster than the disk takes it is left out: a miss later, and no wait now. A forked child
-has a thread of its own.
+It begins once nothing has come for a moment, or much waits, or somebody waits for it: to make files
+takes a system longer than to read them, and whoever scans many small ones would wait with it. What
+comes faster than the disk takes it is left out: a miss later, and no wait now. A forked child has a
+thread of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["later", "written"]
 
 _MOST_WAITING = 128 << 20  # bytes
+_MUCH = 32 << 20  # bytes that are not left waiting
+_MOMENT = 0.2  # seconds
 
 
 class _Writer:
@@ -30,7 +34,9 @@ class _Writer:
         self.process = os.getpid()
         self.waiting = 0
         self.tasks: queue.Queue[tuple[DiskCache, str, Extent, memoryview]] = queue.Queue()
+        self.hurry = threading.Event()
         self._lock = threading.Lock()
+        self._added = self._seen = 0
         threading.Thread(target=self._run, name="adelta cache", daemon=True).start()
 
     def add(self, cache: DiskCache, entry: str, extent: Extent, data: memoryview) -> None:
@@ -38,19 +44,31 @@ class _Writer:
             if self.waiting + len(data) > _MOST_WAITING:
                 return
             self.waiting += len(data)
+            self._added += 1
+            if self.waiting > _MUCH:
+                self.hurry.set()
         self.tasks.put((cache, entry, extent, data))
 
     def _run(self) -> None:
         while True:
             cache, entry, extent, data = self.tasks.get()
+            self._wait()
             try:
                 with suppress(MemoryError):  # as a full disk: a miss later
                     cache.write(entry, extent, data)
             finally:
                 with self._lock:
                     self.waiting -= len(data)
+                    if not self.waiting:
+                        self.hurry.clear()
                 del data
                 self.tasks.task_done()
+
+    def _wait(self) -> None:
+        """Wait for a moment in which nothing comes."""
+        while self._seen != self._added and not self.hurry.is_set():
+            self._seen = self._added
+            self.hurry.wait(_MOMENT)
 
 
 _making = ForkSafeLock()
@@ -73,4 +91,6 @@ def written() -> None:
     """Wait until all that was to be written is. Blocks."""
     writer = _writer
     if writer is not None and writer.process == os.getpid():
+        writer.hurry.set()
         writer.tasks.join()
+        writer.hurry.clear()

@@ -19,6 +19,7 @@ import re
 import weakref
 from collections import OrderedDict
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ import xxhash
 
 from adelta._concurrency import in_io_thread, map_concurrent
 from adelta._dataclasses import dataclass
+from adelta._locks import ForkSafeLock
 from adelta._memory import lasting_pool
 from adelta.storage._cache_writer import later, written
 from adelta.storage.cache_file import Extent, tag_of
@@ -47,6 +49,7 @@ _UNIQUE = re.compile(r"(?i)[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}[^/]*\Z"
 _NUMBERED = re.compile(r"(?:^|/)\d{20}\.[^/]*\Z")
 _MOST_LISTED = 1 << 16
 _NO_END = 1 << 62
+_LITTLE = 128 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,7 @@ class CachingStore(ForwardingStore):
         self.figures = CacheFigures()
         self._counted = CacheFigures()
         self._counts_for = self
+        self._lock = ForkSafeLock()
         self._listed: OrderedDict[str, ObjectMeta] = OrderedDict()
         self._identity = inner.identity
         self._answered: weakref.WeakKeyDictionary[Pin, dict[str, str]] = weakref.WeakKeyDictionary()
@@ -107,17 +111,21 @@ class CachingStore(ForwardingStore):
     def below(self, path: str) -> CachingStore:
         """A folder of the store, before which the same cache is asked, and counted here."""
         made = CachingStore(self.inner.below(path), self.cache)
-        made._counts_for = self._counts_for
+        made._counts_for, made._lock = self._counts_for, self._lock
         return made
 
     # ------------------------------------------------------------------------------------- what
 
-    def _wanted(self, path: str) -> _Version | None:
+    @property
+    def nearby(self) -> CachingStore:
+        """What is read without a request, from a disk of this machine."""
+        return self
+
+    def _wanted(self, path: str, pin: Pin | None) -> _Version | None:
         """The version of the object to answer with; None where the cache has no say."""
         numbered = _NUMBERED.search(path) is not None
         if not numbered and not _UNIQUE.search(path):
             return None
-        pin = current_pin()
         etag = None if pin is None else pin.etag(self.inner.pin_address(path))
         pinned_to = self._held_to(pin, path) if etag is None else tag_of(etag)
         if not numbered:
@@ -150,6 +158,45 @@ class CachingStore(ForwardingStore):
         extents = self._extents(entry, wanted)
         size = wanted.size or _size_of(extents)
         return [self._found(entry, extents, span, size) for span in spans]
+
+    def read_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+    ) -> Sequence[bytes | memoryview] | None:
+        """Bytes of every range, in the order asked; None where they are not all here. Blocks."""
+        wanted = self._wanted(path, pin)
+        if wanted is None:
+            return None
+        plan = plan_fetches(ranges, gap=0, largest=_NO_END)
+        entry = self._entry(path)
+        extents = self._extents(entry, wanted)
+        size = wanted.size or _size_of(extents)
+        found: list[_Found] = []
+        for span in plan.spans:
+            if not any(each.start <= span[0] < each.end for each in extents):
+                return None
+            found.append(self._found(entry, extents, span, size))
+            if found[-1].missing:
+                return None
+        self._answers(path, pin, found)
+        return plan.cut([one.joined([]) for one in found])
+
+    def read_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead | None:
+        """The last `length` bytes; None where they are not all here. Blocks."""
+        wanted = self._wanted(path, pin)
+        looked = None if wanted is None else self._look_at_end(path, wanted, length)
+        if looked is None:
+            return None
+        found, size = looked
+        self._answers(path, pin, [found])
+        return SuffixRead(bytes(found.joined([])), size)
+
+    def _answers(self, path: str, pin: Pin | None, found: Sequence[_Found]) -> None:
+        """Note what the cache answers with, by itself."""
+        tags = {each.tag for each in found if each.tag is not None}
+        if pin is not None and tags:
+            with self._lock:
+                self._answered.setdefault(pin, {})[path] = min(tags)
+        self._count(sum(one.cached for one in found), 0)
 
     def _look_at_end(self, path: str, wanted: _Version, length: int) -> tuple[_Found, int] | None:
         """The last `length` bytes, and the object's size; None unless all is there. Blocks."""
@@ -206,58 +253,53 @@ class CachingStore(ForwardingStore):
         """
         for start, end in ranges:
             check_range(path, start, end)
-        wanted = self._wanted(path)
+        pin = current_pin()
+        wanted = self._wanted(path, pin)
         if wanted is None or all(start == end for start, end in ranges):
             return await self.inner.get_ranges(path, ranges)
         plan = plan_fetches(ranges, gap=0, largest=_NO_END)
         found = await in_io_thread(self._look, path, wanted, plan.spans)
         missing = [each for one in found for each in one.missing]
+        if not missing:
+            self._answers(path, pin, found)
+            return plan.cut([one.joined([]) for one in found])
         tags = {each.tag for each in found if each.tag is not None}
-        pin = current_pin()
-        came: Sequence[bytes | memoryview] = []
-        if missing:
-            held = self._held_to(pin, path)
-            pin = pin or Pin()
+        held = self._held_to(pin, path)
+        pin = pin or Pin()
+        with pinned(pin):
+            came = await self.inner.get_ranges(path, missing)
+        etag = pin.etag(self.inner.pin_address(path))
+        tag = None if etag is None else tag_of(etag)
+        if held is not None and held != tag:
+            raise pin.broken(self.inner.pin_address(path))
+        if tags - {tag}:  # what is there is of another version
+            await in_io_thread(self.cache.forget, self._entry(path), tag)
             with pinned(pin):
-                came = await self.inner.get_ranges(path, missing)
-            etag = pin.etag(self.inner.pin_address(path))
-            tag = None if etag is None else tag_of(etag)
-            if held is not None and held != tag:
-                raise pin.broken(self.inner.pin_address(path))
-            if tags - {tag}:  # what is there is of another version
-                await in_io_thread(self.cache.forget, self._entry(path), tag)
-                with pinned(pin):
-                    return await self.inner.get_ranges(path, ranges)
-            if tag is not None and wanted.tag in (None, tag):
-                for (start, end), data in zip(missing, came, strict=True):
-                    ends = 0 < len(data) < end - start
-                    self._keep(path, tag, start + len(data) if ends else wanted.size, start, data)
-        elif pin is not None and tags:
-            self._answered.setdefault(pin, {})[path] = min(tags)
+                return await self.inner.get_ranges(path, ranges)
+        if tag is not None and wanted.tag in (None, tag):
+            for (start, end), data in zip(missing, came, strict=True):
+                ends = 0 < len(data) < end - start
+                self._keep(path, tag, start + len(data) if ends else wanted.size, start, data)
         self._count(sum(one.cached for one in found), sum(map(len, came)))
         rest = iter(came)
         return plan.cut([one.joined([next(rest) for _ in one.missing]) for one in found])
 
     async def get_range(self, path: str, start: int, end: int) -> bytes:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError, ObjectChangedError."""
-        if self._wanted(path) is None:
+        if self._wanted(path, current_pin()) is None:
             return await self.inner.get_range(path, start, end)
         (data,) = await self.get_ranges(path, [(start, end)])
         return bytes(data)
 
     async def get_suffix(self, path: str, length: int) -> SuffixRead:
         """The last `length` bytes. Raises: ObjectNotFoundError, ObjectChangedError."""
-        wanted = self._wanted(path)
+        pin = current_pin()
+        wanted = self._wanted(path, pin)
         if wanted is None or length < 1:
             return await self.inner.get_suffix(path, length)
-        pin = current_pin()
-        looked = await in_io_thread(self._look_at_end, path, wanted, length)
-        if looked is not None:
-            found, size = looked
-            if pin is not None and found.tag is not None:
-                self._answered.setdefault(pin, {})[path] = found.tag
-            self._count(found.cached, 0)
-            return SuffixRead(bytes(found.joined([])), size)
+        known = await in_io_thread(partial(self.read_suffix, path, length, pin=pin))
+        if known is not None:
+            return known
         held = self._held_to(pin, path)
         pin = pin or Pin()
         with pinned(pin):
@@ -290,7 +332,7 @@ class CachingStore(ForwardingStore):
 
     async def _whole(self, path: str) -> tuple[bytes, ObjectMeta | None]:
         """The object, and what is known of it by a listing or by the store's answer."""
-        wanted = self._wanted(path)
+        wanted = self._wanted(path, current_pin())
         if wanted is not None:
             looked = await in_io_thread(self._look_at_end, path, wanted, _NO_END)
             if looked is not None:
@@ -315,7 +357,8 @@ class CachingStore(ForwardingStore):
 
     def _count(self, cached: int, fetched: int) -> None:
         counted = CacheFigures(int(not fetched), int(fetched > 0), cached, fetched)
-        self._counts_for.figures += counted
+        with self._lock:  # of readers in threads
+            self._counts_for.figures += counted
 
     # ------------------------------------------------------------------------------------- rest
 
@@ -380,4 +423,6 @@ def _size_of(extents: Sequence[Extent]) -> int | None:
 
 def _memory(length: int) -> memoryview:
     """Memory for so many bytes, which the system need not give anew each time."""
+    if length < _LITTLE:
+        return memoryview(bytearray(length))
     return memoryview(pa.allocate_buffer(length, memory_pool=lasting_pool())).cast("B")

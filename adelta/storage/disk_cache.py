@@ -49,6 +49,8 @@ _MOST_ASKED = 3
 _SMALL = 0.1
 _LEFT = 0.95  # of the limit, when some have gone
 _GHOSTS = 1 << 16
+_MOST_RESERVED = 16 << 20  # bytes that a process has room for at once,
+_RESERVED_SHARE = 256  # and the share of the limit; a loss of power or a kill counts them as there
 _TICK = 16  # nanoseconds in which a time says how often, too
 _STALE = 3600.0  # seconds after which a file that was not finished is nobody's
 _TOTAL = struct.Struct("<q")
@@ -66,8 +68,12 @@ class CacheFigures:
     bytes_from_store: int = 0
 
     def __add__(self, other: CacheFigures) -> CacheFigures:
-        mine, theirs = asdict(self), asdict(other)
-        return CacheFigures(**{name: mine[name] + theirs[name] for name in mine})
+        return CacheFigures(
+            self.hits + other.hits,
+            self.misses + other.misses,
+            self.bytes_from_cache + other.bytes_from_cache,
+            self.bytes_from_store + other.bytes_from_store,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +103,16 @@ class DiskCache:
     def __init__(self, folder: str | os.PathLike[str], limit: int) -> None:
         self.folder = Path(folder)
         self.limit = limit
-        self._objects = self.folder / "objects"
+        self._objects = os.path.join(self.folder, "objects")
         self._ghosts: tuple[float, frozenset[bytes]] = (0.0, frozenset())
+        self._reserved = os.getpid(), 0  # bytes that are counted and not there yet, and whose
 
     # ------------------------------------------------------------------------------------- read
 
     def extents(self, entry: str) -> list[Extent]:
         """What is there of an object, whatever its version."""
         try:
-            names = os.listdir(self._place(entry))
+            names = os.listdir(self._folder_of(entry))
         except OSError:
             return []
         return [extent for name in names if (extent := parsed_name(name)) is not None]
@@ -116,18 +123,23 @@ class DiskCache:
         They are held to their checksums: what fails them is deleted. Whether they are there;
         where not, anything may be in `into`.
         """
-        path = os.path.join(self._place(entry), extent.name)
+        path = f"{self._folder_of(entry)}/{extent.name}"
         at = start - extent.start
         first = at // CHUNK * CHUNK
         last = min(-(-(at + len(into)) // CHUNK) * CHUNK, extent.end - extent.start)
         before, after = bytearray(at - first), bytearray(last - at - len(into))
         header = bytearray(header_length(extent))
         try:
-            with open(path, "rb", buffering=0) as file:
-                is_whole = _read(file.fileno(), 0, header) and _read(
-                    file.fileno(), len(header) + first, before, into, after
-                )
-                self._ask(file.fileno())
+            file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                if first:
+                    is_whole = _read(file, 0, header)
+                    is_whole &= _read(file, len(header) + first, before, into, after)
+                else:
+                    is_whole = _read(file, 0, header, before, into, after)
+                self._ask(file)
+            finally:
+                os.close(file)
         except OSError:
             return False
         sums = sums_of(entry, extent, bytes(header)) if is_whole else None
@@ -157,25 +169,40 @@ class DiskCache:
         if size > self.limit * _SMALL:  # it would wash out all that waits
             return False
         extent = replace(extent, kept=self._is_ghost(entry, extent))
-        place = self._place(entry)
-        fresh = place / f".{os.getpid()}-{new_bits(64):x}"
+        folder = self._folder_of(entry)
+        fresh = f"{folder}/.{os.getpid()}-{new_bits(64):x}"
         try:
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._turn() as total:
-                if total + size > self.limit:
-                    total = self._evict(size)
-                self._set_total(total + size)
-            with open(fresh, "xb", buffering=0, opener=_private) as file:
-                _write(file.fileno(), header)
-                _write(file.fileno(), data)
+            self._reserve(size)
+            file = _created(fresh)
+            try:
+                _write(file, header, data)
                 now = now_ns() // _TICK * _TICK
-                os.utime(file.fileno(), ns=(now, now))
-            os.replace(fresh, place / extent.name)
+                os.utime(file, ns=(now, now))
+            finally:
+                os.close(file)
+            os.replace(fresh, f"{folder}/{extent.name}")
         except OSError:
             with contextlib.suppress(OSError):
-                fresh.unlink()
+                os.unlink(fresh)
             return False
         return True
+
+    def _reserve(self, size: int) -> None:
+        """Have room for so many bytes, which count from now on, and for some more at once.
+
+        To take turns with other processes costs as much as to write a small extent.
+        """
+        if self._reserved[0] != os.getpid():
+            self._reserved = os.getpid(), 0
+        if (left := self._reserved[1] - size) < 0:
+            more = max(size, min(_MOST_RESERVED, self.limit // _RESERVED_SHARE))
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._turn() as total:
+                if total + more > self.limit:
+                    total = self._evict(more)
+                self._set_total(total + more)
+            left += more
+        self._reserved = os.getpid(), left
 
     def forget(self, entry: str, keep: str | None = None) -> None:
         """Delete what is there of an object, but of the version whose tag is `keep`."""
@@ -204,11 +231,17 @@ class DiskCache:
     # ---------------------------------------------------------------------------------- figures
 
     def count(self, figures: CacheFigures) -> None:
-        """Add what one store has read to the figures of all."""
-        if figures == CacheFigures():
+        """Add what one store has read to the figures of all, which is over with the cache."""
+        process, left = self._reserved
+        self._reserved = process, 0
+        left = left if process == os.getpid() else 0
+        if not left and figures == CacheFigures():
             return
-        with contextlib.suppress(OSError), self._turn():
-            self._replace("figures", json.dumps(asdict(self._figures() + figures)).encode())
+        with contextlib.suppress(OSError), self._turn() as total:
+            if left:
+                self._set_total(max(0, total - left))
+            if figures != CacheFigures():
+                self._replace("figures", json.dumps(asdict(self._figures() + figures)).encode())
 
     def status(self) -> CacheStatus:
         """What is in the folder."""
@@ -300,8 +333,11 @@ class DiskCache:
 
     # ------------------------------------------------------------------------------- the folder
 
+    def _folder_of(self, entry: str) -> str:
+        return f"{self._objects}/{entry[:2]}/{entry}"
+
     def _place(self, entry: str) -> Path:
-        return self._objects / entry[:2] / entry
+        return Path(self._folder_of(entry))
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[int]:
@@ -362,7 +398,21 @@ def _read(file: int, start: int, *into: bytearray | memoryview) -> bool:
     return True
 
 
-def _write(file: int, data: bytes | memoryview) -> None:
-    view = memoryview(data).cast("B")
-    while view:
-        view = view[os.write(file, view) :]
+def _created(path: str) -> int:
+    """A new file, open for writing; its folder is made where it is not there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        return os.open(path, flags, 0o600)
+
+
+def _write(file: int, header: bytes, data: bytes | memoryview) -> None:
+    views = [memoryview(header), memoryview(data).cast("B")]
+    while views:
+        count = os.writev(file, views)
+        while views and count >= len(views[0]):
+            count -= len(views.pop(0))
+        if count:
+            views[0] = views[0][count:]

@@ -10,7 +10,13 @@ from adelta.storage.object_store import ObjectStore
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 
-    from adelta.storage.object_store import FolderPage, LocalFiles, ObjectMeta, SuffixRead
+    from adelta.storage.object_store import (
+        FolderPage,
+        LocalFiles,
+        NearbyObjects,
+        ObjectMeta,
+        SuffixRead,
+    )
     from adelta.storage.stats import RequestCounter
 
 __all__ = ["BorrowedStore", "ForwardingStore", "innermost"]
@@ -60,6 +66,11 @@ class ForwardingStore(ObjectStore):
     def local(self) -> LocalFiles | None:
         """The objects as files of this machine; None where they are none."""
         return self.inner.local
+
+    @property
+    def nearby(self) -> NearbyObjects | None:
+        """What is read without a request; None where nothing is."""
+        return self.inner.nearby
 
     async def now_ms(self) -> int | None:
         """The time by the store's own clock, where that is known."""

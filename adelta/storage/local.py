@@ -178,10 +178,6 @@ class LocalStore(ObjectStore):
                 found += [self._read(file, directory) for file in group]
         return found
 
-    def _read_ranges(self, file: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        with self._opened(file, pin=current_pin()) as (descriptor, status):
-            return [self._at(descriptor, at, min(end, status.st_size) - at) for at, end in ranges]
-
     async def get(self, path: str) -> bytes:
         """The whole object. Raises: ObjectNotFoundError."""
         return await in_io_thread(self._read, self._file(path))
@@ -214,10 +210,18 @@ class LocalStore(ObjectStore):
 
     async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """Bytes of every range, from one open file, in the order asked."""
-        file = self._file(path)
         for start, end in ranges:
             check_range(path, start, end)
-        return await in_io_thread(self._read_ranges, file, ranges) if ranges else []
+        if not ranges:
+            return []
+        return await in_io_thread(partial(self.read_ranges, path, ranges, pin=current_pin()))
+
+    def read_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+    ) -> list[bytes]:
+        """As `get_ranges`, for a worker thread that goes on with what it reads."""
+        with self._opened(self._file(path), pin=pin) as (descriptor, status):
+            return [self._at(descriptor, at, min(end, status.st_size) - at) for at, end in ranges]
 
     async def get_suffix(self, path: str, length: int) -> SuffixRead:
         """The last `length` bytes. Raises: ObjectNotFoundError, ObjectChangedError."""

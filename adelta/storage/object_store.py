@@ -43,6 +43,7 @@ __all__ = [
     "FolderPage",
     "FoundFiles",
     "LocalFiles",
+    "NearbyObjects",
     "ObjectMeta",
     "ObjectStore",
     "SuffixRead",
@@ -156,6 +157,11 @@ class ObjectStore(ABC):
     def local(self) -> LocalFiles | None:
         """The objects as files of this machine; None where they are none."""
         return None
+
+    @property
+    def nearby(self) -> NearbyObjects | None:
+        """What is read without a request, from a disk of this machine; None where nothing is."""
+        return self.local
 
     async def now_ms(self) -> int | None:
         """The time by the store's own clock, in milliseconds since the Unix epoch.
@@ -319,7 +325,27 @@ class ObjectStore(ABC):
         """
 
 
-class LocalFiles(Protocol):
+class NearbyObjects(Protocol):
+    """Objects of which some, or parts of them, are on a disk of this machine."""
+
+    def read_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead | None:
+        """The last `length` bytes, for a worker thread that goes on with them.
+
+        None where they are not all here. Raises: as of `LocalFiles`.
+        """
+        ...
+
+    def read_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+    ) -> Sequence[bytes | memoryview] | None:
+        """Bytes of every range, in the order asked, for a worker thread that goes on with them.
+
+        None where they are not all here. Raises: as of `LocalFiles`.
+        """
+        ...
+
+
+class LocalFiles(NearbyObjects, Protocol):
     """Objects that are files of this machine, which worker threads may read by themselves."""
 
     def file_to_read(
@@ -336,6 +362,17 @@ class LocalFiles(Protocol):
 
     def read_suffix(self, path: str, length: int, *, pin: Pin | None = None) -> SuffixRead:
         """The last `length` bytes, for a worker thread that goes on with them.
+
+        Raises:
+            ObjectNotFoundError: there is no such object.
+            ObjectChangedError: it is not the version that an earlier read of the same `Pin` saw.
+        """
+        ...
+
+    def read_ranges(
+        self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
+    ) -> Sequence[bytes | memoryview]:
+        """Bytes of every range, from one open file, for a worker thread that goes on with them.
 
         Raises:
             ObjectNotFoundError: there is no such object.

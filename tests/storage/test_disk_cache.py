@@ -14,13 +14,14 @@ from hashlib import shake_128
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import adelta
 from adelta.errors import InvalidOptionError, ObjectChangedError, ObjectNotFoundError
 from adelta.storage.cache_file import CHUNK, Extent, tag_of
 from adelta.storage.caching_store import CachingStore
-from adelta.storage.disk_cache import CacheFigures, DiskCache
+from adelta.storage.disk_cache import CacheFigures, DiskCache, _total_of
 from adelta.storage.gcs import GcsStore
 from adelta.storage.object_store import SuffixRead
 from adelta.storage.pin import Pin, pinned
@@ -193,6 +194,38 @@ async def test_versions_of_an_object_do_not_mix(open_cached: Any) -> None:
         await store.get_range(UNIQUE, 100, 200)
 
 
+async def test_threads_read_what_is_all_here_and_of_one_version(open_cached: Any) -> None:
+    store = open_cached()
+    await store.put(UNIQUE, b"a" * 100)
+    nearby = store.nearby
+    assert nearby.read_suffix(UNIQUE, 10) is None
+    await store.get_suffix(UNIQUE, 10)
+    await store.get_range(UNIQUE, 0, 50)
+    await settled(store)
+    asked = inner_of(store).request_count
+    pin = Pin()
+    assert nearby.read_suffix(UNIQUE, 10, pin=pin) == SuffixRead(b"a" * 10, 100)
+    assert nearby.read_ranges(UNIQUE, [(5, 20), (95, 100)], pin=pin) == [b"a" * 15, b"a" * 5]
+    assert nearby.read_ranges(UNIQUE, [(5, 20), (49, 51)], pin=pin) is None
+    assert nearby.read_suffix(UNIQUE, 60, pin=pin) is None
+    assert nearby.read_ranges(COMMIT, [(0, 1)]) is None
+    assert inner_of(store).request_count == asked
+    assert (store.figures.hits, store.figures.bytes_from_cache) == (2, 30)
+    await inner_of(store).put(UNIQUE, b"b" * 100)
+    with pinned(pin), pytest.raises(ObjectChangedError):
+        await store.get_range(UNIQUE, 60, 70)
+
+
+async def test_what_comes_is_written_in_a_quiet_moment(open_cached: Any) -> None:
+    store = open_cached()
+    await store.put(UNIQUE, b"a" * 100)
+    for start in range(0, 100, 10):
+        await store.get_range(UNIQUE, start, start + 10)
+    async with asyncio.timeout(20):
+        while len(store.cache.extents(store._entry(UNIQUE))) < 10:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
 async def test_buckets_of_one_name_on_two_servers_are_two(
     open_cached: Any, gcs_location: GcsLocation, tmp_path: Path
 ) -> None:
@@ -298,7 +331,7 @@ def test_a_full_disk_is_a_miss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(os, "writev", full)
     later = Extent(0, 10, None, extent.tag, kept=False)
     assert not cache.write(ENTRY, later, bytes(10))
     monkeypatch.undo()
@@ -319,6 +352,15 @@ def test_a_count_of_bytes_that_was_torn_is_taken_anew(tmp_path: Path) -> None:
             cache.write(f"{number:032x}", later, bytes(1000_000))
             (tmp_path / "total").write_bytes(torn)
         assert cache.status().bytes <= 10 << 20
+
+
+def test_what_a_process_had_room_for_does_not_count_when_it_is_done(tmp_path: Path) -> None:
+    cache, extent, _ = filled(tmp_path, limit=1 << 30)
+    for number in range(5):
+        assert cache.write(f"{number:032x}", Extent(0, 9, None, extent.tag, kept=False), bytes(9))
+    cache.count(CacheFigures())
+    counted = _total_of((tmp_path / "total").read_bytes())
+    assert counted == cache.status().bytes
 
 
 def test_files_that_are_not_the_caches_stay(tmp_path: Path) -> None:
@@ -467,6 +509,46 @@ async def test_a_table_is_scanned_again_by_a_listing_alone(
     assert again.equals(first)
     assert len(cold) > len(warm)
     assert all("prefix=" in each or "_last_checkpoint" in each for each in warm), warm
+
+
+async def test_small_files_are_asked_for_together_and_then_read_here(
+    gcs_location: GcsLocation, tmp_path: Path
+) -> None:
+    options = options_of(gcs_location, tmp_path)
+    expected = []
+    for number in range(20):
+        rows = pa.table({"id": range(number, number + 50), "text": [f"{number:08}"] * 50})
+        await adelta.write_table(gcs_location.uri, rows, storage_options=options)
+        expected.append(rows)
+
+    async def scan(columns: list[str], where: str | None, together: int) -> tuple[pa.Table, int]:
+        async with adelta.open_table(gcs_location.uri, storage_options=options) as table:
+            store = adelta_store(table)
+            snapshot = await table.snapshot()
+            await snapshot.files()
+            barrier, original = asyncio.Barrier(together), store.inner.get_suffix
+
+            async def met(path: str, length: int) -> SuffixRead:
+                async with barrier:
+                    return await original(path, length)
+
+            store.inner.get_suffix = met  # type: ignore[method-assign]
+            asked = inner_of(store).request_count
+            async with asyncio.timeout(60):
+                read = await snapshot.scan(columns=columns, where=where).to_arrow()
+            return read, inner_of(store).request_count - asked
+
+    table = pa.concat_tables(expected).sort_by([("id", "ascending"), ("text", "ascending")])
+    order = [("id", "ascending"), ("text", "ascending")]
+    cold, asked = await scan(["id", "text"], None, 20)
+    assert asked == 20
+    assert cold.sort_by(order).equals(table)
+    warm, asked = await scan(["id", "text"], None, 1)
+    assert asked == 0
+    assert warm.sort_by(order).equals(table)
+    few, asked = await scan(["id", "text"], "id = 25", 1)
+    assert asked == 0
+    assert few.sort_by(order).equals(table.filter(pc.field("id") == 25))
 
 
 def adelta_store(table: adelta.Table) -> CachingStore:

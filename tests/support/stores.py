@@ -68,6 +68,10 @@ class WrappedStore(ForwardingStore):
     def local(self) -> None:
         """Nothing is read past the requests."""
 
+    @property
+    def nearby(self) -> None:
+        """Nothing is read past the requests."""
+
     async def get(self, path: str) -> bytes:
         return await self.request(Request("get", path), lambda: self.inner.get(path))
 
