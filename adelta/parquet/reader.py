@@ -15,6 +15,7 @@ Columns have the Arrow types of Parquet's own: no views, large offsets, dictiona
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -23,6 +24,7 @@ import pyarrow as pa
 from adelta._concurrency import in_io_thread, in_thread, map_concurrent
 from adelta._dataclasses import dataclass
 from adelta._memory import memory_limit_of
+from adelta.errors import InvalidTableError
 from adelta.parquet.arrow_reader import open_arrow_reader, open_footer
 from adelta.parquet.decode.rows import decode_rows
 from adelta.parquet.faults import reading
@@ -39,7 +41,7 @@ from adelta.parquet.guard.decoding import DecodingGuard
 from adelta.storage.pin import Pin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
     import pyarrow.parquet as pq
 
@@ -133,7 +135,11 @@ class ParquetFile:
         if local is not None and (found := await thread(begin.here, local, tail)):
             return found
         head = 0 if size is None else max(0, min(head, size - tail))
-        fetched = await fetch_footer(store, path, tail=tail, head=head, pin=pin)
+        try:
+            fetched = await fetch_footer(store, path, tail=tail, head=head, pin=pin)
+        except InvalidTableError as error:
+            await in_io_thread(_distrust, store, path, error)
+            raise
         return await in_thread(begin.fetched, fetched)
 
     @staticmethod
@@ -236,7 +242,7 @@ class ParquetFile:
             count = self.layout.rows_of(fetched.row_groups)
             yield pa.table({"": pa.nulls(count)}).select([])
             return
-        with self.bytes.source(fetched) as source:
+        with _distrusting(self.bytes.store, self.layout.path), self.bytes.source(fetched) as source:
             keeps = keeps_dictionaries
             yield from decode_rows(self.layout, self.guard, fetched, source, rows, keeps)
 
@@ -254,7 +260,8 @@ class _Opening(Generic[R]):
     def here(self, nearby: NearbyObjects, tail: int) -> tuple[ParquetFile, R] | None:
         """An object nearby, on one way; None where its `tail` is not, or lacks the footer."""
         suffix = nearby.read_suffix(self.path, max(tail, TRAILER), pin=self.pin)
-        found = None if suffix is None else footer_within(self.path, suffix)
+        with _distrusting(self.store, self.path):
+            found = None if suffix is None else footer_within(self.path, suffix)
         return None if found is None else self.fetched(found)
 
     def fetched(self, found: FetchedFooter) -> tuple[ParquetFile, R]:
@@ -269,19 +276,36 @@ class _Opening(Generic[R]):
         metadata: pq.FileMetaData | None,
         held: Pieces,
     ) -> tuple[ParquetFile, R]:
-        if footer is None:
-            reader = open_arrow_reader(self.path, pa.BufferReader(b""), metadata)
-        else:
-            reader = open_footer(self.path, footer)
-        with reading(self.path):
-            schema = reader.schema_arrow
-        layout = FileLayout.of(self.path, size, reader.metadata, schema, footer)
+        with _distrusting(self.store, self.path):
+            if footer is None:
+                reader = open_arrow_reader(self.path, pa.BufferReader(b""), metadata)
+            else:
+                reader = open_footer(self.path, footer)
+            with reading(self.path):
+                schema = reader.schema_arrow
+            layout = FileLayout.of(self.path, size, reader.metadata, schema, footer)
         file = ParquetFile(
             layout,
             ObjectBytes(self.store, layout, held, self.pin),
             DecodingGuard(layout, memory_limit_of(self.store), self.verify),
         )
         return file, self.look(file)
+
+
+@contextmanager
+def _distrusting(store: ObjectStore, path: str) -> Iterator[None]:
+    try:
+        yield
+    except InvalidTableError as error:
+        _distrust(store, path, error)
+        raise
+
+
+def _distrust(store: ObjectStore, path: str, error: InvalidTableError) -> None:
+    """Have a disk cache forget what is damaged: the bytes may have become so on their way here."""
+    nearby = store.nearby
+    if nearby is not None and nearby.distrust(path):
+        error.add_note("What the disk cache had of it has been deleted: read it once more.")
 
 
 def _nothing(_: ParquetFile) -> None:

@@ -190,6 +190,12 @@ class CachingStore(ForwardingStore):
         self._answers(path, pin, [found])
         return SuffixRead(bytes(found.joined([])), size)
 
+    def distrust(self, path: str) -> bool:
+        """Delete what is here of an object: it may have been damaged on its way. Blocks."""
+        written()
+        self.cache.forget(self._entry(path))
+        return bool(_NUMBERED.search(path) or _UNIQUE.search(path))
+
     def _answers(self, path: str, pin: Pin | None, found: Sequence[_Found]) -> None:
         """Note what the cache answers with, by itself."""
         tags = {each.tag for each in found if each.tag is not None}

@@ -234,6 +234,10 @@ class LocalStore(ObjectStore):
         with self._opened(self._file(path), pin=pin) as (descriptor, status):
             return self._suffix(descriptor, status, length)
 
+    def distrust(self, path: str) -> bool:
+        """Files are no copies of anything."""
+        return False
+
     def read_suffixes(self, paths: Sequence[str], length: int) -> Iterator[SuffixRead]:
         """As `read_suffix` of each; a directory is opened once for all that follow in it."""
         if length < 1:

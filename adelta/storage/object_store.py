@@ -344,6 +344,13 @@ class NearbyObjects(Protocol):
         """
         ...
 
+    def distrust(self, path: str) -> bool:
+        """Answer no more with what is here of an object that is damaged. Blocks.
+
+        Whether copies of it are kept here: then the object itself may be sound.
+        """
+        ...
+
 
 class LocalFiles(NearbyObjects, Protocol):
     """Objects that are files of this machine, which worker threads may read by themselves."""

@@ -13,12 +13,14 @@ import time
 from hashlib import shake_128
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 import adelta
-from adelta.errors import InvalidOptionError, ObjectChangedError, ObjectNotFoundError
+from adelta.errors import (
+    InvalidOptionError,
+    ObjectChangedError,
+    ObjectNotFoundError,
+)
 from adelta.storage.cache_file import CHUNK, Extent, tag_of
 from adelta.storage.caching_store import CachingStore
 from adelta.storage.disk_cache import CacheFigures, DiskCache, _total_of
@@ -483,80 +485,6 @@ def test_the_figures_of_all_processes_are_added_up(tmp_path: Path) -> None:
     assert status.extents == 1
     cache.clear()
     assert cache.status().bytes == cache.status().extents == cache.status().figures.hits == 0
-
-
-# ---------------------------------------------------------------------------------------- tables
-
-
-async def test_a_table_is_scanned_again_by_a_listing_alone(
-    gcs_location: GcsLocation, tmp_path: Path
-) -> None:
-    options = options_of(gcs_location, tmp_path)
-    rows = pa.table({"id": range(10_000), "text": [f"{n:040}" for n in range(10_000)]})
-    for _ in range(3):
-        await adelta.write_table(gcs_location.uri, rows, storage_options=options)
-
-    async def scan() -> tuple[pa.Table, list[str]]:
-        async with adelta.open_table(gcs_location.uri, storage_options=options) as table:
-            seen: list[str] = []
-            store = adelta_store(table)
-            store.inner.observe_requests(lambda m, k, q: seen.append(f"{m} {k} {q}"))
-            read = await (await table.snapshot()).scan().to_arrow()
-            return read, seen
-
-    first, cold = await scan()
-    again, warm = await scan()
-    assert again.equals(first)
-    assert len(cold) > len(warm)
-    assert all("prefix=" in each or "_last_checkpoint" in each for each in warm), warm
-
-
-async def test_small_files_are_asked_for_together_and_then_read_here(
-    gcs_location: GcsLocation, tmp_path: Path
-) -> None:
-    options = options_of(gcs_location, tmp_path)
-    expected = []
-    for number in range(20):
-        rows = pa.table({"id": range(number, number + 50), "text": [f"{number:08}"] * 50})
-        await adelta.write_table(gcs_location.uri, rows, storage_options=options)
-        expected.append(rows)
-
-    async def scan(columns: list[str], where: str | None, together: int) -> tuple[pa.Table, int]:
-        async with adelta.open_table(gcs_location.uri, storage_options=options) as table:
-            store = adelta_store(table)
-            snapshot = await table.snapshot()
-            await snapshot.files()
-            barrier, original = asyncio.Barrier(together), store.inner.get_suffix
-
-            async def met(path: str, length: int) -> SuffixRead:
-                async with barrier:
-                    return await original(path, length)
-
-            store.inner.get_suffix = met  # type: ignore[method-assign]
-            asked = inner_of(store).request_count
-            async with asyncio.timeout(60):
-                read = await snapshot.scan(columns=columns, where=where).to_arrow()
-            return read, inner_of(store).request_count - asked
-
-    table = pa.concat_tables(expected).sort_by([("id", "ascending"), ("text", "ascending")])
-    order = [("id", "ascending"), ("text", "ascending")]
-    cold, asked = await scan(["id", "text"], None, 20)
-    assert asked == 20
-    assert cold.sort_by(order).equals(table)
-    warm, asked = await scan(["id", "text"], None, 1)
-    assert asked == 0
-    assert warm.sort_by(order).equals(table)
-    few, asked = await scan(["id", "text"], "id = 25", 1)
-    assert asked == 0
-    assert few.sort_by(order).equals(table.filter(pc.field("id") == 25))
-
-
-def adelta_store(table: adelta.Table) -> CachingStore:
-    store: Any = table._roots.store
-    while store is not None and not isinstance(store, CachingStore):
-        store = store.inner
-    assert store is not None
-    return store
 
 
 @pytest.mark.parametrize(
