@@ -37,7 +37,8 @@ __all__ = ["Opener", "open_data_file"]
 _SMALL = 16 * 1024 * 1024  # adjacent row groups are read at once up to this size, decoded
 _HEAD = 24 * 1024 * 1024  # bytes of the first file, asked for before its footer is there
 _NOT_WORTH_A_LOOK = 1024 * 1024  # bytes of a file's rows that decode sooner than skipping decides
-_DECODED_AT_ONCE = 32 * 1024 * 1024  # bytes of the units that are decoded where they are opened
+_DECODED_AT_ONCE = 32 * 1024 * 1024  # bytes of the units that are decoded where they are opened,
+_DECODED_OF_A_CACHE = 4 * 1024 * 1024  # and of those of a cache: files afar are opened far ahead
 
 _Chosen: TypeAlias = tuple[SelectedColumns, SelectedColumns | None, dict[int, tuple[int, int]]]
 """The columns to read, those that decide, and row groups with their bytes, stored and decoded."""
@@ -84,6 +85,7 @@ class Opener:
         self._found: dict[bool, tuple[pa.Schema, SelectedColumns]] = {}
         self._local = roots.store.local is not None
         self._nearby = roots.store.nearby is not None
+        self._decoded = _DECODED_AT_ONCE if self._local else _DECODED_OF_A_CACHE
         self._decodes = plan.where is None and self._nearby
         all_afar = plan.where is None and plan.reads_all_columns and not self._local
         self._head = _HEAD if all_afar else 0
@@ -128,7 +130,7 @@ class Opener:
         for piece in pieces:
             units = None
             with suppress(AdeltaError):
-                units = self._decoded_here(piece) if held < _DECODED_AT_ONCE else None
+                units = self._decoded_here(piece) if held < self._decoded else None
             held += sum(unit.decoded_bytes for unit in units or ())
             found.append((piece, units))
         return found
@@ -204,7 +206,7 @@ class Opener:
 
     def _first_decoded(self, units: list[Unit]) -> list[Unit]:
         """The units, the first one with its rows, if it is small and its bytes are at hand."""
-        if not units or units[0].decoded_bytes > _DECODED_AT_ONCE:
+        if not units or units[0].decoded_bytes > self._decoded:
             return units
         first, opened = units[0], units[0].opened
         try:
