@@ -12,6 +12,7 @@ from adelta.operations.convert_iceberg import convert_iceberg
 from adelta.spark.identifiers import identifier_parts, path_named, quoted
 from adelta.spark.native import jvm
 from adelta.spark.options import absolute_uri
+from adelta.spark.session import format_of
 from adelta.spark.sql_names import storage_options
 from adelta.spark.table_names import find_table, name_as_delta
 from adelta.spark.task_executor import on_cluster
@@ -89,7 +90,7 @@ def _by_name(
     if columns is None:
         columns = to_delta_schema(jvm.partition_schema(spark, entry))
     location = _folder(spark, found.location, columns, statistics=statistics)
-    jvm.set_provider(spark, entry, jvm.FORMAT)
+    jvm.set_provider(spark, entry, format_of(spark))
     return location, found.name
 
 

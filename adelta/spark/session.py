@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from adelta.operations.write_transactions import Replacing
     from adelta.spark.native.jvm import WriteState
 
-__all__ = ["ensure_delta", "ensure_registered", "get_session", "register", "save"]
+__all__ = ["ensure_delta", "ensure_registered", "format_of", "get_session", "register", "save"]
 
 _registered: WeakSet[SparkSession] = WeakSet()
 
@@ -108,6 +108,11 @@ def ensure_delta(spark: SparkSession) -> None:
         add_java_exceptions(spark, base, others)
     if "delta" not in _stream_formats(spark) or not has_sql_hook(spark):
         register(spark, as_delta=True, sql=True)
+
+
+def format_of(spark: SparkSession) -> str:
+    """The format by which a session's catalog is to know tables: delta-spark's where it answers."""
+    return "delta" if "delta" in _stream_formats(spark) else FORMAT
 
 
 def _stream_formats(spark: SparkSession) -> frozenset[str]:

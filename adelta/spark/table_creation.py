@@ -22,8 +22,8 @@ from adelta.operations.replace import replace_table
 from adelta.spark.hadoop_conf import storage_of_session
 from adelta.spark.identifiers import path_named
 from adelta.spark.names.entry_points import managed_place
-from adelta.spark.native.jvm import FORMAT
 from adelta.spark.options import absolute_uri
+from adelta.spark.session import format_of
 from adelta.spark.session_settings import with_default_properties
 from adelta.spark.table_names import NamedTable, add_name, drop_name, find_table
 from adelta.spark.types import to_declared_schema, to_spark_schema
@@ -167,15 +167,16 @@ def _kept(spark: SparkSession, wish: TableWish, place: ManagedPlace) -> NamedTab
         InvalidUseError: the table is there, and the catalog did not take its name.
     """
     _in_log(spark, wish, absolute_uri(place.location), "create")
+    known_as = format_of(spark)
     try:
-        place.enter(FORMAT, wish.comment)
+        place.enter(known_as, wish.comment)
     except Exception as error:
         raise InvalidUseError(
             f"the table is at {place.location}, but the session's catalog did not take the name "
-            f"{place.name}: {error}; give it a name by CREATE TABLE ... USING {FORMAT} LOCATION "
+            f"{place.name}: {error}; give it a name by CREATE TABLE ... USING {known_as} LOCATION "
             f"'{place.location}', or delete the folder"
         ) from error
-    return NamedTable(place.name, FORMAT, place.location)
+    return NamedTable(place.name, known_as, place.location)
 
 
 def _in_log(spark: SparkSession, wish: TableWish, location: str, mode: CreationMode) -> None:

@@ -14,7 +14,6 @@ from pyspark.sql import types as s
 from adelta._chance import new_uuid
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, TableNotFoundError
-from adelta.spark.datasource import FORMAT
 from adelta.spark.identifiers import (
     FORMATS,
     identifier_parts,
@@ -23,7 +22,7 @@ from adelta.spark.identifiers import (
     string_literal,
 )
 from adelta.spark.native import jvm
-from adelta.spark.session import ensure_registered
+from adelta.spark.session import ensure_registered, format_of
 from adelta.spark.sql_hook import plain_sql
 
 if TYPE_CHECKING:
@@ -116,7 +115,7 @@ def add_name(
     """
     ensure_registered(spark)
     listed = ", ".join(f"{quoted([field.name])} {_ddl(field.dataType)}" for field in columns.fields)
-    text = f"CREATE TABLE {quoted(identifier_parts(name))} ({listed}) USING {FORMAT}"
+    text = f"CREATE TABLE {quoted(identifier_parts(name))} ({listed}) USING {format_of(spark)}"
     if location is not None:
         text += f" LOCATION {string_literal(location)}"
     if comment is not None:

@@ -32,6 +32,7 @@ __all__ = [
     "PROPERTIES",
     "PROPERTY",
     "detail_row",
+    "hadoop_location",
     "history_row",
     "metrics_record",
     "metrics_type",
@@ -171,7 +172,7 @@ def detail_row(found: TableDetail, name: str | None) -> tuple[object, ...]:
         found.id,
         name or found.name,
         found.description,
-        _hadoop_location(found.location),
+        hadoop_location(found.location),
         found.created_at,
         found.last_modified,
         list(found.partition_columns),
@@ -221,7 +222,7 @@ def _arrow_type(hint: Any) -> pa.DataType:
     return metrics_type(kind) if is_record else _ARROW_TYPES[kind]
 
 
-def _hadoop_location(uri: str) -> str:
+def hadoop_location(uri: str) -> str:
     """The address as Hadoop spells it: local ones with one slash behind the scheme."""
     path = uri.removeprefix("file://")
     return f"file:{unquote(path)}" if path.startswith("/") else uri

@@ -242,6 +242,23 @@ def test_char_and_varchar_are_strings_in_the_log_and_keep_their_lengths(
             )
 
 
+def test_the_catalog_knows_tables_by_delta_sparks_format(spark: SparkSession) -> None:
+    try:
+        DeltaTable.create(spark).tableName("built").addColumn("id", "BIGINT").execute()
+        spark.range(2).write.format("parquet").saveAsTable("converted")
+        DeltaTable.convertToDelta(spark, "converted")
+        for name in ("built", "converted"):
+            [row] = (
+                spark.sql(f"DESCRIBE TABLE EXTENDED {name}")
+                .where("col_name = 'Provider'")
+                .collect()
+            )
+            assert row.data_type == "delta"
+    finally:
+        spark.sql("DROP TABLE IF EXISTS built")
+        spark.sql("DROP TABLE IF EXISTS converted")
+
+
 def test_the_end_of_a_path_names_a_version(spark: SparkSession, tmp_path: Path) -> None:
     path = f"{tmp_path}/t"
     for count in (1, 2):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import IllegalArgumentException, StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadMaxBytes
 
 import adelta.spark
@@ -218,6 +218,10 @@ def test_scripts_for_delta_stream_as_they_are(spark, path, to):
     finally:
         adelta.spark.register(spark, as_delta=False)
     assert rows(to) == [(1, 1)]
+    writer = stream(spark, path).writeStream.format("adelta").trigger(realTime="5 seconds")
+    writer = writer.option("checkpointLocation", f"{to}-real-time")
+    with pytest.raises(IllegalArgumentException, match="STREAMING_REAL_TIME_MODE"):
+        writer.start(to)
     with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
         spark.readStream.format("delta").load(path)
 

@@ -46,7 +46,7 @@ async def test_files_that_nothing_needs_are_named_and_deleted(table):
     for source in ("files", "(SELECT * FROM files)"):
         found = await adelta.sql(text.format(source), tables=tables)
         assert [path.rpartition("/")[2] for path in found["path"].to_pylist()] == ["orphan.parquet"]
-    assert (await adelta.sql(f"VACUUM '{table}'"))["path"].to_pylist() == [f"file://{table}"]
+    assert (await adelta.sql(f"VACUUM '{table}'"))["path"].to_pylist() == [f"file:{table}"]
     assert list(table.glob("*.parquet")) == []
 
 

@@ -11,7 +11,7 @@ from adelta.kernel.schema.alteration import shown
 from adelta.operations.optimize import optimize
 from adelta.operations.rearrange.metrics import OptimizeMetrics
 from adelta.operations.reorg import reorg_purge
-from adelta.sql.records import metrics_record, metrics_type, table_of
+from adelta.sql.records import hadoop_location, metrics_record, metrics_type, table_of
 
 if TYPE_CHECKING:
     from adelta.kernel.expressions.nodes import Node
@@ -63,4 +63,4 @@ async def _where(statement: Optimize | Reorg, table: Table, session: Session) ->
 
 def optimize_answer(uri: str, done: OptimizeMetrics) -> pa.Table:
     """What OPTIMIZE answers."""
-    return table_of(OPTIMIZED, [(uri, metrics_record(done, without=_OURS))])
+    return table_of(OPTIMIZED, [(hadoop_location(uri), metrics_record(done, without=_OURS))])

@@ -13,7 +13,7 @@ from adelta._concurrency import in_thread
 from adelta.operations.restore import restore
 from adelta.operations.vacuum import vacuum
 from adelta.sql.execute.query import query_rows
-from adelta.sql.records import table_of
+from adelta.sql.records import hadoop_location, table_of
 from adelta.sql.statements import Query
 from adelta.table import Table
 
@@ -53,7 +53,7 @@ async def run_vacuum(statement: Vacuum, session: Session) -> pa.Table:
             inventory=inventory,
             dry_run=statement.dry_run,
         )
-        root = table.uri
+        root = hadoop_location(table.uri)
     if not statement.dry_run:
         return table_of(VACUUMED, [(root,)])
     return table_of(VACUUMED, [(f"{root}/{path}",) for path in done.files["path"].to_pylist()])
