@@ -117,6 +117,7 @@ async def update(
             parameters={"predicate": ["true" if condition is None else to_sql(condition)]},
             user_metadata=user_metadata,
             isolation=isolation,
+            from_latest=True,  # all that is written depends on the table's settings and columns
         )
         tx = begin(handle, request)
         async with tx:

@@ -27,7 +27,16 @@ from adelta.kernel.expressions.dnf import to_predicate
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema.types import LONG, STRING, StructField, StructType
 from adelta.kernel.table_configuration import TableConfiguration
-from adelta.operations import add_constraint, create_table, history, update, write_table
+from adelta.log.commit_reader import read_commit
+from adelta.operations import (
+    add_constraint,
+    create_table,
+    delete,
+    history,
+    merge,
+    update,
+    write_table,
+)
 from adelta.operations.matching import MatchedFile, find_matches
 from adelta.operations.rewrite import RewriteResult, RewriteTask, plan_rewrites
 from adelta.operations.update import Assignments, _stage
@@ -329,3 +338,29 @@ async def test_a_struct_is_set_as_a_whole_and_by_its_fields() -> None:
             await update(table, {wrong: 1})
     await update(table, {"s": None})
     assert sorted(await contents(table), key=str) == [(None, 1), (None, 2)]
+
+
+@pytest.mark.parametrize("verb", ["update", "delete", "merge", "overwrite"])
+async def test_rows_are_changed_as_the_table_asks_by_now_whatever_the_handle_knows_of_it(
+    verb: str, tmp_path: Path
+) -> None:
+    table = await new_table(str(tmp_path))
+    await write_table(table, rows(1, 2, 3))
+    other = deltalake.DeltaTable(tmp_path)
+    other.alter.set_table_properties(FEED)
+    other.alter.add_constraint({"small": "n < 31"})
+    match verb:
+        case "update":
+            with pytest.raises(InvariantViolationError, match="small"):
+                await update(table, {"n": "n + 1"}, "id = 3")
+            done: Any = await update(table, {"n": "n + 1"}, "id = 1")
+        case "delete":
+            done = await delete(table, "id = 1")
+        case "merge":
+            on = "target.id = source.id"
+            merged = merge(table, rows(1), on=on).when_matched_update({"n": "target.n + 1"})
+            done = await merged.execute()
+        case _:
+            done = await write_table(table, rows(1), mode="overwrite", replace_where="id = 1")
+    found = await read_commit(table.store, done.version)
+    assert found.cdc.num_rows > 0
