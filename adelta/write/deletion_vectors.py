@@ -70,7 +70,7 @@ class _Merged:
 
 
 async def write_deletion_vectors(
-    roots: StoreRoots, removals: Iterable[RowRemoval], *, inline_bytes: int = _INLINE_BYTES
+    roots: StoreRoots, removals: Iterable[RowRemoval]
 ) -> VectorsWritten:
     """Write the vectors that take rows out of files; nothing of that is committed.
 
@@ -90,8 +90,8 @@ async def write_deletion_vectors(
         return await _merge(roots, removal)
 
     merged = [m for m in await map_concurrent(merge, asked, limit=_AT_ONCE) if m is not None]
-    small = [m for m in merged if m.data is not None and len(m.data) <= inline_bytes]
-    packs = list(_packs([m for m in merged if m.data is not None and len(m.data) > inline_bytes]))
+    small = [m for m in merged if m.data is not None and len(m.data) <= _INLINE_BYTES]
+    packs = list(_packs([m for m in merged if m.data is not None and len(m.data) > _INLINE_BYTES]))
     named = [(new_uuid(), pack) for pack in packs]
     paths = [vector_path(_at(unique, 0, 0, 0)) for unique, _ in named]
 

@@ -342,7 +342,7 @@ def main() -> int:
 
 def by_simulation(only: str, seconds: float, jobs: int, *, only_list: bool) -> int:
     """Whether the simulation finds each of those that it should, and how long that takes."""
-    todo = [mutant for mutant in simulated(ROOT) if only in mutant.module]
+    todo = [mutant for mutant in simulated(ROOT) if only in str(mutant)]
     if only_list:
         print(*todo, f"{len(todo)} to be found", sep="\n")
         return 0

@@ -133,6 +133,11 @@ NOT_FOUND = {
     ),
     f"{_DYNAMO}: never: if taken": "the entry of a version that is taken stays during a run",
     f"{_DYNAMO}: never: if not is_next": "the entry of a version that is taken stays during a run",
+    f"{_OWNER}: never: if proposed.version in self._log.commits": (
+        "where the owner has told already whose it is, the outcome is said to be unknown: no lie"
+    ),
+    "adelta/log/cleanup.py: never: if none_expired and look.at_ms <= time_ms < look.at_ms + "
+    "_LOOK_LASTS_MS": _SPARES_WORK,
     f"{_VACUUM}: never: if vectors.null_count == len(vectors)": _SPARES_WORK,
 }
 """What the simulation cannot find, as `str(mutant)` without its line, and why."""

@@ -3,7 +3,8 @@
     python -m tests.simulation hunt seconds=600
 
 First the small configurations of the specification, then runs of one seed after the other, of many
-writers who meet often. Prints what is found and the command that shows it, and ends with status 1.
+writers who meet often, with transactions over tables of the commit owner now and then. Prints what
+is found and the command that shows it, and ends with status 1.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from dataclasses import replace
 
 from tests.simulation.exhaustive import EXCLUSIONS
+from tests.simulation.owned_transfers import owned_transferred
 from tests.simulation.plan import EXCLUDES, Plan
 from tests.simulation.run import run
 from tests.simulation.specification import Action, Configuration, Violation, checked
@@ -25,6 +27,9 @@ _FIRST = (
     Configuration(((_UPDATE,), (_UPDATE,)), vectors=True),
     Configuration(((_RED,), (_DELETE,)), partitioned=True),
 )
+_WITH_FEATURES = ("append", "delete", "add_one", "add_one", "merge", "feature", "feature")
+_TRANSFERS_EACH = 6  # runs
+_OWNED = {"writers": 2, "transfers": 4, "changes": True}
 _COORDINATED = Configuration(((_RED,), (_DELETE,)), **EXCLUSIONS["coordination"])
 
 
@@ -40,22 +45,31 @@ def found_within(seconds: float) -> str | None:
     for seed in itertools.count():
         if time.process_time() - began > seconds:
             return None
-        plan = _plan(seed)
+        plan, transfers = _plan(seed), _OWNED | {"faults": (0, 10, 30)[seed % 3]}
         try:
             ran = run(plan)
+            if ran.wrong:
+                return f"{ran.wrong[0]:.200}, by {plan.command()}"
+            if seed % _TRANSFERS_EACH == 1:
+                _, wrong, _ = owned_transferred(seed, **transfers)
+                if wrong:
+                    return f"{wrong[0]:.200}, by owned_transferred({seed}, **{transfers})"
         except Exception as error:
             return f"{error!r:.200}, by {plan.command()}"
-        if ran.wrong:
-            return f"{ran.wrong[0]:.200}, by {plan.command()}"
     return None
 
 
 def _plan(seed: int) -> Plan:
-    """The run of a seed: every other one has all keepers, and writers who meet more often."""
+    """The run of a seed: every other one has all keepers, and writers who meet more often.
+
+    In every fourth one many of them change what the others have to keep to.
+    """
     plan = Plan.drawn(seed, 6)
     if seed % 2 == 0:
         excludes = EXCLUDES[seed // 2 % len(EXCLUDES)]
-        plan = replace(plan, writers=4, excludes=excludes, keepers=Plan.keepers)
+        plan = replace(plan, writers=4, excludes=excludes, keepers=Plan.keepers, vector_files=True)
+    if seed % 4 == 2:
+        plan = replace(plan, kinds=_WITH_FEATURES)
     return plan if plan.faults else replace(plan, faults=5)
 
 

@@ -27,7 +27,8 @@ class Plan:
     a store without conditional puts, a catalog that manages the table, or adelta's own commit
     owner, two instances of which die and come back. By the keeper "ownership" that takes the table
     and gives it back, to the store or to entries in DynamoDB (owner-dynamodb). `overwriting` takes
-    the conditional puts away, so that the checker has something to find.
+    the conditional puts away, so that the checker has something to find. With `vector_files` all
+    deletion vectors are in files, as large ones are.
     """
 
     seed: int
@@ -43,6 +44,7 @@ class Plan:
     kinds: tuple[str, ...] = ALL_KINDS
     tailers: int = 0
     excludes: str = "store"
+    vector_files: bool = False
 
     @classmethod
     def drawn(cls, seed: int, commits: int = 10, *, overwriting: bool = False) -> Plan:
@@ -63,8 +65,8 @@ class Plan:
             excludes="store" if overwriting else draw.choice(EXCLUDES),
         )
         if drawn.excludes.startswith("owner") and draw.random() < 0.5:
-            return replace(drawn, keepers=(*drawn.keepers, "ownership"))
-        return drawn
+            drawn = replace(drawn, keepers=(*drawn.keepers, "ownership"))
+        return replace(drawn, vector_files=draw.random() < 0.5)
 
     def smaller(self) -> Iterator[Plan]:
         """Plans with less in them, those that leave out most first."""
@@ -78,6 +80,8 @@ class Plan:
             yield replace(self, skew_s=0.0)
         if self.vectors:
             yield replace(self, vectors=False)
+        if self.vector_files:
+            yield replace(self, vector_files=False)
         if self.writers > 1:
             yield replace(self, writers=self.writers - 1)
         if self.tailers:

@@ -14,7 +14,7 @@ from tests.simulation.plan import EXCLUDES, Plan
 from tests.simulation.run import _is_commit, _Run, run
 from tests.support.depth import cases
 
-RUNS = cases(700, 20)  # of 30 commits each: more than 20,000, or 600
+RUNS = cases(700, 70)  # of 30 commits each: more than 20,000, or 2,100
 
 
 @pytest.mark.parametrize("seed", range(RUNS))
@@ -54,19 +54,21 @@ def test_an_owner_whose_statements_are_transactions_of_their_own_is_found() -> N
     assert any("has ratified version" in each for each in made.world.run(made.main))
 
 
-@pytest.mark.parametrize("what", ["rows", "a commit", "a row"])
+@pytest.mark.parametrize("what", ["rows", "a commit", "a row", "another's"])
 def test_what_is_gone_or_changed_too_soon_is_found(what: str) -> None:
     class Losing(_Run):
         """Something happens to the store before it is checked."""
 
         async def _wrong(self) -> list[str]:
             files = sorted(self.bucket.objects)
-            if what == "a commit":
+            if what == "another's":
+                lost = "table/p=a/.begun"
+            elif what == "a commit":
                 lost = [path for path in files if _is_commit(path)][-2]
             else:
-                lost = [path for path in files if path.startswith("table/p=")][-1]
+                lost = [path for path in files if path.endswith(".parquet")][-1]
             if what == "a row":
-                other = next(p for p in files if p.startswith("table/p=") and p != lost)
+                other = next(p for p in files if p.endswith(".parquet") and p != lost)
                 self.bucket.put(lost, self.bucket.objects[other].data)
             else:
                 self.bucket.delete(lost)
@@ -77,6 +79,7 @@ def test_what_is_gone_or_changed_too_soon_is_found(what: str) -> None:
     found = made.world.run(made.main)
     says = {
         "rows": "which the versions",
+        "another's": "which the versions",
         "a commit": "cannot be read",
         "a row": "not any more what",
     }

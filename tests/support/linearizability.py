@@ -19,19 +19,24 @@ from typing import TYPE_CHECKING, Any
 from adelta.errors import MissingCommitError, ObjectNotFoundError
 from adelta.kernel.commit import decode_commit
 from adelta.kernel.log_path import commit_path
+from adelta.kernel.table_features import DELETION_VECTORS
+from adelta.kernel.transaction.read_set import changing
 from adelta.log.load import load_state
-from tests.support.live_rows import LiveRows, digest_of
+from tests.support.live_rows import FileKey, LiveRows, digest_of
 from tests.support.workload import NOTE, Model, Operation, digest, rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from adelta.kernel.commit import Commit
+    from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
+    from adelta.storage.object_store import ObjectStore
     from adelta.table import Table
 
-__all__ = ["Checked", "History", "checked", "read_digest", "violations"]
+__all__ = ["Checked", "History", "checked", "cold_state", "read_digest", "violations"]
 
+_OF_ROWS = ("DELETE", "MERGE", "UPDATE")
 _SCANNED = 25  # one version in so many is read cold, through a snapshot of its own
 
 
@@ -60,13 +65,15 @@ class Checked:
     """What was found to be wrong, and what the log says by itself: for checks that go on.
 
     `digests` are those of each version's rows, `notes` what each commit says of itself, `spans` the
-    files with the first and last version that need them.
+    files with the first and last version that need them, `states` each version's live files and
+    its note.
     """
 
     found: list[str] = field(default_factory=list)
     digests: dict[int, str] = field(default_factory=dict)
     notes: dict[int, str | None] = field(default_factory=dict)
     spans: list[tuple[str, int, int]] = field(default_factory=list)
+    states: dict[int, tuple[frozenset[FileKey], str | None]] = field(default_factory=dict)
 
 
 async def violations(table: Table, history: History) -> list[str]:
@@ -91,6 +98,7 @@ async def _compare(table: Table, history: History, made: Checked) -> None:
     logged: dict[str, int] = {}
     stamped = 0
     made.digests[0] = model.digest()
+    made.states[0] = (frozenset(), None)
     for version in range(1, last + 1):
         data, meta = await table.store.get_with_meta(commit_path(version))
         commit = decode_commit(version, data, meta.last_modified_ms)
@@ -103,6 +111,7 @@ async def _compare(table: Table, history: History, made: Checked) -> None:
             logged[operation.name] = version
         model.apply(operation)
         made.digests[version] = model.digest()
+        found += _not_asked_for(commit, state.configuration)
         state = state.advance([commit])
         if commit.metadata is not None or operation.kind in ("column", "feature", "restore"):
             found += _of_metadata(state, model, operation)
@@ -112,6 +121,7 @@ async def _compare(table: Table, history: History, made: Checked) -> None:
         stamped = stamp or stamped
         await live.apply(version, data)
         note = state.metadata.configuration.get(NOTE)
+        made.states[version] = (frozenset(live.files), note)
         if digest_of(live.total, note) != model.digest():
             found.append(f"version {version} is not what {operation} makes of the one before")
         elif version % _SCANNED == 0 or version == last:
@@ -131,10 +141,33 @@ async def _compare(table: Table, history: History, made: Checked) -> None:
     found += _order(history)
 
 
+def _not_asked_for(commit: Commit, asked: TableConfiguration) -> list[str]:
+    """What a change of rows does otherwise than the table, as it then was, asks."""
+    if commit.info.operation not in _OF_ROWS:
+        return []
+    found, adds = [], changing(commit.adds)
+    vectors = adds.column("deletion_vector")
+    if not asked.uses(DELETION_VECTORS) and vectors.null_count < len(vectors):
+        found.append(f"version {commit.version} has deletion vectors, which are switched off")
+    gone = {*changing(commit.removes).column("path").to_pylist()}
+    written = {*adds.column("path").to_pylist()} - gone  # of others a vector tells what is deleted
+    if asked.change_data_feed_enabled and gone and written and not commit.cdc.num_rows:
+        found.append(f"version {commit.version} does not tell which rows of its files it changes")
+    return found
+
+
 async def read_digest(table: Table, version: int) -> str:
     """What stands for the rows of a version, as a scan reads them."""
     snapshot = await table.snapshot(version=version)
     return digest(rows_of(await snapshot.scan().to_arrow()), snapshot.properties.get(NOTE))
+
+
+async def cold_state(store: ObjectStore, version: int) -> tuple[frozenset[FileKey], str | None]:
+    """A version's live files and its note, as they are read from the log that is there."""
+    state = await load_state(store, version=version)
+    files = [(f.path, f.deletion_vector) for f in (await state.files()).rows()]
+    keys = ((path, None if vector is None else vector.unique_id) for path, vector in files)
+    return frozenset(keys), state.metadata.configuration.get(NOTE)
 
 
 def _of_metadata(state: LogState, model: Model, operation: Operation) -> list[str]:

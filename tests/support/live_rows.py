@@ -25,9 +25,10 @@ if TYPE_CHECKING:
 
     from adelta.storage.object_store import ObjectStore
 
-__all__ = ["LiveRows", "Row", "digest_of", "weight", "weights"]
+__all__ = ["FileKey", "LiveRows", "Row", "digest_of", "weight", "weights"]
 
 Row = tuple[str, int, int]
+FileKey = tuple[str, str | None]  # a file's path, as the log has it, and its vector's id
 
 _MODULUS = 1 << 128
 
@@ -58,10 +59,10 @@ class LiveRows:
 
     store: ObjectStore
     total: int = 0
-    files: dict[tuple[str, str | None], tuple[int, int]] = field(default_factory=dict)
+    files: dict[FileKey, tuple[int, int]] = field(default_factory=dict)
     spans: list[tuple[str, int, int]] = field(default_factory=list)
     _read: dict[str, list[Row]] = field(default_factory=dict)
-    _vectors: dict[tuple[str, str | None], str] = field(default_factory=dict)
+    _vectors: dict[FileKey, str] = field(default_factory=dict)
 
     @property
     def paths(self) -> list[str]:
@@ -97,14 +98,14 @@ class LiveRows:
         self.total += added
         self.files[key] = (version, added)
 
-    def _end(self, key: tuple[str, str | None], version: int) -> None:
+    def _end(self, key: FileKey, version: int) -> None:
         if key not in self.files:
             return
         since, added = self.files.pop(key)
         self.total -= added
         self._note(key, since, version - 1)
 
-    def _note(self, key: tuple[str, str | None], first: int, last: int) -> None:
+    def _note(self, key: FileKey, first: int, last: int) -> None:
         self.spans.append((decode_path(key[0]), first, last))
         if key in self._vectors:
             self.spans.append((self._vectors[key], first, last))
@@ -122,7 +123,7 @@ class LiveRows:
         return self._read[path]
 
 
-def _key(action: Mapping[str, Any]) -> tuple[str, str | None]:
+def _key(action: Mapping[str, Any]) -> FileKey:
     vector = _vector(action)
     return action["path"], None if vector is None else vector.unique_id
 
