@@ -96,6 +96,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.steps = 0
         self._since = 0  # time went on last
         self._left: list[Any] = []
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._now = 0.0
         self.set_task_factory(_make_task)
 
@@ -107,16 +108,23 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """A future whose place in sets is the same in every run."""
         return _Future(loop=self)
 
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> Any:
+        """Have a callback run at a time; of those of one moment the first one that came."""
+        made = asyncio.TimerHandle(when, callback, args, self, context)
+        heapq.heappush(self._timers, (when, next(self.numbers), made))
+        return made
+
     # ------------------------------------------------------------------------------ what is next
 
     def _run_once(self) -> None:
-        if not self._ready and self.at_rest():
+        ready = self._ready
+        if not ready and self.at_rest():
             self._since = 0
-        elif not self._ready or (self._since > _BUSY and self._scheduled):
+        elif not ready or (self._since > _BUSY and self._timers):
             self._pass_time()
-        if not self._ready:
+        if not ready:
             return
-        handle = self._drawn()
+        handle = ready.popleft() if len(ready) == 1 else self._drawn()
         if not handle._cancelled:
             if self.may_run(handle._context):
                 self.steps += 1
@@ -134,13 +142,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     def _drawn(self) -> Any:
         """One of the tasks at the head of what is ready, or the callback that is there."""
         ready = self._ready
-        if self.source is None or len(ready) == 1 or _number(ready[0]) is None:
+        if self.source is None:
             return ready.popleft()
-        tasks = [
-            (number, at)
-            for at, number in enumerate(map(_number, itertools.takewhile(_number_of, ready)))
-        ]
-        if len(tasks) == 1:
+        tasks: list[tuple[int, int]] = []
+        for at, each in enumerate(ready):
+            owner = getattr(each._callback, "__self__", None)
+            if not isinstance(owner, _Task):
+                break
+            tasks.append((owner.number, at))
+        if len(tasks) <= 1:
             return ready.popleft()
         _, at = self.source.choice(sorted(tasks))
         handle = ready[at]
@@ -149,15 +159,15 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def _pass_time(self) -> None:
         self._since = 0
-        while self._scheduled and self._scheduled[0]._cancelled:
-            heapq.heappop(self._scheduled)._scheduled = False
-        if not self._scheduled:
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+        if not timers:
             if self._stopping or self._ready:
                 return
             raise StuckError("nothing is ready, no request is under way, and no timer is set")
-        handle = heapq.heappop(self._scheduled)
-        handle._scheduled = False
-        self._now = max(self._now, handle._when)
+        when, _, handle = heapq.heappop(timers)
+        self._now = max(self._now, when)
         self._ready.append(handle)
 
     def _timer_handle_cancelled(self, handle: Any) -> None:
@@ -191,12 +201,3 @@ def _make_task(
     loop: asyncio.AbstractEventLoop, coro: Coroutine[Any, Any, Any], **more: Any
 ) -> _Task:
     return _Task(coro, loop=loop, **more)
-
-
-def _number(handle: Any) -> int | None:
-    owner = getattr(handle._callback, "__self__", None)
-    return owner.number if isinstance(owner, _Task) else None
-
-
-def _number_of(handle: Any) -> bool:
-    return _number(handle) is not None

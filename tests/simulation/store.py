@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from adelta._concurrency import map_concurrent
@@ -174,7 +174,10 @@ class SimulatedStore(ObjectStore):
         return await self.network.carry(Request(kind, key), lambda: effect(key))
 
     def _named(self, meta: ObjectMeta) -> ObjectMeta:
-        return replace(meta, path=meta.path[len(self._folder) :]) if self._folder else meta
+        if not self._folder:
+            return meta
+        name = meta.path[len(self._folder) :]
+        return ObjectMeta(name, meta.size, meta.last_modified_ms, meta.etag, meta.repeated)
 
     def below(self, path: str) -> ObjectStore:
         raise AssertionError("one table alone is simulated")

@@ -66,8 +66,10 @@ class WeatherStation:
             typical = weather.latency * (20 if draw.random() < weather.slow else 1)
             return draw.expovariate(1 / typical)
 
-        def note(what: str) -> None:
-            self.world.note(f"{who} {request.kind} {request.path} {what}")
+        def note(what: object) -> None:
+            if self.world.keeps_trace:
+                shown = what if isinstance(what, str) else _shown(what)
+                self.world.note(f"{who} {request.kind} {request.path} {shown}")
 
         def fail(what: str, *, unclear: bool) -> None:
             note(what)
@@ -81,7 +83,7 @@ class WeatherStation:
                 result = effect()
             except AdeltaError as error:
                 result = error
-            note(_shown(result))
+            note(result)
             self._later(seconds(), lambda: then(result))
 
         def answer(result: R | AdeltaError) -> None:
