@@ -261,9 +261,11 @@ async def _singletons(
     def plan(file: ParquetFile) -> tuple[dict[str, str], list[int]]:
         present = {a: leaf for a, leaf in required.items() if file.layout.has_column((a, leaf))}
         leaves = list(present.items())
+        all_groups = range(file.layout.num_row_groups)
+        file.layout.places([file.layout.leaf(leaf) for leaf in leaves], all_groups)  # at once
         groups = [
             group
-            for group in range(file.layout.num_row_groups)
+            for group in all_groups
             if not all(_all_null(file, group, leaf) for leaf in leaves)
         ]
         return present, groups

@@ -24,7 +24,7 @@ from adelta.log.row_group_reader import STATS_PARSED, RowGroupReader
 from adelta.parquet.column_slices import ColumnSlices
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Sequence
+    from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 
     from adelta.kernel.data_skipping.prune import Skipping
     from adelta.log.column_arena import ColumnArena
@@ -38,6 +38,7 @@ arrow: Any = pa  # likewise of types that are known at run time only
 Values: TypeAlias = Any  # an array, or a chunked one, of a type that the stubs cannot follow
 
 _KEPT = 1 << 19  # bytes of a column decoded at once: what that takes is added to what is kept
+_TOGETHER = 1 << 18  # bytes of all columns, decoded at once
 _TYPED = 1 << 20  # likewise of what becomes text
 _TEXTS_AT_ONCE = 2
 _FEW_ROWS = 4096  # as one chunk rather than several
@@ -133,27 +134,38 @@ class CheckpointRowGroup:
     ) -> list[list[Values]]:
         """These columns of the rows that are `live`, in chunks."""
         rows = self._reader.rows if live is None else live.true_count
-        columns = []
+        found: dict[str, list[Values]] = {}
+        present: dict[str, list[tuple[str, ...]]] = {}  # the fields of `add` for each column
         for column in schema:
-            fields = [(ADD_JSON_NAMES[column.name],)]
+            fields: list[tuple[str, ...]] = [(ADD_JSON_NAMES[column.name],)]
             if column.name == "stats" and STATS_PARSED[1] in names:
                 fields.append(STATS_PARSED[1:])
-            present = self._reader.present(fields)
-            if not present:
-                columns.append(nulls(rows, column.type))
-                continue
-            if fields == [(PARTITION_VALUES,)] and self._skipping.by_predicate is not None:
-                columns.append(self._partition_values(live, column, arena))
-                continue
-            columns.append(
-                [
-                    _add_column(actions, column, self._reader.file.layout.path, arena)
-                    for actions in self._of_live(slices, fields, size, live)
-                ]
-            )
+            if not self._reader.present(fields):
+                found[column.name] = nulls(rows, column.type)
+            elif fields == [(PARTITION_VALUES,)] and self._skipping.by_predicate is not None:
+                found[column.name] = self._partition_values(live, column, arena)
+            else:
+                found[column.name] = []
+                present[column.name] = fields
+        left = [column for column in schema if column.name in present]
+        parts = [left] if self._is_small(present) else [[column] for column in left]
+        for part in parts:
+            fields = [field for column in part for field in present[column.name]]
+            for actions in self._of_live(slices, fields, size, live) if fields else ():
+                values = fields_of(actions)
+                for column in part:
+                    made = _add_column(values, column, self._reader.file.layout.path, arena)
+                    found[column.name].append(made)
+        columns = [found[column.name] for column in schema]
         if arena is not None:
             pa.default_memory_pool().release_unused()  # this thread's
         return columns
+
+    def _is_small(self, present: Mapping[str, Sequence[tuple[str, ...]]]) -> bool:
+        """Whether to decode fields together takes so little that this is sooner done."""
+        leaves = self._reader.present([field for fields in present.values() for field in fields])
+        layout, group = self._reader.file.layout, self._reader.group
+        return not leaves or layout.uncompressed_bytes(leaves, group) <= _TOGETHER
 
     def _of_live(
         self,
@@ -211,17 +223,17 @@ class CheckpointRowGroup:
             start += len(part)
             if here.true_count:
                 rows = pc.filter(part, here) if here.false_count else part
-                chunks.append(_add_column(rows, column, self._reader.file.layout.path, arena))
+                path = self._reader.file.layout.path
+                chunks.append(_add_column(fields_of(rows), column, path, arena))
         return chunks
 
 
 def _add_column(
-    actions: Values, column: pa.Field[Any], path: str, arena: ColumnArena | None
+    fields: Mapping[str, Values], column: pa.Field[Any], path: str, arena: ColumnArena | None
 ) -> Values:
-    """One column of `ADD_SCHEMA` out of `add` structs."""
-    fields = fields_of(actions)
+    """One column of `ADD_SCHEMA` out of the fields of `add` structs."""
     name = ADD_JSON_NAMES[column.name]
-    parsed: Values = fields.get(STATS_PARSED[1])
+    parsed: Values = fields.get(STATS_PARSED[1]) if column.name == "stats" else None
     if name in fields:
         values = conform(fields[name], column.type, f"{path}: add.{name}")
     else:

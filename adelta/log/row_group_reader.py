@@ -40,13 +40,14 @@ class RowGroupReader:
 
     Attributes:
         file: the file of the checkpoint.
+        group: the row group's number.
         rows: how many rows there are.
     """
 
     def __init__(self, file: ParquetFile, group: int) -> None:
         self.file = file
         self.rows = file.layout.metadata.row_group(group).num_rows
-        self._group = group
+        self.group = group
         self._fetched: FetchedColumns | None = None
 
     async def fetch(self, fields: Sequence[tuple[str, ...]]) -> FetchedColumns | None:
@@ -54,9 +55,7 @@ class RowGroupReader:
         leaves = self.present(fields)
         if not leaves:
             return None
-        self._fetched = await self.file.fetch(
-            leaves, row_groups=[self._group], having=self._fetched
-        )
+        self._fetched = await self.file.fetch(leaves, row_groups=[self.group], having=self._fetched)
         return self._fetched
 
     def present(self, fields: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -69,8 +68,8 @@ class RowGroupReader:
         kind = type_of(self.file.layout.schema, ("add", field))
         if kind is None or pa.types.is_nested(kind):
             return False
-        found = self.file.layout.statistics(self._group, ("add", field))
-        paths = self.file.layout.statistics(self._group, _PATH)
+        found = self.file.layout.statistics(self.group, ("add", field))
+        paths = self.file.layout.statistics(self.group, _PATH)
         if found is None or paths is None or found.null_count is None:
             return False
         return found.null_count == paths.null_count
@@ -116,7 +115,7 @@ class RowGroupReader:
 
     def only_files(self) -> bool:
         """Whether the footer says that every row is of a live file."""
-        paths = self.file.layout.statistics(self._group, _PATH)
+        paths = self.file.layout.statistics(self.group, _PATH)
         return paths is not None and paths.null_count == 0
 
 
