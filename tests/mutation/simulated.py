@@ -133,6 +133,9 @@ NOT_FOUND = {
     ),
     f"{_DYNAMO}: never: if taken": "the entry of a version that is taken stays during a run",
     f"{_DYNAMO}: never: if not is_next": "the entry of a version that is taken stays during a run",
+    f"{_OWNER}: never: if response.ratified": (
+        "the commit is taken for a lost one, and the loop finds its own among the winners"
+    ),
     f"{_OWNER}: never: if proposed.version in self._log.commits": (
         "where the owner has told already whose it is, the outcome is said to be unknown: no lie"
     ),
