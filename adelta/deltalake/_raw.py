@@ -20,7 +20,7 @@ from adelta.deltalake._history import history_entry
 from adelta.deltalake._raw_changes import RawChanges
 from adelta.deltalake._sql import spark_sql
 from adelta.deltalake._types import Schema
-from adelta.deltalake._util import check_texts
+from adelta.deltalake._util import check_text, check_texts
 from adelta.deltalake.exceptions import (
     DeltaError,
     TableNotFoundError,
@@ -180,6 +180,7 @@ class RawDeltaTable(RawChanges):
     @raises_as_deltalake
     def transaction_version(self, app_id: str) -> int | None:
         """How far an application has got."""
+        check_text(app_id)
         return self.snapshot.application_version(app_id)
 
     # ------------------------------------------------------------------------------- other versions

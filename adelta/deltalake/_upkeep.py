@@ -12,7 +12,7 @@ from adelta.deltalake._actions import RemoveAction, added_file
 from adelta.deltalake._filters import where_of
 from adelta.deltalake._raw import moment_of
 from adelta.deltalake._sql import cast_to, plain_name, spark_sql
-from adelta.deltalake._util import check_text
+from adelta.deltalake._util import check_count, check_text
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
 from adelta.deltalake.writer.modes import check_mode
 from adelta.deltalake.writer.options import with_data_files
@@ -184,7 +184,13 @@ def vacuumed(
     Raises:
         ValueError: the retention is negative.
         DeltaError: it is shorter than the table's own, which is enforced.
+        TypeError: it, or a version to keep, is no whole number.
+        OverflowError: a version to keep is negative.
     """
+    if isinstance(retention_hours, str | float):
+        check_count(retention_hours)
+    for version in keep_versions or ():
+        check_count(version)
     if retention_hours is not None and retention_hours < 0:
         raise ValueError("The retention periods should be positive.")
     try:

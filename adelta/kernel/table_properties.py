@@ -457,5 +457,5 @@ def _check_retention(configuration: Mapping[str, str]) -> None:
     if log.read(configuration) < files.read(configuration):
         raise InvalidPropertyError(
             f"{log.key} is shorter than {files.key}, so files would outlive the log that knows "
-            "them; make it at least as long"
+            "them; make it at least as long, or set both"
         )

@@ -212,6 +212,10 @@ REFUSED: list[Callable[[Any, Any, str], object]] = [
     lambda lake, table, uri: table.vacuum(200, True, True, 1, 2, 3, 4, 5),
     lambda lake, table, uri: table.delete("id = 1", None, 1, 2, 3),
     lambda lake, table, uri: table.history(-1),
+    lambda lake, table, uri: table.vacuum(1.5),
+    lambda lake, table, uri: table.vacuum(keep_versions=[-1]),
+    lambda lake, table, uri: kind_of(lambda: table.vacuum(keep_versions=["0"])),
+    lambda lake, table, uri: kind_of(lambda: table.transaction_version(1)),
     lambda lake, table, uri: kind_of(lambda: table.alter.add_feature("appendOnly", True)),
     lambda lake, table, uri: kind_of(
         lambda: table.alter.set_table_properties({"delta.appendOnly": True})
