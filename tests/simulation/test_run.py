@@ -25,6 +25,11 @@ def test_whatever_happens_the_table_stays_what_was_made_of_it(seed: int) -> None
     assert ran.commits == 10 * plan.writers
 
 
+def test_an_update_that_begins_before_settings_change_keeps_to_them() -> None:
+    plan = Plan(206, 4, 6, faults=2, crashes=1, checkpoint_every=3, vector_files=True)
+    assert run(plan).wrong == [], plan.command()
+
+
 @pytest.mark.parametrize("excludes", sorted({*EXCLUDES}))
 def test_and_whatever_keeps_writers_from_overwriting_each_other(excludes: str) -> None:
     plan = Plan(3, writers=2, commits=4, faults=20, crashes=3, tailers=1, excludes=excludes)
