@@ -80,6 +80,7 @@ def as_deltalake_has_it(error: e.AdeltaError) -> Exception:
     for kind in type(error).__mro__:
         if kind in _OTHERS:
             known, beginning = _OTHERS[kind]
+            beginning = beginning or _of_a_schema(str(error))
             return known(f"{beginning}{error}")
     if isinstance(error, e.InvalidExpressionError):
         return DeltaError(f"{_in_other_words(str(error))}{error}")
@@ -97,6 +98,25 @@ def _in_other_words(message: str) -> str:
             return f"Cast error: Cannot cast {word} {value} to value of {kind} type. "
         return f"Cast error: Can't cast value {value} to type {kind}. "
     return "Generic error: sql parser error: " if " at character " in message else ""
+
+
+def _of_a_schema(message: str) -> str:
+    """What deltalake's message about columns that no table can have begins with."""
+    if found := re.search(r"is of the Arrow type (.*?),? (?:which|but) Delta", message):
+        return f"Schema error: Invalid data type for Delta Lake: {_in_rust(found[1])}. "
+    if found := re.search(r"has two columns '([^']*)' and '([^']*)', which", message):
+        return f"Schema error: Duplicate field name (case-insensitive): '{found[2]}'. "
+    return ""
+
+
+def _in_rust(name: str) -> str:
+    """The name of a type of Arrow's as Rust has it."""
+    known = {"halffloat": "Float16", "month_day_nano_interval": "Interval(MonthDayNano)"}
+    return (
+        known.get(name, name[:1].upper() + name[1:])
+        .translate({ord("["): "(", ord("]"): ")"})
+        .replace("(us)", "(µs)")
+    )
 
 
 _ARROW_TYPES = {

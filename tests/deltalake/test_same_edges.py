@@ -283,6 +283,28 @@ BEGINNINGS: list[tuple[str, Callable[[Any, Any, str], object]]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pa.float16(),
+        pa.time32("s"),
+        pa.time64("us"),
+        pa.duration("ms"),
+        pa.decimal256(40, 2),
+        pa.month_day_nano_interval(),
+    ],
+    ids=str,
+)
+def test_types_that_no_table_has_are_named_as_in_deltalake(kind: Any, tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        rows = pa.table({"a": pa.nulls(1, kind)})
+        said = refusal(lambda: lake.write_deltalake(uri, rows))[1]
+        return said.partition("Invalid data type for Delta Lake: ")[2].splitlines()[0]
+
+    theirs, ours = both(tmp_path, run)
+    assert str(ours).startswith(str(theirs))
+
+
 @pytest.mark.parametrize(("what", "call"), BEGINNINGS, ids=[name for name, _ in BEGINNINGS])
 def test_errors_begin_with_the_words_of_deltalake(
     what: str, call: Callable[[Any, Any, str], object], tmp_path: Path
