@@ -64,16 +64,29 @@ def change_by_spark(
     computed = [_column(value) for value in values.values()]
     where = f.lit(True) if condition is None else _column(condition)
     try:
-        keys, text = _named(df, [*computed, where])
+        named, text = _named(df, [*computed, where])
+        keys = [f.col(quoted((field.name,))) for field in named]
+        # Of numbers that are equal, as 0.0 and -0.0 are, an expression may tell one from the other.
+        keys += [
+            f.when(key == 0, key.cast("string"))
+            for field, key in zip(named, keys, strict=True)
+            if isinstance(field.dataType, s.FloatType | s.DoubleType)
+        ]
         found = df.where(where).select(
             f.lit(True).alias("k"),
-            *(f.col(quoted((key,))).alias(f"k{index}") for index, key in enumerate(keys)),
+            *(key.alias(f"k{index}") for index, key in enumerate(keys)),
             *(value.alias(f"v{index}") for index, value in enumerate(computed)),
         )
         found = found.dropDuplicates(["k", *(f"k{index}" for index in range(len(keys)))])
     except AnalysisException as error:
         raise reason from error
-    on = [f"target.{quoted((key,))} <=> source.k{index}" for index, key in enumerate(keys)]
+    of_target = [f"target.{quoted((field.name,))}" for field in named]
+    of_target += [
+        f"CASE WHEN {key} = 0 THEN CAST({key} AS STRING) END"
+        for field, key in zip(named, of_target, strict=True)
+        if isinstance(field.dataType, s.FloatType | s.DoubleType)
+    ]
+    on = [f"{key} <=> source.k{index}" for index, key in enumerate(of_target)]
     said = {
         "on": " AND ".join(on) or "true",
         "predicate": condition if isinstance(condition, str) else text,
@@ -92,7 +105,7 @@ def _column(value: Column | str) -> Column:
     return f.expr(value) if isinstance(value, str) else value
 
 
-def _named(df: DataFrame, columns: Sequence[Column]) -> tuple[list[str], str]:
+def _named(df: DataFrame, columns: Sequence[Column]) -> tuple[list[s.StructField], str]:
     """The columns of a DataFrame by which it is known what others are; the text of the last one.
 
     Through Spark Connect they may be some more.
@@ -110,13 +123,15 @@ def _named(df: DataFrame, columns: Sequence[Column]) -> tuple[list[str], str]:
             "one row, which a change of a Delta table cannot go by: write its values to a table, "
             "and merge that"
         )
-    for field in df.schema.fields:
-        if field.name in names and _holds_map(field.dataType):
+    found = [field for field in df.schema.fields if field.name in names]
+    for field in found:
+        if not _tells_rows_apart(field.dataType):
             raise InvalidExpressionError(
-                f"the column {field.name} is or holds a map, by which rows are not found that "
-                "only Spark computes: compute what is asked in a DataFrame, and merge that"
+                f"the column {field.name} is a {field.dataType.simpleString()}, by which rows are "
+                "not found that only Spark computes: compute what is asked in a DataFrame, and "
+                "merge that"
             )
-    return [each for each in df.columns if each in names], text
+    return found, text
 
 
 def _named_remotely(df: DataFrame, columns: Sequence[Column]) -> tuple[set[str], bool]:
@@ -140,12 +155,10 @@ def _named_remotely(df: DataFrame, columns: Sequence[Column]) -> tuple[set[str],
     return names or set(df.columns), settled
 
 
-def _holds_map(data_type: s.DataType) -> bool:
-    match data_type:
-        case s.MapType() | s.VariantType():
-            return True
-        case s.ArrayType(elementType=element):
-            return _holds_map(element)
-        case s.StructType(fields=fields):
-            return any(_holds_map(field.dataType) for field in fields)
-    return False
+def _tells_rows_apart(data_type: s.DataType) -> bool:
+    """Whether values that are equal are the same to every expression, but for zeros."""
+    if isinstance(data_type, s.StringType):
+        return getattr(data_type, "collation", "UTF8_BINARY") == "UTF8_BINARY"
+    return not isinstance(
+        data_type, s.ArrayType | s.MapType | s.StructType | s.VariantType | s.UserDefinedType
+    )

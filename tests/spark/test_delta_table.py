@@ -155,6 +155,17 @@ def test_rows_and_values_are_found_by_what_only_spark_computes(spark, path):
     assert table.toDF().count() == 3
 
 
+def test_rows_that_only_spark_tells_apart_are_told_apart(spark, tmp_path):
+    path = str(tmp_path / "zeros")
+    rows = [(0.0, [1]), (-0.0, [2]), (float("nan"), [3]), (None, [4])]
+    adelta.spark.write(spark.createDataFrame(rows, "x DOUBLE, l ARRAY<INT>"), path)
+    table = DeltaTable.forPath(spark, path)
+    assert table.delete(f.udf(lambda x: str(x) in ("-0.0", "nan"), "boolean")("x")).count() == 1
+    assert sorted(row.l[0] for row in table.toDF().collect()) == [1, 4]
+    with pytest.raises(AnalysisException, match="by which rows are not found"):
+        table.delete(f.udf(lambda numbers: 1 in numbers, "boolean")("l"))
+
+
 def test_what_is_java_in_delta_spark_says_what_to_use(spark, path):
     table = DeltaTable.forPath(spark, path)
     assert not hasattr(table, "_jdt")
