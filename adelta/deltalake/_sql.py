@@ -20,7 +20,7 @@ from adelta.kernel.schema.types import VARIANT, ArrayType, MapType, StructType
 if TYPE_CHECKING:
     from adelta.kernel.schema.types import DataType
 
-__all__ = ["cast_to", "plain_name", "spark_sql", "unaliased"]
+__all__ = ["cast_to", "plain_name", "spark_sql", "unaliased", "with_spark_quotes"]
 
 _PARTS = re.compile(
     r"""
@@ -100,6 +100,19 @@ class _Call:
         ]
         said = with_flags(self.name, ["".join(found[slice(*span)]) for span in spans], texts)
         found[self.begins[0] :] = [", ".join(said)]
+
+
+def with_spark_quotes(text: str) -> str:
+    """A statement whose names and texts are quoted as Spark has them, and nothing else changed."""
+    found: list[str] = []
+    for part in _PARTS.finditer(text):
+        said = part[0]
+        if part.lastgroup == "name":
+            said = quote_name(said[1:-1].replace('""', '"'))
+        elif part.lastgroup == "text":
+            said = spark_text(said[1:-1].replace("''", "'"))
+        found.append(said)
+    return "".join(found)
 
 
 def spark_sql(text: str) -> str:

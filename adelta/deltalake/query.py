@@ -9,6 +9,7 @@ import pyarrow as pa
 from adelta import sync
 from adelta._clock import moment
 from adelta.deltalake._raw import stream_of
+from adelta.deltalake._sql import with_spark_quotes
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
 from adelta.deltalake.table import DeltaTable  # noqa: TC001 - others import it from here
 from adelta.sql.parse import parse_statement
@@ -49,6 +50,7 @@ class PyQueryBuilder:
         Raises:
             DeltaError: it is no query, but would change a table.
         """
+        sql = with_spark_quotes(sql)
         if not isinstance(parse_statement(sql, now=moment()), READING):
             raise DeltaError(
                 "Error during planning: a QueryBuilder runs queries, and changes no table; call "

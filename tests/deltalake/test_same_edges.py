@@ -515,6 +515,17 @@ def test_patterns_and_casts_are_written_as_in_deltalake(tmp_path: Path) -> None:
     assert ours == theirs
 
 
+def test_queries_quote_names_and_texts_as_in_deltalake(tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        lake.write_deltalake(uri, ROWS.rename_columns(["id", "when", 'a"b']))
+        queries = lake.QueryBuilder().register("t", lake.DeltaTable(uri))
+        asked = """SELECT "id", "t"."a""b" AS "x y", 'it''s \\n' AS z FROM "t" WHERE "id" > 1"""
+        return pa.table(queries.execute(asked)).to_pylist()
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
+
+
 @pytest.mark.parametrize("sql", ["INSERT INTO t VALUES (9)", "DELETE FROM t", "DROP TABLE t"])
 def test_a_query_builder_changes_no_table(sql: str, tmp_path: Path) -> None:
     uri = str(tmp_path)
