@@ -10,11 +10,12 @@ import re
 from typing import TYPE_CHECKING
 
 from adelta.deltalake.exceptions import DeltaError
+from adelta.kernel.expressions.sql import quote_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["PATTERN_FUNCTIONS", "java_pattern", "spark_text", "with_flags"]
+__all__ = ["PATTERN_FUNCTIONS", "java_pattern", "with_flags"]
 
 PATTERN_FUNCTIONS = ("regexp_count", "regexp_like", "regexp_replace")
 """Functions whose second argument is a regular expression."""
@@ -22,12 +23,6 @@ PATTERN_FUNCTIONS = ("regexp_count", "regexp_like", "regexp_replace")
 _PLACES = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\.|\$", re.DOTALL)
 _FLAGS = re.compile(r"\(\?([is]+)\)")
 _GROUP = re.compile(r"\\(\d)|\$\{?(\d)\}?|(\\.?)", re.DOTALL)
-
-
-def spark_text(value: str) -> str:
-    """The text as Spark's SQL has it."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def java_pattern(pattern: str, flags: str = "", *, with_start: bool = False) -> str:
@@ -66,7 +61,7 @@ def with_flags(name: str, arguments: Sequence[str], texts: Sequence[str | None])
             f"{''.join(sorted(unknown))!r}; use i, s and g"
         )
     if name != "regexp_replace" or len(arguments) < 3:
-        return [arguments[0], spark_text(java_pattern(pattern, flags))]
+        return [arguments[0], quote_text(java_pattern(pattern, flags))]
     by = texts[2]
     if by is None:
         raise DeltaError("regexp_replace needs what it puts in the place of matches as a text")
@@ -75,7 +70,7 @@ def with_flags(name: str, arguments: Sequence[str], texts: Sequence[str | None])
     pattern = java_pattern(pattern, flags, with_start=bool(groups))
     if groups:
         by = ("$1\\" if by[:1].isdigit() else "$1") + by
-    return [arguments[0], spark_text(pattern), spark_text(by)]
+    return [arguments[0], quote_text(pattern), quote_text(by)]
 
 
 def _java_group(found: re.Match[str], before: int) -> str:

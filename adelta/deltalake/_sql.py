@@ -11,9 +11,9 @@ import re
 from typing import TYPE_CHECKING
 
 from adelta._dataclasses import dataclass
-from adelta.deltalake._patterns import PATTERN_FUNCTIONS, java_pattern, spark_text, with_flags
+from adelta.deltalake._patterns import PATTERN_FUNCTIONS, java_pattern, with_flags
 from adelta.deltalake.exceptions import DeltaError
-from adelta.kernel.expressions.sql import quote_name
+from adelta.kernel.expressions.sql import quote_name, quote_text
 from adelta.kernel.schema.type_text import type_text
 from adelta.kernel.schema.types import VARIANT, ArrayType, MapType, StructType
 
@@ -110,7 +110,7 @@ def with_spark_quotes(text: str) -> str:
         if part.lastgroup == "name":
             said = quote_name(said[1:-1].replace('""', '"'))
         elif part.lastgroup == "text":
-            said = spark_text(said[1:-1].replace("''", "'"))
+            said = quote_text(said[1:-1].replace("''", "'"))
         found.append(said)
     return "".join(found)
 
@@ -137,11 +137,11 @@ def spark_sql(text: str) -> str:
             if takes_type:
                 found.append(_arrow_type(value))
             elif flags is not None:
-                found.append(spark_text(java_pattern(value, flags)))
+                found.append(quote_text(java_pattern(value, flags)))
             elif word >= 0:
-                found[word:] = [f"CAST({spark_text(value)} AS {_TYPES[found[word].lower()]})"]
+                found[word:] = [f"CAST({quote_text(value)} AS {_TYPES[found[word].lower()]})"]
             else:
-                found.append(spark_text(value))
+                found.append(quote_text(value))
             if calls and calls[-1].depth == len(opened):
                 calls[-1].texts[len(found) - 1] = value
             takes_type, flags = False, None

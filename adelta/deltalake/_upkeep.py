@@ -18,6 +18,7 @@ from adelta.deltalake.writer.modes import check_mode
 from adelta.deltalake.writer.options import with_data_files
 from adelta.errors import InvalidOptionError, VersionNotFoundError
 from adelta.kernel.actions.file_actions import decode_path
+from adelta.kernel.expressions.sql import quote_text
 from adelta.kernel.table_properties import TableProperties
 
 if TYPE_CHECKING:
@@ -51,8 +52,7 @@ def _assignments(
 def _literal(value: Any) -> Any:
     """A new value as a constant: in SQL, or where that does not have it, as it is."""
     if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-        return f"'{escaped}'"
+        return quote_text(value)
     if isinstance(value, list):
         return f"array({', '.join(_item(each) for each in value)})"
     if isinstance(value, int | float) and math.isfinite(value):

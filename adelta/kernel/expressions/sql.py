@@ -32,7 +32,7 @@ from adelta.kernel.expressions.nodes import (
 from adelta.kernel.expressions.text_values import format_timestamp
 from adelta.kernel.schema import types as t
 
-__all__ = ["quote_name", "to_sql"]
+__all__ = ["quote_name", "quote_text", "to_sql"]
 
 _OR, _AND, _NOT, _PREDICATE, _COMPARISON, _SUM, _PRODUCT, _SIGN, _ATOM = range(9)
 
@@ -67,7 +67,7 @@ _KEYWORDS = {
     ),
     *("rlike", "select", "then", "timestamp", "timestamp_ltz", "timestamp_ntz", "true", "when"),
 }
-_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"}
+_ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\000"}
 _SUFFIXES: dict[t.DataType, str] = {
     t.LONG: "L",
     t.SHORT: "S",
@@ -96,6 +96,11 @@ def quote_name(name: str) -> str:
     if _PLAIN.fullmatch(name) and name.lower() not in _KEYWORDS:
         return name
     return "`" + name.replace("`", "``") + "`"
+
+
+def quote_text(text: str) -> str:
+    """A constant of that text."""
+    return "'" + "".join(_ESCAPES.get(c, c) for c in text) + "'"
 
 
 def _text(node: Node) -> tuple[str, int]:
@@ -157,8 +162,8 @@ def _list(nodes: tuple[Node, ...]) -> str:
 
 
 def _like(node: Like, word: str) -> str:
-    text = f"{_at(node.operand, _COMPARISON)} {word} {_string(node.pattern)}"
-    return text if node.escape == "\\" else f"{text} ESCAPE {_string(node.escape)}"
+    text = f"{_at(node.operand, _COMPARISON)} {word} {quote_text(node.pattern)}"
+    return text if node.escape == "\\" else f"{text} ESCAPE {quote_text(node.escape)}"
 
 
 def _literal(node: Literal) -> tuple[str, int]:
@@ -173,7 +178,7 @@ def _literal(node: Literal) -> tuple[str, int]:
         case bool():
             return str(value).upper(), _ATOM
         case str():
-            return _string(value), _ATOM
+            return quote_text(value), _ATOM
         case bytes():
             return f"X'{value.hex().upper()}'", _ATOM
         case datetime():
@@ -190,10 +195,6 @@ def _literal(node: Literal) -> tuple[str, int]:
         case _:
             text = f"{value!r}{_SUFFIXES.get(data_type, '')}"
     return text, _SIGN if text.startswith("-") else _ATOM
-
-
-def _string(text: str) -> str:
-    return "'" + "".join(_ESCAPES.get(c, c) for c in text) + "'"
 
 
 def _type(data_type: t.DataType) -> str:

@@ -290,6 +290,11 @@ def test_the_text_of_any_expression_is_read_as_that_expression(node):
     assert parse_expression(to_sql(node)) == node
 
 
+def test_digits_behind_a_character_of_number_zero_stay_digits():
+    node = Literal("a\x0012\x00", t.STRING)
+    assert parse_expression(to_sql(node)) == node
+
+
 def test_the_text_of_literals_keeps_their_types():
     texts = [
         "1L",
