@@ -85,7 +85,7 @@ class Opener:
         self._found: dict[bool, tuple[pa.Schema, SelectedColumns]] = {}
         self._local = roots.store.local is not None
         self._nearby = roots.store.nearby is not None
-        self._decoded = _DECODED_AT_ONCE if self._local else _DECODED_OF_A_CACHE
+        self._most_decoded = _DECODED_AT_ONCE if self._local else _DECODED_OF_A_CACHE
         self._decodes = plan.where is None and self._nearby
         all_afar = plan.where is None and plan.reads_all_columns and not self._local
         self._head = _HEAD if all_afar else 0
@@ -130,7 +130,7 @@ class Opener:
         for piece in pieces:
             units = None
             with suppress(AdeltaError):
-                units = self._decoded_here(piece) if held < self._decoded else None
+                units = self._decoded_here(piece) if held < self._most_decoded else None
             held += sum(unit.decoded_bytes for unit in units or ())
             found.append((piece, units))
         return found
@@ -206,7 +206,7 @@ class Opener:
 
     def _first_decoded(self, units: list[Unit]) -> list[Unit]:
         """The units, the first one with its rows, if it is small and its bytes are at hand."""
-        if not units or units[0].decoded_bytes > self._decoded:
+        if not units or units[0].decoded_bytes > self._most_decoded:
             return units
         first, opened = units[0], units[0].opened
         try:
@@ -272,8 +272,10 @@ def _is_small(parquet: ParquetFile, columns: SelectedColumns) -> bool:
     layout = parquet.layout
     if layout.num_row_groups != 1 or layout.uncompressed_bytes(columns, 0) > _NOT_WORTH_A_LOOK:
         return False
-    fetched, missing = parquet.bytes.at_hand(columns, (0,))
-    return fetched.in_file or not missing or parquet.bytes.store.nearby is not None
+    if parquet.bytes.store.nearby is not None:
+        return True
+    _, missing = parquet.bytes.at_hand(columns, (0,))
+    return not missing
 
 
 def _units(opened: Opened) -> Iterator[Unit]:

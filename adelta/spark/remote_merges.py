@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from adelta._dataclasses import dataclass
 from adelta.spark.delta_table import DeltaTable
 from adelta.spark.exceptions import raises_as_spark
+from adelta.spark.merge_builder import DeltaMergeBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyspark.sql import Column, DataFrame, SparkSession
-
-    from adelta.spark.merge_builder import DeltaMergeBuilder
 
 __all__ = ["hook_merges"]
 
@@ -68,43 +67,36 @@ class _Merge:
 
 
 @dataclass(frozen=True)
-class _WhenMatched:
+class _When:
     _merge: _Merge
     _condition: Column | None
 
+    def _then(self, clause: Callable[..., DeltaMergeBuilder], *values: Any) -> _Merge:
+        return self._merge._with(clause(self._merge._builder, self._condition, *values))
+
+
+class _WhenMatched(_When):
     def updateAll(self) -> _Merge:
-        return self._merge._with(self._merge._builder.whenMatchedUpdateAll(self._condition))
+        return self._then(DeltaMergeBuilder.whenMatchedUpdateAll)
 
     def update(self, assignments: Mapping[str, Column]) -> _Merge:
-        builder = self._merge._builder
-        return self._merge._with(builder.whenMatchedUpdate(self._condition, assignments))
+        return self._then(DeltaMergeBuilder.whenMatchedUpdate, assignments)
 
     def delete(self) -> _Merge:
-        return self._merge._with(self._merge._builder.whenMatchedDelete(self._condition))
+        return self._then(DeltaMergeBuilder.whenMatchedDelete)
 
 
-@dataclass(frozen=True)
-class _WhenNotMatched:
-    _merge: _Merge
-    _condition: Column | None
-
+class _WhenNotMatched(_When):
     def insertAll(self) -> _Merge:
-        return self._merge._with(self._merge._builder.whenNotMatchedInsertAll(self._condition))
+        return self._then(DeltaMergeBuilder.whenNotMatchedInsertAll)
 
     def insert(self, assignments: Mapping[str, Column]) -> _Merge:
-        builder = self._merge._builder
-        return self._merge._with(builder.whenNotMatchedInsert(self._condition, assignments))
+        return self._then(DeltaMergeBuilder.whenNotMatchedInsert, assignments)
 
 
-@dataclass(frozen=True)
-class _WhenNotMatchedBySource:
-    _merge: _Merge
-    _condition: Column | None
-
+class _WhenNotMatchedBySource(_When):
     def update(self, assignments: Mapping[str, Column]) -> _Merge:
-        builder = self._merge._builder
-        return self._merge._with(builder.whenNotMatchedBySourceUpdate(self._condition, assignments))
+        return self._then(DeltaMergeBuilder.whenNotMatchedBySourceUpdate, assignments)
 
     def delete(self) -> _Merge:
-        builder = self._merge._builder
-        return self._merge._with(builder.whenNotMatchedBySourceDelete(self._condition))
+        return self._then(DeltaMergeBuilder.whenNotMatchedBySourceDelete)

@@ -20,7 +20,7 @@ import weakref
 from collections import OrderedDict
 from contextlib import aclosing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 import xxhash
@@ -39,11 +39,13 @@ from adelta.storage.object_store import ObjectMeta, SuffixRead
 from adelta.storage.pin import Pin, current_pin, pinned
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 
     from adelta.storage.http_store import HttpObjectStore
 
 __all__ = ["CachingStore"]
+
+T = TypeVar("T")
 
 _UNIQUE = re.compile(r"(?i)[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}[^/]*\Z")
 _NUMBERED = re.compile(r"(?:^|/)\d{20}\.[^/]*\Z")
@@ -58,6 +60,15 @@ class _Version:
 
     tag: str | None = None
     size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the cache has of one version of the object `entry`, and its size where that is known."""
+
+    entry: str
+    extents: list[Extent]
+    size: int | None
 
 
 @dataclass(slots=True)
@@ -154,10 +165,8 @@ class CachingStore(ForwardingStore):
 
     def _look(self, path: str, wanted: _Version, spans: Sequence[tuple[int, int]]) -> list[_Found]:
         """What the cache has of each span of one version of the object. Blocks."""
-        entry = self._entry(path)
-        extents = self._extents(entry, wanted)
-        size = wanted.size or _size_of(extents)
-        return [self._found(entry, extents, span, size) for span in spans]
+        known = self._known(path, wanted)
+        return [self._found(known, span) for span in spans]
 
     def read_ranges(
         self, path: str, ranges: Sequence[tuple[int, int]], *, pin: Pin | None = None
@@ -167,14 +176,12 @@ class CachingStore(ForwardingStore):
         if wanted is None:
             return None
         plan = plan_fetches(ranges, gap=0, largest=_NO_END)
-        entry = self._entry(path)
-        extents = self._extents(entry, wanted)
-        size = wanted.size or _size_of(extents)
+        known = self._known(path, wanted)
         found: list[_Found] = []
         for span in plan.spans:
-            if not any(each.start <= span[0] < each.end for each in extents):
+            if not any(each.start <= span[0] < each.end for each in known.extents):
                 return None
-            found.append(self._found(entry, extents, span, size))
+            found.append(self._found(known, span))
             if found[-1].missing:
                 return None
         self._answers(path, pin, found)
@@ -206,23 +213,23 @@ class CachingStore(ForwardingStore):
 
     def _look_at_end(self, path: str, wanted: _Version, length: int) -> tuple[_Found, int] | None:
         """The last `length` bytes, and the object's size; None unless all is there. Blocks."""
-        entry = self._entry(path)
-        extents = self._extents(entry, wanted)
-        size = wanted.size or _size_of(extents)
+        known = self._known(path, wanted)
+        size = known.size
         if size is None:
             return None
-        found = self._found(entry, extents, (max(0, size - length), size), size)
+        found = self._found(known, (max(0, size - length), size))
         return None if found.missing else (found, size)
 
-    def _extents(self, entry: str, wanted: _Version) -> list[Extent]:
+    def _known(self, path: str, wanted: _Version) -> _Known:
         """What is there of one version of an object."""
+        entry = self._entry(path)
         extents = [each for each in self.cache.extents(entry) if _fits(each, wanted)]
         tag = wanted.tag or (extents[0].tag if extents else None)
-        return [each for each in extents if each.tag == tag]
+        extents = [each for each in extents if each.tag == tag]
+        return _Known(entry, extents, wanted.size or _size_of(extents))
 
-    def _found(
-        self, entry: str, extents: list[Extent], span: tuple[int, int], size: int | None
-    ) -> _Found:
+    def _found(self, known: _Known, span: tuple[int, int]) -> _Found:
+        entry, extents, size = known.entry, known.extents, known.size
         start, end = span
         end = end if size is None else max(start, min(end, size))
         memory: memoryview | None = None
@@ -270,14 +277,8 @@ class CachingStore(ForwardingStore):
             self._answers(path, pin, found)
             return plan.cut([one.joined([]) for one in found])
         tags = {each.tag for each in found if each.tag is not None}
-        held = self._held_to(pin, path)
         pin = pin or Pin()
-        with pinned(pin):
-            came = await self.inner.get_ranges(path, missing)
-        etag = pin.etag(self.inner.pin_address(path))
-        tag = None if etag is None else tag_of(etag)
-        if held is not None and held != tag:
-            raise pin.broken(self.inner.pin_address(path))
+        came, tag = await self._of_store(path, pin, partial(self.inner.get_ranges, path, missing))
         if tags - {tag}:  # what is there is of another version
             await in_io_thread(self.cache.forget, self._entry(path), tag)
             with pinned(pin):
@@ -289,6 +290,23 @@ class CachingStore(ForwardingStore):
         self._count(sum(one.cached for one in found), sum(map(len, came)))
         rest = iter(came)
         return plan.cut([one.joined([next(rest) for _ in one.missing]) for one in found])
+
+    async def _of_store(
+        self, path: str, pin: Pin, ask: Callable[[], Awaitable[T]]
+    ) -> tuple[T, str | None]:
+        """The store's answer, and the tag of the version that it is of.
+
+        Raises:
+            ObjectChangedError: the cache has answered with another version inside `pin`.
+        """
+        held = self._held_to(pin, path)
+        with pinned(pin):
+            came = await ask()
+        etag = pin.etag(self.inner.pin_address(path))
+        tag = None if etag is None else tag_of(etag)
+        if held is not None and held != tag:
+            raise pin.broken(self.inner.pin_address(path))
+        return came, tag
 
     async def get_range(self, path: str, start: int, end: int) -> bytes:
         """Bytes ``[start, end)``. Raises: ObjectNotFoundError, ObjectChangedError."""
@@ -306,14 +324,8 @@ class CachingStore(ForwardingStore):
         known = await in_io_thread(partial(self.read_suffix, path, length, pin=pin))
         if known is not None:
             return known
-        held = self._held_to(pin, path)
-        pin = pin or Pin()
-        with pinned(pin):
-            read = await self.inner.get_suffix(path, length)
-        etag = pin.etag(self.inner.pin_address(path))
-        tag = None if etag is None else tag_of(etag)
-        if held is not None and held != tag:
-            raise pin.broken(self.inner.pin_address(path))
+        ask = partial(self.inner.get_suffix, path, length)
+        read, tag = await self._of_store(path, pin or Pin(), ask)
         if tag is not None and wanted.tag in (None, tag):
             start = read.object_size - len(read.data)
             self._keep(path, tag, read.object_size, start, read.data)

@@ -133,8 +133,8 @@ class DiskCache:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             try:
                 if first:
-                    is_whole = _read(file, 0, header)
-                    is_whole &= _read(file, len(header) + first, before, into, after)
+                    at_first = len(header) + first
+                    is_whole = _read(file, 0, header) and _read(file, at_first, before, into, after)
                 else:
                     is_whole = _read(file, 0, header, before, into, after)
                 self._ask(file)
@@ -206,13 +206,13 @@ class DiskCache:
 
     def forget(self, entry: str, keep: str | None = None) -> None:
         """Delete what is there of an object, but of the version whose tag is `keep`."""
-        place = self._place(entry)
+        folder = self._folder_of(entry)
         for extent in self.extents(entry):
             if extent.tag != keep:
                 with contextlib.suppress(OSError):
-                    (place / extent.name).unlink()
+                    os.unlink(f"{folder}/{extent.name}")
         with contextlib.suppress(OSError):
-            place.rmdir()
+            os.rmdir(folder)
 
     def clear(self) -> None:
         """Delete everything that is the cache's; processes that use the folder go on."""
@@ -336,9 +336,6 @@ class DiskCache:
     def _folder_of(self, entry: str) -> str:
         return f"{self._objects}/{entry[:2]}/{entry}"
 
-    def _place(self, entry: str) -> Path:
-        return Path(self._folder_of(entry))
-
     @contextlib.contextmanager
     def _turn(self) -> Iterator[int]:
         """This process's turn to change what all share: how many bytes they count."""
@@ -391,10 +388,7 @@ def _read(file: int, start: int, *into: bytearray | memoryview) -> bool:
         if not count:
             return False
         start += count
-        while waiting and count >= len(waiting[0]):
-            count -= len(waiting.pop(0))
-        if count:
-            waiting[0] = waiting[0][count:]
+        _pass(waiting, count)
     return True
 
 
@@ -409,10 +403,14 @@ def _created(path: str) -> int:
 
 
 def _write(file: int, header: bytes, data: bytes | memoryview) -> None:
-    views = [memoryview(header), memoryview(data).cast("B")]
-    while views:
-        count = os.writev(file, views)
-        while views and count >= len(views[0]):
-            count -= len(views.pop(0))
-        if count:
-            views[0] = views[0][count:]
+    waiting = [memoryview(header), memoryview(data).cast("B")]
+    while waiting:
+        _pass(waiting, os.writev(file, waiting))
+
+
+def _pass(waiting: list[memoryview], count: int) -> None:
+    """Leave those waiting that come after so many bytes of them."""
+    while waiting and count >= len(waiting[0]):
+        count -= len(waiting.pop(0))
+    if count:
+        waiting[0] = waiting[0][count:]
