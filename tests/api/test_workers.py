@@ -105,11 +105,15 @@ async def test_what_others_wait_for_goes_before_the_rest() -> None:
         else:
             await in_thread(note, name)
 
+    async def have_all_asked() -> None:
+        for _ in range(20):  # rounds of the loop, in which it does nothing but ask
+            await asyncio.sleep(0)
+
     first = [asyncio.ensure_future(run("first")) for _ in range(CPU_THREADS)]
-    await asyncio.sleep(0.01)
+    await have_all_asked()
     names = [*(f"other {n}" for n in range(20)), *(f"ahead {n}" for n in range(5))]
     rest = [asyncio.ensure_future(run(name)) for name in names]
-    await asyncio.sleep(0.01)
+    await have_all_asked()
     held.set()
     await asyncio.gather(*first, *rest)
     assert len(done) == len(first) + len(rest)
