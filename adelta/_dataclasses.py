@@ -3,17 +3,17 @@
 The standard library writes six methods of a frozen class as text and compiles each of them: a
 millisecond a class, nearly half of the time in which a fresh process loads what opens a table. Here
 `__eq__`, `__hash__`, `__repr__` and the refusal to change are functions around an `attrgetter`, and
-`__init__`, which remains the standard library's, is compiled when somebody first calls the class or
-looks at its signature. All else is the standard library's work: fields, slots, matching, `replace`.
+`__init__` is compiled, alone, when somebody first calls the class or looks at its signature. All
+else is the standard library's work: fields, slots, matching, `replace`.
 
-So it is for frozen classes that inherit from no dataclass and have no order; others are made by
-`dataclasses` alone.
+So it is for frozen classes that inherit from no dataclass, have no order and no `InitVar`; others
+are made by `dataclasses` alone.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import FrozenInstanceError
+from dataclasses import MISSING, FrozenInstanceError
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any
@@ -40,7 +40,10 @@ _OF_PYTHON = {"__dict__", "__weakref__"}
 def _needs_all(cls: type, options: Mapping[str, Any]) -> bool:
     """Whether a class is left to the standard library."""
     others = options.get("order") or options.get("unsafe_hash") or not options.get("frozen")
-    return bool(others or dataclasses.is_dataclass(cls))
+    kinds = vars(cls).get("__annotations__", {}).values()
+    return bool(
+        others or dataclasses.is_dataclass(cls) or any("InitVar" in str(kind) for kind in kinds)
+    )
 
 
 def _frozen(
@@ -60,7 +63,7 @@ def _frozen(
     if options.get("slots"):
         methods |= _pickled([field.name for field in fields])
     if init:
-        methods["__init__"] = _Init(made, written, kw_only=options.get("kw_only", False))
+        methods["__init__"] = _Init(made)
     if repr:
         methods["__repr__"] = _shown([field.name for field in fields if field.repr])
     if eq:
@@ -78,18 +81,54 @@ def _frozen(
 class _Init:
     """The `__init__` of a class, until it is asked for."""
 
-    def __init__(self, made: Any, written: Mapping[str, Any], *, kw_only: bool) -> None:
+    def __init__(self, made: Any) -> None:
         self._made = made
-        self._written = written
-        self._kw_only = kw_only
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         made = self._made
-        twin = type(made)(made.__name__, made.__bases__, dict(self._written))
-        twin.__qualname__ = made.__qualname__
-        complete = dataclasses.dataclass(frozen=True, eq=False, repr=False, kw_only=self._kw_only)
-        made.__init__ = complete(twin).__init__
+        made.__init__ = _compiled(made)
         return made.__init__.__get__(instance, owner)
+
+
+class _New:
+    """Stands in a signature for a default that is made anew for every instance."""
+
+    def __repr__(self) -> str:
+        return "<factory>"
+
+
+_NEW = _New()
+
+
+def _compiled(made: Any) -> Callable[..., None]:
+    fields = dataclasses.fields(made)
+    known: dict[str, Any] = {"_set_": object.__setattr__, "_new_": _NEW}
+    lines, in_order, by_name = list[str](), list[str](), list[str]()
+    for each in fields:
+        name, default, factory = each.name, f"_default_{each.name}_", f"_factory_{each.name}_"
+        known[default], known[factory] = each.default, each.default_factory
+        made_anew = each.default_factory is not MISSING
+        if each.init:
+            given = f"{name}=_new_" if made_anew else name
+            given = given if each.default is MISSING else f"{name}={default}"
+            (by_name if each.kw_only else in_order).append(given)
+            value = f"{factory}() if {name} is _new_ else {name}" if made_anew else name
+        elif made_anew or each.default is not MISSING:
+            value = f"{factory}()" if made_anew else default
+        else:
+            continue
+        lines.append(f"_set_(_self_, {name!r}, {value})")
+    if hasattr(made, "__post_init__"):
+        lines.append("_self_.__post_init__()")
+    parameters = ", ".join(["_self_", *in_order, *(["*", *by_name] if by_name else [])])
+    body = "\n ".join(lines or ["pass"])
+    exec(f"def __init__({parameters}):\n {body}", known)
+    found: Any = known["__init__"]
+    found.__qualname__ = f"{made.__qualname__}.__init__"
+    found.__module__ = made.__module__
+    found.__annotations__ = {each.name: each.type for each in fields if each.init}
+    found.__annotations__["return"] = None
+    return found  # type: ignore[no-any-return]
 
 
 def _values_of(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
