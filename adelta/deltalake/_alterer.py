@@ -17,7 +17,7 @@ from adelta.deltalake._util import (
     deprecate_positional_commit_args,
 )
 from adelta.deltalake.exceptions import DeltaError, SchemaMismatchError, raises_as_deltalake
-from adelta.deltalake.writer.modes import check_known_keys
+from adelta.deltalake.writer.modes import check_known_keys, without_short_log
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.types import ArrayType, StructField, StructType
@@ -211,7 +211,16 @@ class TableAlterer:
         check_texts(properties)
         if raise_if_not_exists:
             check_known_keys(properties)
-        self._changed("set_properties", commit_options(commit, after), properties)
+        options = commit_options(commit, after)
+        self.table._table.update_incremental()
+        known = dict(self.table._table.snapshot.properties)
+        withheld = without_short_log({**known, **properties})[1]
+        asked = {key: value for key, value in properties.items() if key not in withheld}
+        if asked or not withheld.keys() & properties.keys():
+            self._changed("set_properties", replace(options, properties=withheld), asked)
+            return
+        told = {"properties": json.dumps(properties)}
+        self._redefine("SET TBLPROPERTIES", options, told, configuration={**known, **withheld})
 
     @raises_as_deltalake
     def set_table_name(
@@ -311,7 +320,7 @@ class TableAlterer:
         operation: str,
         options: CommitOptions,
         told: Mapping[str, object],
-        **changes: str,
+        **changes: object,
     ) -> None:
         table = self.table._table
         table.update_incremental()

@@ -53,6 +53,10 @@ _COUNTS = {
         "numFilesAdded": "numAddedFiles",
         "numFilesRemoved": "numRemovedFiles",
         "partitionsOptimized": "partitionsOptimized",
+        "numBatches": "numBatches",
+        "totalConsideredFiles": "totalConsideredFiles",
+        "totalFilesSkipped": "totalFilesSkipped",
+        "maxBinSpanFiles": "maxBinSpanFiles",
     },
     "RESTORE": {"numRemovedFile": "numRemovedFiles", "numRestoredFile": "numRestoredFiles"},
     "VACUUM START": {
@@ -65,7 +69,14 @@ _COUNTS = {
     },
 }
 """deltalake's names of what adelta counts under Delta Spark's, by operation."""
-_TOLD_HERE = ("executionTimeMs", "partitionsOptimized")
+_TOLD_HERE = (
+    "executionTimeMs",
+    "partitionsOptimized",
+    "numBatches",
+    "totalConsideredFiles",
+    "totalFilesSkipped",
+    "maxBinSpanFiles",
+)
 """What commits of adelta's other faces may not say."""
 
 

@@ -17,9 +17,10 @@ from adelta.deltalake.writer.options import with_data_files
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from adelta import CommitOptions, FileSizeMetrics, OptimizeMetrics
+    from adelta import FileSizeMetrics, OptimizeMetrics
     from adelta.deltalake._actions import CommitProperties, PostCommitHookProperties
     from adelta.deltalake._definition import FilterConjunctionType
+    from adelta.deltalake._provenance import DeltalakeCommit
     from adelta.deltalake.table import DeltaTable
     from adelta.deltalake.writer.properties import WriterProperties
 
@@ -103,7 +104,7 @@ class TableOptimizer:
         target_size: int | None,
         concurrency: int | None,
         interval: int | timedelta | None,
-        options: CommitOptions,
+        options: DeltalakeCommit,
     ) -> dict[str, Any]:
         table = self.table._table
         snapshot = table.snapshot
@@ -118,19 +119,22 @@ class TableOptimizer:
         if interval is not None and not isinstance(interval, timedelta):
             interval = timedelta(seconds=interval)
         where = where_of([encoded(filters)], snapshot.delta_schema) if filters else None
+        considered = table.handle.snapshot().files(where, columns=["path"]).num_rows
+        options = replace(_with_size(options, target_size), considered=considered)
         done = sync.optimize(
-            table.committing(_with_size(options, target_size)),
+            table.committing(options),
             where=where,
+            by_statistics=True,
             zorder_by=columns,
             target_size=target_size,
             max_commit_interval=interval,
             concurrency=concurrency,
         )
         table.update_incremental()
-        return _metrics(done, z_order=columns is not None)
+        return _metrics(done, options, z_order=columns is not None)
 
 
-def _with_size(options: CommitOptions, target_size: int | None) -> CommitOptions:
+def _with_size(options: DeltalakeCommit, target_size: int | None) -> DeltalakeCommit:
     """The options, with the size of files that the history tells."""
     if target_size is None:
         return options
@@ -154,22 +158,21 @@ def _check_z_order(columns: list[str], known: Iterable[str], partitions: Iterabl
             )
 
 
-def _metrics(done: OptimizeMetrics, *, z_order: bool) -> dict[str, Any]:
+def _metrics(done: OptimizeMetrics, options: DeltalakeCommit, *, z_order: bool) -> dict[str, Any]:
+    told = list(options.optimized.values())[-len(done.versions) :] if done.versions else []
     return {
         "numFilesAdded": done.num_files_added,
         "numFilesRemoved": done.num_files_removed,
         "filesAdded": _sizes(done.files_added),
         "filesRemoved": _sizes(done.files_removed),
         "partitionsOptimized": done.partitions_optimized,
-        "numBatches": done.num_batches,
+        "numBatches": sum(each["numBatches"] for each in told),
         "totalConsideredFiles": done.total_considered_files,
         "totalFilesSkipped": done.total_files_skipped,
         "preserveInsertionOrder": done.preserve_insertion_order,
         "plannerStrategy": "zOrder" if z_order else "preserveLocality",
         "preservedStableOrder": done.preserve_insertion_order,
-        "maxBinSpanFiles": done.num_files_removed - max(done.num_bins, 1) + 1
-        if done.num_files_removed
-        else 0,
+        "maxBinSpanFiles": max((each["maxBinSpanFiles"] for each in told), default=0),
     }
 
 

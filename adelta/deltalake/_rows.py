@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import NoReturn
 
-    from adelta import CommitOptions
+    from adelta.deltalake._provenance import DeltalakeCommit
     from adelta.deltalake._raw import RawDeltaTable
     from adelta.deltalake.writer.properties import WriterProperties
 
@@ -248,7 +248,7 @@ def deleted(
     table: RawDeltaTable,
     predicate: str | None,
     properties: WriterProperties | None,
-    options: CommitOptions,
+    options: DeltalakeCommit,
 ) -> dict[str, Any]:
     """What a delete did."""
     began = monotonic()

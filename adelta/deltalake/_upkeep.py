@@ -24,6 +24,7 @@ from adelta.kernel.table_properties import TableProperties
 if TYPE_CHECKING:
     from adelta import AddFile, CommitOptions
     from adelta.deltalake._actions import AddAction
+    from adelta.deltalake._provenance import DeltalakeCommit
     from adelta.deltalake._raw import RawDeltaTable
     from adelta.deltalake._types import Schema
     from adelta.deltalake.writer.properties import WriterProperties
@@ -85,7 +86,7 @@ def changed_rows(
     predicate: str | None,
     properties: WriterProperties | None,
     fails_on_casts: bool,
-    options: CommitOptions,
+    options: DeltalakeCommit,
 ) -> dict[str, Any]:
     """What an update did.
 
@@ -109,7 +110,7 @@ def _updated(
     predicate: str | None,
     properties: WriterProperties | None,
     fails_on_casts: bool,
-    options: CommitOptions,
+    options: DeltalakeCommit,
 ) -> dict[str, Any]:
     began = monotonic()
     kind = table.snapshot.delta_schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._arguments import check_count, checked
@@ -37,6 +38,7 @@ async def optimize(
     table: TableOrAddress,
     *,
     where: Where | None = None,
+    by_statistics: bool = False,
     zorder_by: Iterable[str] | None = None,
     full: bool = False,
     target_size: int | None = None,
@@ -54,7 +56,9 @@ async def optimize(
     their rows came, into files of about `target_size` bytes; so are files of which more than one
     row in twenty is deleted, which rids the table of these rows. `target_size` is by default the
     table's property ``delta.targetFileSize``, or 1 GiB, and `min_file_size` is `target_size`.
-    `where` is a predicate over partition columns that leaves the other partitions alone.
+    `where` is a predicate over partition columns that leaves the other partitions alone; with
+    `by_statistics` over any columns, and what is left alone are the files whose statistics say that
+    they have no such row.
 
     With `zorder_by` all rows of a partition are sorted by these columns at once, along a Z-order
     curve, into files of about `target_size`: whoever asks for few values of any of them reads few
@@ -75,9 +79,9 @@ async def optimize(
 
     Raises:
         TableNotFoundError: there is no table.
-        InvalidOptionError: a size is not positive, `where` is not about partitions alone, or
-            `zorder_by` names a partition column; or the table is clustered, and `where` or
-            `zorder_by` is given, or it is not, and `full` is.
+        InvalidOptionError: a size is not positive, `where` is not about partitions alone and not
+            `by_statistics`, or `zorder_by` names a partition column; or the table is clustered, and
+            `where` or `zorder_by` is given, or it is not, and `full` is.
         InvalidExpressionError: `where` cannot be parsed, or does not fit the schema.
         SchemaMismatchError: there is no such column, or its type has no order.
         InvalidUseError: files have no statistics of a column of `zorder_by`.
@@ -97,6 +101,7 @@ async def optimize(
             condition,
             tuple(zorder_by or ()),
             said=[] if condition is None else [to_sql(condition)],
+            by_statistics=by_statistics,
             full=full,
             target_size=target_size,
             min_file_size=min_file_size,
@@ -114,6 +119,7 @@ async def rearranged(
     order: Sequence[str] = (),
     *,
     said: Sequence[str],
+    by_statistics: bool = False,
     full: bool = False,
     target_size: int | None = None,
     min_file_size: int | None = None,
@@ -139,9 +145,10 @@ async def rearranged(
         on_progress=on_progress,
     )
     sizes = file_sizes(base.configuration, target_size, min_file_size)
+    choice = partial(files_in_partitions, handle.uri, condition, by_statistics=by_statistics)
     if not columns:
-        return await compact(handle, run, base, condition, sizes, dry_run=dry_run)
-    files = await files_in_partitions(handle.uri, base, condition)
+        return await compact(handle, run, base, choice, sizes, dry_run=dry_run)
+    files = await choice(base)
     rows = await in_thread(lambda: list(files.rows()))
     if clustered:
         plan = await in_thread(

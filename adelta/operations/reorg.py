@@ -78,7 +78,7 @@ async def reorg_purge(
             concurrency=concurrency,
             on_progress=on_progress,
         )
-        files = await files_in_partitions(handle.uri, base, condition)
+        files = await files_in_partitions(handle.uri, condition, base)
         chosen = await files_to_purge(roots_of(handle), configuration, files, on_progress)
         sizes = file_sizes(configuration, target_size)
         plan = await in_thread(plan_purge, configuration, chosen, sizes, considered=files.num_files)

@@ -143,6 +143,8 @@ def _refuse_others(properties: Mapping[str, str]) -> None:
 def _check_together(before: Mapping[str, str], asked: Mapping[str, str]) -> None:
     """Hold the new properties against those of the old ones that they depend on."""
     folded = {key.lower() for key in asked}
+    if folded.isdisjoint(_RETENTIONS):
+        return  # whatever those are, this does not make it worse
     beside = {
         key: value
         for key, value in before.items()

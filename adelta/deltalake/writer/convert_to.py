@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from adelta import sync
@@ -10,7 +11,7 @@ from adelta.deltalake._types import Schema
 from adelta.deltalake._util import deprecate_positional_commit_args
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
 from adelta.deltalake.writer._utils import try_get_deltatable
-from adelta.deltalake.writer.modes import check_known_keys, properties_of
+from adelta.deltalake.writer.modes import check_known_keys, properties_of, without_short_log
 from adelta.errors import InvalidOptionError, TableNotFoundError
 from adelta.kernel.schema.types import StructType
 
@@ -63,6 +64,7 @@ def convert_to_deltalake(
         raise TypeError(f"'{type(partition_by).__name__}' object is not an instance of 'Schema'")
     properties = properties_of(configuration)
     check_known_keys(properties)
+    properties, withheld = without_short_log(properties)
     _convert(
         str(uri),
         None if partition_by is None else StructType(partition_by._kind.fields),
@@ -72,7 +74,7 @@ def convert_to_deltalake(
         properties,
         storage_options,
         collect_stats,
-        commit_options(commit, after),
+        replace(commit_options(commit, after), properties=withheld),
     )
 
 

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 
 from adelta import sync
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
-from adelta.deltalake.writer.modes import check_known_keys, check_mode, properties_of
+from adelta.deltalake.writer.modes import (
+    check_known_keys,
+    check_mode,
+    properties_of,
+    without_short_log,
+)
 from adelta.errors import TableAlreadyExistsError
 from adelta.kernel.schema.types import StructType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from adelta import CommitOptions
+    from adelta.deltalake._provenance import DeltalakeCommit
     from adelta.deltalake._types import Schema
 
 __all__ = ["create"]
@@ -34,7 +39,7 @@ def create(
     description: str | None,
     configuration: Mapping[str, str | None] | None,
     storage_options: dict[str, str] | None,
-    options: CommitOptions,
+    options: DeltalakeCommit,
     *,
     knows_keys: bool = True,
 ) -> None:
@@ -56,7 +61,15 @@ def create(
                 f"Kernel error: Generic delta kernel error: Partition column '{column}' not found "
                 "in schema"
             )
-    options = replace(options, parameters={"mode": _SAVE_MODES[mode], **options.parameters})
+    properties, withheld = without_short_log(properties)
+    with sync.open_table(uri, storage_options) as handle:
+        location = f"{handle.uri.rstrip('/')}/"
+    options = replace(
+        options,
+        parameters={"mode": _SAVE_MODES[mode], **options.parameters},
+        properties=withheld,
+        location=location,
+    )
     if mode == "overwrite":
         with sync.open_table(uri, storage_options) as handle:
             sync.replace_table(

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from adelta.deltalake._util import check_text, check_texts
-from adelta.deltalake.exceptions import DeltaError
+from adelta.deltalake.exceptions import DeltaError, as_deltalake_errors
+from adelta.kernel.table_properties import TableProperties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["check_known_keys", "check_mode", "check_schema_mode", "properties_of"]
+__all__ = [
+    "check_known_keys",
+    "check_mode",
+    "check_schema_mode",
+    "properties_of",
+    "without_short_log",
+]
 
 _MODES = ("append", "overwrite", "error", "ignore")
 
@@ -54,6 +61,29 @@ def properties_of(configuration: Mapping[str, str | None] | None) -> dict[str, s
     found = {key: value for key, value in (configuration or {}).items() if value is not None}
     check_texts(found)
     return found
+
+
+def without_short_log(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The properties, and apart from them those that keep the log for less time than lost files.
+
+    deltalake takes such, adelta's own operations do not.
+
+    Raises:
+        DeltaError: one is no time.
+    """
+    log, files = TableProperties.log_retention_ms, TableProperties.deleted_file_retention_ms
+    if log.read(properties) >= files.read(properties):
+        return dict(properties), {}
+    known = {each.key.lower(): each for each in (log, files)}
+    others, withheld = {}, {}
+    for key, value in properties.items():
+        if key.lower() in known:
+            with as_deltalake_errors():
+                known[key.lower()].check(value)
+            withheld[known[key.lower()].key] = value
+        else:
+            others[key] = value
+    return others, withheld
 
 
 def check_known_keys(properties: Mapping[str, str]) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from adelta import CommitOptions, DataFileOptions
+from adelta import DataFileOptions
 from adelta.deltalake.writer.properties import writer_options
 
 if TYPE_CHECKING:
+    from adelta.deltalake._provenance import DeltalakeCommit
     from adelta.deltalake._raw import RawDeltaTable
     from adelta.deltalake.writer.properties import WriterProperties
 
@@ -25,8 +26,8 @@ def data_file_options(
 
 
 def with_data_files(
-    options: CommitOptions, properties: WriterProperties | None, table: RawDeltaTable
-) -> CommitOptions:
+    options: DeltalakeCommit, properties: WriterProperties | None, table: RawDeltaTable
+) -> DeltalakeCommit:
     """The options of a commit, and with them how data files of the table are to be."""
     columns = [
         name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from adelta import sync
@@ -16,6 +17,7 @@ from adelta.deltalake.writer.modes import (
     check_mode,
     check_schema_mode,
     properties_of,
+    without_short_log,
 )
 from adelta.deltalake.writer.properties import writer_options
 
@@ -90,6 +92,8 @@ def write_deltalake(
     if table is None:
         properties = properties_of(configuration)
         check_known_keys(properties)
+        properties, withheld = without_short_log(properties)
+        options = replace(options, properties=withheld)
         with as_deltalake_errors():
             rows = _for_new_table(reader).for_files_of(target_file_size).satisfying(predicate)
         with (

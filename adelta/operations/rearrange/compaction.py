@@ -20,20 +20,20 @@ from adelta.operations.rearrange.bins import (
 )
 from adelta.operations.rearrange.copying import bare
 from adelta.operations.rearrange.joining import may_be_joined
-from adelta.operations.rearrange.partitions import files_in_partitions
 from adelta.operations.rearrange.run import Plan, PlannedBin, Rearrangement, look
 from adelta.operations.rearrange.tasks import CompactTask
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from adelta.kernel.actions.file_actions import AddFile
-    from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.file_set import FileSet
     from adelta.kernel.table_configuration import TableConfiguration
     from adelta.log.state import LogState
     from adelta.operations.rearrange.metrics import OptimizeMetrics
     from adelta.table import Table
+
+    FileChoice = Callable[[LogState], Awaitable[FileSet]]
 
 _log = logging.getLogger("adelta.operations")
 
@@ -44,12 +44,12 @@ async def compact(
     table: Table,
     run: Rearrangement,
     base: LogState,
-    where: Node | None,
+    choice: FileChoice,
     sizes: FileSizes,
     *,
     dry_run: bool,
 ) -> OptimizeMetrics:
-    """Compact the partitions for which `where` is true, until there is nothing left to compact.
+    """Compact the files of a version that are chosen, until there is nothing left to compact.
 
     Rows take less room the more of them share a file. Where what was written has become so small
     that it would be written anew again, that is done at once; if it fails, it is left for the next
@@ -57,12 +57,12 @@ async def compact(
 
     Raises: as `Rearrangement.carry_out` does.
     """
-    files = await files_in_partitions(table.uri, base, where)
+    files = await choice(base)
     plan, left = await in_thread(_plan, base.configuration, files, sizes)
     if plan.bins and not dry_run:
         await run.carry_out(base, plan)
         try:
-            await _compact_again(table, run, where, sizes, base.configuration, left)
+            await _compact_again(table, run, choice, sizes, base.configuration, left)
         except CommitOutcomeUnknownError:
             raise
         except AdeltaError as error:
@@ -75,7 +75,7 @@ async def compact(
 async def _compact_again(
     table: Table,
     run: Rearrangement,
-    where: Node | None,
+    choice: FileChoice,
     sizes: FileSizes,
     configuration: TableConfiguration,
     left: list[AddFile],
@@ -92,7 +92,7 @@ async def _compact_again(
         if not plan.bins:
             return
         base = await look(table)
-        files = await files_in_partitions(table.uri, base, where)
+        files = await choice(base)
         paths = {file.path for file in known}
         plan, left = await in_thread(_plan, base.configuration, files, sizes, paths)
         if not plan.bins:

@@ -18,8 +18,13 @@ if TYPE_CHECKING:
 __all__ = ["files_in_partitions"]
 
 
-async def files_in_partitions(uri: str, state: LogState, where: Node | None) -> FileSet:
+async def files_in_partitions(
+    uri: str, where: Node | None, state: LogState, *, by_statistics: bool = False
+) -> FileSet:
     """The live files in the partitions for which `where` is true.
+
+    With `by_statistics` it may be about any column, and leaves out the files that have no such row
+    by what is known of them.
 
     Raises:
         InvalidOptionError: it is not decided by partition columns.
@@ -28,11 +33,14 @@ async def files_in_partitions(uri: str, state: LogState, where: Node | None) -> 
     """
     if where is None:
         return await state.files()
-    return await state.files_matching(await in_thread(_skipping, uri, state.configuration, where))
+    skipping = await in_thread(_skipping, uri, state.configuration, where, by_statistics)
+    return await state.files_matching(skipping)
 
 
-def _skipping(uri: str, configuration: TableConfiguration, where: Node) -> Skipping:
-    if not decided_by_partition(where, configuration):
+def _skipping(
+    uri: str, configuration: TableConfiguration, where: Node, by_statistics: bool
+) -> Skipping:
+    if not by_statistics and not decided_by_partition(where, configuration):
         names = ", ".join(configuration.partition_columns) or "none"
         raise InvalidOptionError(
             f"{uri}: files are written anew partition by partition, so that `where` may only "

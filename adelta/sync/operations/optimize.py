@@ -26,6 +26,7 @@ def optimize(
     table: Table | str | os.PathLike[str],
     *,
     where: Where | None = None,
+    by_statistics: bool = False,
     zorder_by: Iterable[str] | None = None,
     full: bool = False,
     target_size: int | None = None,
@@ -43,7 +44,9 @@ def optimize(
     their rows came, into files of about `target_size` bytes; so are files of which more than one
     row in twenty is deleted, which rids the table of these rows. `target_size` is by default the
     table's property ``delta.targetFileSize``, or 1 GiB, and `min_file_size` is `target_size`.
-    `where` is a predicate over partition columns that leaves the other partitions alone.
+    `where` is a predicate over partition columns that leaves the other partitions alone; with
+    `by_statistics` over any columns, and what is left alone are the files whose statistics say that
+    they have no such row.
 
     With `zorder_by` all rows of a partition are sorted by these columns at once, along a Z-order
     curve, into files of about `target_size`: whoever asks for few values of any of them reads few
@@ -64,9 +67,9 @@ def optimize(
 
     Raises:
         TableNotFoundError: there is no table.
-        InvalidOptionError: a size is not positive, `where` is not about partitions alone, or
-            `zorder_by` names a partition column; or the table is clustered, and `where` or
-            `zorder_by` is given, or it is not, and `full` is.
+        InvalidOptionError: a size is not positive, `where` is not about partitions alone and not
+            `by_statistics`, or `zorder_by` names a partition column; or the table is clustered, and
+            `where` or `zorder_by` is given, or it is not, and `full` is.
         InvalidExpressionError: `where` cannot be parsed, or does not fit the schema.
         SchemaMismatchError: there is no such column, or its type has no order.
         InvalidUseError: files have no statistics of a column of `zorder_by`.
@@ -80,6 +83,7 @@ def optimize(
         _optimize,
         unwrap(table),
         where=where,
+        by_statistics=by_statistics,
         zorder_by=zorder_by,
         full=full,
         target_size=target_size,
