@@ -21,6 +21,7 @@ import ctypes
 import os
 import queue
 import threading
+import time
 from collections.abc import (
     AsyncIterator,
     Awaitable,
@@ -67,6 +68,9 @@ _EXITING: Final = (
     "adelta.sync cannot be used any more, because the interpreter is exiting; use it before, or in "
     "an exit handler that is registered after its first use"
 )
+
+_VANISHING_SECONDS: Final = 30.0
+"""How long a daemon thread that calls too late is held: far longer than an interpreter exits."""
 
 
 class Closable(Protocol):
@@ -234,13 +238,18 @@ class Portal:
             )
 
     def submit(self, step: Callable[[], None]) -> None:
-        """Have the loop run `step` in a copy of the caller's context.
+        """Have the loop run `step` in a copy of the caller's context, unless it ends before.
 
         Raises:
-            InvalidUseError: the loop has ended.
+            InvalidUseError: the loop is ending.
         """
-        if not self.post(step):
-            raise InvalidUseError(_EXITING)
+
+        def unless_stopping() -> None:  # whoever comes too late begins nothing that stays undone
+            if not self.stopping:
+                step()
+
+        if self.stopping or not self.post(unless_stopping):
+            raise _too_late()
 
     def post(self, step: Callable[[], object]) -> bool:
         """Have the loop run `step`; whether the loop is still there. Never blocks, never raises."""
@@ -336,13 +345,24 @@ def current() -> Portal:
         InvalidUseError: the interpreter is exiting.
     """
     global _portal
-    if _portal is None:
+    portal = _portal
+    if portal is None:
         with _starting:
-            if _exiting:
-                raise InvalidUseError(_EXITING)
-            if _portal is None:
-                _portal = Portal()
-    return _portal
+            if not _exiting:
+                portal = _portal = _portal or Portal()
+    if portal is None:
+        raise _too_late()
+    return portal
+
+
+def _too_late() -> InvalidUseError:
+    """The refusal of a call that comes when the interpreter exits.
+
+    A daemon thread is held first: it is about to vanish, and shall not print a traceback before.
+    """
+    if threading.current_thread().daemon:
+        time.sleep(_VANISHING_SECONDS)
+    return InvalidUseError(_EXITING)
 
 
 def is_current(portal: Portal | None) -> bool:

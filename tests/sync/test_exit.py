@@ -130,6 +130,28 @@ def late():
     assert "registered after its first use" in done.stdout
 
 
+@pytest.mark.parametrize("before", ["call(one)", ""], ids=["used before", "never used"])
+def test_a_daemon_thread_that_calls_after_the_exit_handler_vanishes_in_silence(before: str) -> None:
+    script = f"""
+{before}
+exiting = threading.Event()
+def work():
+    exiting.wait()
+    call(one)
+thread = threading.Thread(target=work, daemon=True)
+thread.start()
+def late():
+    exiting.set()
+    thread.join(0.3)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c",
+         f"import atexit\natexit.register(lambda: late())\n{_PREAMBLE}{script}"],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_the_first_call_in_an_exit_handler_works_or_is_refused_by_name() -> None:
     done = run("""
 def late():
