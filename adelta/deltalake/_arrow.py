@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from adelta.kernel.schema import types as t
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 __all__ = [
     "PRIMITIVES",
+    "answered",
     "arrow_type",
     "delta_type",
     "exported_field",
     "exported_schema",
+    "in_rust",
     "metadata_of",
     "with_large_types",
+    "with_views",
 ]
 
 PRIMITIVES: dict[str, pa.DataType] = {
@@ -153,3 +159,51 @@ def with_large_types(arrow: Any) -> Any:
 
 def _large_field(field: Any) -> Any:
     return field.with_type(with_large_types(field.type))
+
+
+def with_views(schema: pa.Schema, *, inside: bool = True) -> pa.Schema:
+    """The schema with texts and bytes as views, as deltalake's engine answers.
+
+    With `inside` those of lists and structs too; those of maps stay as they are.
+    """
+    return pa.schema([field.with_type(_viewed(field.type, inside)) for field in schema])
+
+
+def _viewed(arrow: Any, inside: bool) -> Any:
+    if pa.types.is_string(arrow):
+        return pa.string_view()
+    if pa.types.is_binary(arrow):
+        return pa.binary_view()
+    if inside and pa.types.is_struct(arrow) and arrow != _VARIANT:
+        return pa.struct([field.with_type(_viewed(field.type, inside)) for field in arrow])
+    if inside and pa.types.is_list(arrow):
+        return pa.list_(arrow.value_field.with_type(_viewed(arrow.value_type, inside)))
+    return arrow
+
+
+def answered(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+    """The batches as a stream with the columns of `schema`, in its types."""
+    return pa.RecordBatchReader.from_batches(
+        schema, (batch.select(schema.names).cast(schema) for batch in batches)
+    )
+
+
+def in_rust(arrow: Any) -> str:
+    """What the type is called in Rust, and by deltalake's engine."""
+    if pa.types.is_timestamp(arrow):
+        return "Timestamp(µs)" if arrow.tz is None else f'Timestamp(µs, "{arrow.tz}")'
+    if pa.types.is_decimal(arrow):
+        return f"Decimal128({arrow.precision}, {arrow.scale})"
+    name = str(arrow)
+    return _IN_RUST.get(name, name[:1].upper() + name[1:])
+
+
+_IN_RUST = {
+    "string": "Utf8",
+    "string_view": "Utf8View",
+    "binary_view": "BinaryView",
+    "date32[day]": "Date32",
+    "double": "Float64",
+    "float": "Float32",
+    "bool": "Boolean",
+}

@@ -15,6 +15,7 @@ from adelta import errors as e
 from adelta import sync
 from adelta._dataclasses import dataclass
 from adelta.deltalake._add_actions import add_actions, physical_name
+from adelta.deltalake._arrow import answered, with_views
 from adelta.deltalake._filters import where_of
 from adelta.deltalake._history import history_entry
 from adelta.deltalake._raw_changes import RawChanges
@@ -336,7 +337,7 @@ class RawDeltaTable(RawChanges):
         where = None if predicate is None else spark_sql(predicate)
         self._check_columns(columns)
         scan = self.snapshot.scan(columns, where)
-        return pa.RecordBatchReader.from_batches(scan.schema, stream_of(scan.batches(), self))
+        return answered(with_views(scan.schema), stream_of(scan.batches(), self))
 
     def _check_columns(self, columns: list[str] | None) -> None:
         names = self.snapshot.delta_schema.names

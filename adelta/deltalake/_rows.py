@@ -12,6 +12,7 @@ import pyarrow as pa
 from adelta import errors as e
 from adelta import sync
 from adelta._clock import monotonic
+from adelta.deltalake._arrow import answered, with_views
 from adelta.deltalake._raw import moment_of, stream_of
 from adelta.deltalake._sql import spark_sql
 from adelta.deltalake.exceptions import DeltaError, DeltaProtocolError, raises_as_deltalake
@@ -156,14 +157,14 @@ def load_cdf(
     if isinstance(since, int) and since > latest:
         if not allow_out_of_range:
             raise DeltaError(f"Invalid table version: {since}; the latest one is {latest}")
-        return pa.RecordBatchReader.from_batches(_chosen(empty, columns), [])
+        return answered(_answer_schema(table, empty, columns), [])
     if isinstance(since, datetime) and since > table.snapshot.timestamp:
         if not allow_out_of_range:
             raise DeltaError(
                 f"The timestamp {since} is greater than latest commit timestamp, "
                 f"{table.snapshot.timestamp}"
             )
-        return pa.RecordBatchReader.from_batches(_chosen(empty, columns), [])
+        return answered(_answer_schema(table, empty, columns), [])
     if isinstance(since, datetime):
         since = _first_since(table, since)
     try:
@@ -179,7 +180,7 @@ def load_cdf(
     except e.VersionNotFoundError:
         if not allow_out_of_range:
             raise
-        return pa.RecordBatchReader.from_batches(_chosen(empty, columns), [])
+        return answered(_answer_schema(table, empty, columns), [])
     schema = empty if first is None else first.schema
 
     def rows() -> Iterator[pa.RecordBatch]:
@@ -188,9 +189,7 @@ def load_cdf(
             yield from batches
 
     kept = rows() if predicate is None else _matching(rows(), schema, predicate)
-    wanted = _chosen(schema, columns)
-    chosen = (batch.select(wanted.names) for batch in kept)
-    return pa.RecordBatchReader.from_batches(wanted, stream_of(chosen, table))
+    return answered(_answer_schema(table, schema, columns), stream_of(kept, table))
 
 
 def _check_order(since: Any, until: int | None) -> None:
@@ -219,8 +218,17 @@ def _changes_schema(table: RawDeltaTable, columns: Sequence[str] | None) -> pa.S
     )
 
 
-def _chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    return schema if columns is None else pa.schema([schema.field(name) for name in columns])
+def _answer_schema(
+    table: RawDeltaTable, schema: pa.Schema, columns: Sequence[str] | None
+) -> pa.Schema:
+    """What deltalake gives of changes: the partition columns last, in the types of its engine."""
+    kinds = {"_commit_version": pa.uint64(), "_commit_timestamp": pa.timestamp("ms")}
+    if columns is None:
+        last = (*table.snapshot.partition_columns, "_change_type", *kinds)
+        columns = [*(name for name in schema.names if name not in last), *last]
+    fields = [schema.field(name) for name in columns]
+    typed = pa.schema([each.with_type(kinds.get(each.name, each.type)) for each in fields])
+    return with_views(typed, inside=False)
 
 
 def _matching(

@@ -1,0 +1,93 @@
+"""The rows that deltalake answers with: names, types and order of columns, by both packages."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any
+
+import arro3.core
+import pyarrow as pa
+import pytest
+
+import adelta.deltalake
+from tests.deltalake.test_same_edges import both, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+ROWS = pa.table(
+    {
+        "id": [1, 2],
+        "i": pa.array([1, 2], pa.int32()),
+        "p": ["a", "b"],
+        "s": ["x", "y"],
+        "b": [b"x", b"y"],
+        "l": [["a"], []],
+        "st": [{"q": "a"}] * 2,
+        "d": [date(2020, 1, 1)] * 2,
+        "t": pa.array([datetime(2020, 1, 1)] * 2, pa.timestamp("us", "UTC")),
+        "m": pa.array([[("a", "b")]] * 2, pa.map_(pa.string(), pa.string())),
+    }
+)
+ANSWERS: dict[str, Callable[[Any, Any], Any]] = {
+    "scan": lambda lake, table: table.scan(),
+    "scan of columns": lambda lake, table: table.scan(["s", "p"], "id = 1"),
+    "changes": lambda lake, table: table.load_cdf(),
+    "changes of columns": lambda lake, table: table.load_cdf(columns=["_commit_version", "s"]),
+    "no changes": lambda lake, table: table.load_cdf(9, allow_out_of_range=True),
+    "query": lambda lake, table: query(lake, table, "SELECT * FROM t"),
+    "sums": lambda lake, table: query(
+        lake, table, "SELECT sum(i) AS s, upper(p) u FROM t GROUP BY p"
+    ),
+    "values": lambda lake, table: query(lake, table, "VALUES (1.5e0, 'a')"),
+    "table": lambda lake, table: query(lake, table, "DESCRIBE t"),
+}
+
+
+def query(lake: Any, table: Any, sql: str) -> Any:
+    return lake.QueryBuilder().register("t", table).execute(sql)
+
+
+@pytest.mark.parametrize("partition_by", [None, "p"])
+def test_columns_have_the_types_and_the_order_of_deltalake(
+    partition_by: str | None, tmp_path: Path
+) -> None:
+    def run(lake: Any, uri: str) -> object:
+        feed = {"delta.enableChangeDataFeed": "true"}
+        lake.write_deltalake(uri, ROWS, partition_by=partition_by, configuration=feed)
+        table = lake.DeltaTable(uri)
+        table.delete("id = 2")
+        found = {name: pa.schema(ask(lake, table).schema) for name, ask in ANSWERS.items()}
+        return {name: [(f.name, str(f.type)) for f in fields] for name, fields in found.items()}
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
+
+
+def test_answers_equal_tables_of_arro3(tmp_path: Path) -> None:
+    adelta.deltalake.write_deltalake(str(tmp_path), ROWS)
+    table = adelta.deltalake.DeltaTable(str(tmp_path))
+    columns = {
+        "id": arro3.core.Array([1, 2], arro3.core.Field("id", arro3.core.DataType.int64())),
+        "s": arro3.core.Array(["x", "y"], arro3.core.Field("s", arro3.core.DataType.string_view())),
+    }
+    found = query(adelta.deltalake, table, "SELECT id, s FROM t ORDER BY id").read_all()
+    assert found == arro3.core.Table(columns)
+
+
+def test_queries_that_cannot_be_run_are_refused_in_the_words_of_deltalake(tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        lake.write_deltalake(uri, ROWS)
+        table = lake.DeltaTable(uri)
+        builder = lake.QueryBuilder().register("t", table)
+        said = [refusal(lambda sql=sql: builder.execute(sql).read_all()) for sql in QUERIES]  # type: ignore[misc]
+        said += [refusal(lambda: builder.register("t", table))]
+        said += [refusal(lambda: builder.register(5, table))]
+        return [(kinds, text[:20] + text[20:40].partition(" ")[0]) for kinds, text in said]
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
+
+
+QUERIES = ["SELECT * FROM nope", "SELECT nope FROM t", "selec 1"]
