@@ -29,7 +29,10 @@ from adelta.deltalake.exceptions import (
     raises_as_deltalake,
 )
 from adelta.kernel.actions.file_actions import decode_path
+from adelta.log.newest_first import NewestFirst
+from adelta.snapshot import Snapshot as AsyncSnapshot
 from adelta.storage.providers import provider_of
+from adelta.sync._handle import Recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +95,15 @@ class RawDeltaTable(RawChanges):
             if "://" in table_uri and "scheme" in str(error):
                 raise e.TableNotFoundError(f"Unknown scheme: {error}") from error
             raise
-        self.snapshot = self.handle.snapshot(version=version)
+        self.snapshot = self._newest_first(version)
+
+    def _newest_first(self, version: int | None = None) -> sync.Snapshot:
+        """A version, whose files are in the order in which deltalake has them."""
+        live = self.handle.snapshot(version=version)._async()
+        state = NewestFirst.of(live._state)
+        ordered = AsyncSnapshot(state, live._roots, live._configuration)
+        recipe = Recipe.of("snapshot", version=live.version)
+        return sync.Snapshot._wrap(ordered, self.handle, recipe)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RawDeltaTable, (self._given_uri, self.version(), self._options)
@@ -189,7 +200,7 @@ class RawDeltaTable(RawChanges):
     @raises_as_deltalake
     def load_version(self, version: int) -> None:
         """Go to a version."""
-        self.snapshot = self.handle.snapshot(version=_counted(version))
+        self.snapshot = self._newest_first(_counted(version))
 
     @raises_as_deltalake
     def load_with_datetime(self, ds: str) -> None:
@@ -209,7 +220,7 @@ class RawDeltaTable(RawChanges):
     @raises_as_deltalake
     def update_incremental(self) -> None:
         """Go to the newest version."""
-        self.snapshot = self.handle.snapshot()
+        self.snapshot = self._newest_first()
 
     @raises_as_deltalake
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:

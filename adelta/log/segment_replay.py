@@ -19,7 +19,9 @@ import pyarrow as pa
 from adelta._arrow_values import empty_table
 from adelta._concurrency import in_thread
 from adelta._memory import check_memory
+from adelta.kernel.actions.body_tables import VERSION_COLUMN
 from adelta.kernel.actions.file_actions import ADD_SCHEMA, REMOVE_SCHEMA
+from adelta.kernel.actions.json import tables_of_adds
 from adelta.kernel.data_skipping.known_statistics import KnownStatistics
 from adelta.kernel.data_skipping.prune import skip_files
 from adelta.kernel.file_set import FileSet
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["SegmentReplay", "VersionReplay", "reconciled"]
 
+_VERSION = pa.field(VERSION_COLUMN, pa.int64())
 _KEPT_WHOLE = 16 << 20  # a smaller checkpoint is read at once, and its files are kept
 _MOST_CHUNKS = 64  # of the table of files
 _FILE_BYTES = 50_000  # of memory of an open file of a checkpoint, about: its footer
@@ -272,6 +275,20 @@ class VersionReplay:
         commits = (*opened.batches, *self._newer)
         base = 0 if opened.reader is None else opened.reader.about_files
         return base + sum(batch.num_files for batch in commits)
+
+    async def added(self) -> pa.Table:
+        """The `path` of each file that the commits after the checkpoint add, and their `version`.
+
+        Raises:
+            InvalidTableError: a commit is damaged.
+        """
+        batches = (*self.segment.opened.batches, *self._newer)
+        tables = await in_thread(tables_of_adds, batches)
+        wanted = ["path", VERSION_COLUMN]
+        found = [table.select(wanted) for table in tables if table.num_rows]
+        if not found:
+            return empty_table(ADD_SCHEMA.append(_VERSION)).select(wanted)
+        return pa.concat_tables(found)
 
     async def tail(self) -> ReconciledTail:
         """What the commits after the checkpoint leave.

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
 import arro3.core
+import deltalake
 import pyarrow as pa
 import pytest
 
@@ -63,6 +64,44 @@ def test_columns_have_the_types_and_the_order_of_deltalake(
 
     theirs, ours = both(tmp_path, run)
     assert ours == theirs
+
+
+@pytest.mark.parametrize("partition_by", [None, "p"])
+def test_rows_and_files_come_in_the_order_of_deltalake(
+    partition_by: str | None, tmp_path: Path
+) -> None:
+    """The latest commit first; of one that writes several files each package has its own order."""
+    uri = str(tmp_path)
+
+    def seen(table: Any) -> object:
+        files = table.file_uris()
+        ids = [
+            rows.column("id").to_pylist()
+            for rows in (table.to_pyarrow_table(), pa.table(table.scan()))
+        ]
+        listed = pa.table(table.get_add_actions(flatten=True)).column("path").to_pylist()
+        return files, ids, listed
+
+    def append(number: int) -> None:
+        rows = pa.table({"id": [number], "p": [str(number % 2)]})
+        deltalake.write_deltalake(uri, rows, mode="append", partition_by=partition_by)
+
+    for number in range(4):
+        append(number)
+    opened = [lake.DeltaTable(uri) for lake in (deltalake, adelta.deltalake)]
+    opened[0].create_checkpoint()
+    for number in range(4, 7):
+        append(number)
+        for table in opened:
+            table.update_incremental()
+    opened[0].update({"id": "id + 10"}, predicate="id = 1")
+    for lake in (deltalake, adelta.deltalake):
+        opened += [lake.DeltaTable(uri), lake.DeltaTable(uri, version=5)]
+    opened[1].update_incremental()
+    theirs, ours, theirs_anew, theirs_old, ours_anew, ours_old = [seen(table) for table in opened]
+    assert ours == theirs
+    assert ours_anew == theirs_anew == theirs
+    assert ours_old == theirs_old
 
 
 def test_answers_equal_tables_of_arro3(tmp_path: Path) -> None:
