@@ -15,7 +15,7 @@ Columns have the Arrow types of Parquet's own: no views, large offsets, dictiona
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -24,8 +24,9 @@ import pyarrow as pa
 from adelta._concurrency import in_io_thread, in_thread, map_concurrent
 from adelta._dataclasses import dataclass
 from adelta._memory import memory_limit_of
-from adelta.errors import InvalidTableError
+from adelta.errors import InvalidTableError, UnsupportedFeatureError
 from adelta.parquet.arrow_reader import open_arrow_reader, open_footer
+from adelta.parquet.decode.row_range import decode_row_range
 from adelta.parquet.decode.rows import decode_rows
 from adelta.parquet.faults import reading
 from adelta.parquet.fetch import FetchedColumns, ObjectBytes
@@ -245,6 +246,27 @@ class ParquetFile:
         with _distrusting(self.bytes.store, self.layout.path), self.bytes.source(fetched) as source:
             keeps = keeps_dictionaries
             yield from decode_rows(self.layout, self.guard, fetched, source, rows, keeps)
+
+    def row_range(self, fetched: FetchedColumns, rows: range) -> pa.Table:
+        """These rows of the one row group fetched, counted from its first. CPU-heavy.
+
+        Pages before them are not decoded where that can be, nor pages after them.
+
+        Raises:
+            InvalidTableError: the object is damaged.
+            UnsupportedFeatureError: the file uses a part of Parquet that Arrow does not read.
+        """
+        leaves, groups = list(fetched.columns.leaves), fetched.row_groups
+        self.guard.check_memory(leaves, groups)
+        if leaves and rows:
+            with (
+                suppress(InvalidTableError, UnsupportedFeatureError),  # all rows: they say so too
+                self.bytes.source(fetched) as source,
+            ):
+                at_once = self.guard.check_chunks(source, leaves, groups, len(rows))
+                if at_once is None or at_once >= len(rows):
+                    return decode_row_range(self.layout, fetched, source, rows)
+        return self.decode(fetched).slice(rows.start, len(rows))
 
 
 @dataclass(frozen=True, slots=True)

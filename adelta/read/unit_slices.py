@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from adelta._arrow_values import empty_table
+from adelta import _compute as pc
+from adelta._arrow_values import array_of, empty_table
 from adelta._memory import filtered
 from adelta.kernel.deletion_vector.mask import kept_rows, named_rows
-from adelta.kernel.scan_plan import ScanPlan, assemble, attach_row_ids
+from adelta.kernel.scan_plan import ScanPlan, assemble, attach_row_ids, matches
 from adelta.kernel.schema.calendar import LegacyCalendar, rebase
 from adelta.parquet.decode.tables import side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from adelta.parquet.fetch import FetchedColumns
     from adelta.parquet.reader import ParquetFile
     from adelta.read.units import Unit
@@ -60,12 +59,11 @@ class UnitSlices:
         whole = len(chosen) == 1
         keeps = plan.keeps_dictionaries
         wanted = [columns if whole else replace(columns, columns=one) for one in chosen]
-        self.shares = [
-            _Share(parquet.slices(one, rows, keeps_dictionaries=keeps)) for one in wanted
-        ]
+        self.shares = [_Share(parquet, one, rows, keeps_dictionaries=keeps) for one in wanted]
         self._order = None if whole else columns.columns.order
+        self._most = unit.rows // 2 if rows is None else min(rows, unit.rows // 2)
         self._deciding = threading.Lock()
-        self._kept: bool | None = None if unit.opened.deciding is not None else True
+        self._range: range | None = None
 
     def close(self) -> None:
         """Give back the bytes, or close the file."""
@@ -75,41 +73,69 @@ class UnitSlices:
         self._columns = replace(self._columns, pieces=())
 
     @property
-    def keeps_any(self) -> bool:
-        """Whether there is a row for which the predicate is true, by its own columns."""
+    def only(self) -> range | None:
+        """The rows to decode, where the rest is not wanted; None where all rows are decoded.
+
+        They are those from the first to the last for which the predicate is true, by its own
+        columns: all are decoded where that would leave out little.
+        """
+        if self._unit.opened.deciding is None:
+            return None
         with self._deciding:
-            if self._kept is None:
-                assert self._unit.opened.deciding is not None
-                columns = replace(self._columns, columns=self._unit.opened.deciding)
-                table = self._unit.opened.parquet.decode(columns)
-                rows = self._assembled(self._plan.deciding, table, 0)
-                self._kept = rows.num_rows > 0
-            return self._kept
+            if self._range is None:
+                self._range = self._decided()
+        few = not self._range or (
+            len(self._unit.row_groups) == 1 and len(self._range) <= self._most
+        )
+        return self._range if few else None
+
+    def _decided(self) -> range:
+        """From the first to the last row for which the predicate is true."""
+        opened = self._unit.opened
+        assert opened.deciding is not None
+        table = opened.parquet.decode(replace(self._columns, columns=opened.deciding))
+        plan = self._plan.deciding
+        table, left = self._left(plan, table, 0)
+        mask = matches(plan, table, opened.piece.file.partition_values, self._source)
+        found = pc.indices_nonzero(mask)
+        if not len(found):
+            return range(0)
+        ends = found.take(array_of([0, len(found) - 1], pa.int64()))
+        if left is not None:
+            ends = pc.indices_nonzero(left).take(ends)
+        first, last = ends.to_pylist()
+        return range(first, last + 1)
 
     def rows(self, parts: list[pa.Table], at: int) -> pa.Table:
         """What the plan makes of a slice, given by its shares, that begins at row `at`."""
         table = side_by_side(parts)
         if self._order is not None:
             table = table.select(list(self._order))
-        return self._assembled(self._plan, table, at)
+        left, _ = self._left(self._plan, table, at)
+        partition_values = self._unit.opened.piece.file.partition_values
+        return assemble(self._plan, left, partition_values, self._source)
 
     def none(self) -> pa.Table:
         """No rows."""
         return empty_table(self._plan.arrow_schema)
 
-    def _assembled(self, plan: ScanPlan, table: pa.Table, at: int) -> pa.Table:
-        opened, first, count = self._unit.opened, self._unit.first_row + at, table.num_rows
-        piece, file = opened.piece, opened.piece.file
+    def _left(
+        self, plan: ScanPlan, table: pa.Table, at: int
+    ) -> tuple[pa.Table, pa.BooleanArray | None]:
+        """What the piece leaves of rows that begin at row `at`, and which of them; None for all."""
+        opened, first = self._unit.opened, self._unit.first_row + at
+        piece, count = opened.piece, table.num_rows
         if opened.legacy is not None:
             table = _in_todays_calendar(table, opened.parquet, opened.legacy)
-        table = attach_row_ids(plan, table, file, first, self._source)
+        table = attach_row_ids(plan, table, piece.file, first, self._source)
+        mask = None
         if opened.deleted is not None:
             mask = kept_rows(opened.deleted, first, count)
-            table = table if mask is None else _filtered(table, mask)
         elif piece.only is not None:
             mask = named_rows(piece.only, first, count)
-            table = table.slice(0, 0) if mask is None else _filtered(table, mask)
-        return assemble(plan, table, file.partition_values, self._source)
+            if mask is None:
+                return table.slice(0, 0), None
+        return (table if mask is None else _filtered(table, mask)), mask
 
 
 class UnitSlice:
@@ -132,24 +158,42 @@ class UnitSlice:
             InvalidTableError: the file is damaged.
             SchemaMismatchError: a column cannot be converted to the table's type.
         """
-        shares = self._unit.shares
-        kept = self._unit.keeps_any
-        part = shares[number].take(self._wanted) if kept else self._unit.none()
+        shares, only = self._unit.shares, self._unit.only
+        at, kept = self._at, True
+        if only is None:
+            part = shares[number].take(self._wanted)
+        elif only and at == 0:  # all of them are the first slice's
+            at, part = only.start, shares[number].row_range(only)
+        else:
+            kept, part = False, self._unit.none()
         with self._lock:
             self._parts[number] = part
             if len(self._parts) < len(shares):
                 return None
         del part
         parts = [self._parts.pop(number) for number in range(len(shares))]
-        return self._unit.rows(parts, self._at) if kept else parts[0]
+        return self._unit.rows(parts, at) if kept else parts[0]
 
 
 class _Share:
     """Tables of some columns, to be taken by numbers of rows of the taker's own."""
 
-    def __init__(self, tables: Generator[pa.Table, None, None]) -> None:
-        self._tables = tables
+    def __init__(
+        self,
+        parquet: ParquetFile,
+        columns: FetchedColumns,
+        rows: int | None,
+        *,
+        keeps_dictionaries: bool,
+    ) -> None:
+        self._parquet = parquet
+        self._columns = columns
+        self._tables = parquet.slices(columns, rows, keeps_dictionaries=keeps_dictionaries)
         self._left: pa.Table | None = None
+
+    def row_range(self, rows: range) -> pa.Table:
+        """These rows, and no others."""
+        return self._parquet.row_range(self._columns, rows)
 
     def take(self, rows: int | None) -> pa.Table:
         """The next rows; all that are left where that is None."""
@@ -171,6 +215,7 @@ class _Share:
         """Nothing more is taken."""
         self._left = None
         self._tables.close()
+        self._columns = replace(self._columns, pieces=())
 
 
 def _in_todays_calendar(table: pa.Table, parquet: ParquetFile, legacy: LegacyCalendar) -> pa.Table:

@@ -9,15 +9,17 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import adelta
+from adelta.read import opener
 from adelta.storage.memory import MemoryStore
 from tests.support.data_tables import described, inline_vector, opened, put_data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 SCHEMA = pa.schema(
     [
@@ -172,7 +174,17 @@ async def written(contents: list[list[Row]], deleted: list[int]) -> tuple[adelta
     return await opened(store, adds, start=2), expected
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.fixture(params=["files", "rows"])
+def skipped(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What else a predicate leaves out: rows around others only where a file is large."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "rows":
+            patch.setattr(opener, "_NOT_WORTH_A_LOOK", 0)
+        yield
+
+
+@pytest.mark.usefixtures("skipped")
+@settings(max_examples=60, deadline=None)
 @given(
     contents=st.lists(files, min_size=1, max_size=4),
     deleted=st.lists(st.integers(0, 8), max_size=3),

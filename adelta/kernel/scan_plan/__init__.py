@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from adelta.kernel.scan_plan.assemble import assemble, file_column_indices
+from adelta.kernel.scan_plan.assemble import assemble, file_column_indices, matches
 from adelta.kernel.scan_plan.plan import ScanPlan, plan_columns, project
 from adelta.kernel.scan_plan.row_ids import (
     ROW_COMMIT_VERSION,
@@ -21,6 +21,7 @@ __all__ = [
     "assemble",
     "attach_row_ids",
     "file_column_indices",
+    "matches",
     "plan_columns",
     "project",
     "row_id_columns",

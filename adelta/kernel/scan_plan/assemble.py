@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from adelta.kernel.scan_plan.plan import ScanPlan
     from adelta.kernel.schema.types import StructField
 
-__all__ = ["assemble", "file_column_indices"]
+__all__ = ["assemble", "file_column_indices", "matches"]
 
 arrow: Any = pa  # the stubs do not know types chosen at run time
 
@@ -53,23 +53,13 @@ def assemble(
         SchemaMismatchError: a column of the file cannot be converted; the message names `source`.
         InvalidTableError: a partition value cannot be parsed.
     """
-    columns = _columns(plan, table, source)
-    for field in plan.partition_fields:
-        text = partition_values.get(physical_name(field, plan.mapping_mode))
-        texts = array_of([text], pa.string())
-        try:
-            value = parse_partition_values(texts, field.type, column=field.name)
-        except InvalidTableError as error:
-            raise InvalidTableError(f"{source}: {error}") from error
-        columns[field.name] = pa.chunked_array([pa.repeat(value[0], table.num_rows)], value.type)
+    columns = _columns(plan, table, partition_values, source)
     names = list(plan.output.names)
     rows, mask = None, None
-    if plan.where is not None and plan.read.fields:
-        read = pa.table([columns[f.name] for f in plan.read], schema=plan.read_schema)
+    if plan.where is not None:
+        read = _read(plan, columns) if plan.read.fields else table.select([])
         mask = filter_mask(plan.where, read)
-        rows = read.select(names)
-    elif plan.where is not None:
-        mask = filter_mask(plan.where, table.select([]))
+        rows = read.select(names) if plan.read.fields else None
     if rows is None:
         rows = table.select([])
         if names:
@@ -85,7 +75,27 @@ def assemble(
     return _with_text(plan, rows) if plan.variants_as_json else rows
 
 
-def _columns(plan: ScanPlan, table: pa.Table, source: str) -> dict[str, pa.ChunkedArray[Any]]:
+def matches(
+    plan: ScanPlan, table: pa.Table, partition_values: Mapping[str, str | None], source: str
+) -> pa.BooleanArray:
+    """For which rows of what was read of one file the plan's predicate is true.
+
+    Raises: as `assemble` does.
+    """
+    assert plan.where is not None
+    read = table.select([])
+    if plan.read.fields:
+        read = _read(plan, _columns(plan, table, partition_values, source))
+    return filter_mask(plan.where, read)
+
+
+def _read(plan: ScanPlan, columns: Mapping[str, pa.ChunkedArray[Any]]) -> pa.Table:
+    return pa.table([columns[f.name] for f in plan.read], schema=plan.read_schema)
+
+
+def _columns(
+    plan: ScanPlan, table: pa.Table, partition_values: Mapping[str, str | None], source: str
+) -> dict[str, pa.ChunkedArray[Any]]:
     columns: dict[str, pa.ChunkedArray[Any]] = {}
     found = file_column_indices(plan, table.schema)
     for (field, index), kind in zip(found, plan.file_types, strict=True):
@@ -104,6 +114,14 @@ def _columns(plan: ScanPlan, table: pa.Table, source: str) -> dict[str, pa.Chunk
         except SchemaMismatchError as error:
             raise SchemaMismatchError(f"{source}: {error}") from error
         columns[field.name] = arrow.chunked_array(chunks, kind)
+    for field in plan.partition_fields:
+        text = partition_values.get(physical_name(field, plan.mapping_mode))
+        texts = array_of([text], pa.string())
+        try:
+            value = parse_partition_values(texts, field.type, column=field.name)
+        except InvalidTableError as error:
+            raise InvalidTableError(f"{source}: {error}") from error
+        columns[field.name] = pa.chunked_array([pa.repeat(value[0], table.num_rows)], value.type)
     return columns
 
 
