@@ -42,7 +42,7 @@ class Handles(list[adelta.Table]):
 
     async def all_closed(self) -> None:
         """Wait for them: the loop soon closes a stream that was left without `aclosing`."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while self.open:  # noqa: ASYNC110  # nothing tells of it
                 await asyncio.sleep(0.001)
 

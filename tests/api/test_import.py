@@ -49,7 +49,7 @@ def modules_after(program: str) -> set[str]:
     """All modules that a process has loaded when it has run `program`."""
     lines = f"import sys\ntry:\n    {program}\nfinally:\n    print(*sys.modules, file=sys.stderr)"
     done = subprocess.run(
-        [sys.executable, "-c", lines], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", lines], capture_output=True, text=True, check=True, timeout=300
     )
     return set(done.stderr.split())
 
@@ -259,7 +259,7 @@ for each in threads:
 print(failed)
 """
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
     assert done.stdout == "[]\n"
 
 

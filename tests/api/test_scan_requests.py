@@ -66,7 +66,7 @@ class WaitingStore(RecordingStore):
         self.start_asked_for = asyncio.Event()
 
     async def get_suffix(self, path: str, length: int) -> SuffixRead:
-        await asyncio.wait_for(self.start_asked_for.wait(), 10)
+        await asyncio.wait_for(self.start_asked_for.wait(), 60)
         return await super().get_suffix(path, length)
 
     async def get_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:

@@ -71,8 +71,8 @@ WAYS = {
             break
         del stream
         gc.collect()
-        await asyncio.sleep(0.05)
-        assert asyncio.all_tasks() == {asyncio.current_task()}
+        while asyncio.all_tasks() != {asyncio.current_task()}:
+            await asyncio.sleep(0.001)
 """,
 }
 LEFT = """
@@ -112,7 +112,7 @@ def table(tmp_path: Path) -> str:
 
 def check_quiet(program: str, table: str) -> None:
     command = [sys.executable, "-W", "error", "-c", program, table]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "left\n", "")
 
 

@@ -27,6 +27,7 @@ from adelta._concurrency import (
     together,
 )
 from adelta.errors import InvalidUseError
+from tests.support.waiting import rounds
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -54,13 +55,21 @@ def test_one_call_after_the_other_is_done_by_one_thread_and_many_at_once_by_few(
 
 def test_whatever_is_asked_at_once_a_loop_has_no_more_threads_than_that() -> None:
     async def bursts(at_once: int) -> dict[str, int]:
-        async def one(work: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
-            await work(lambda: time.sleep(0.002))
+        all_have_asked = threading.Event()
+
+        async def one(work: Callable[[Callable[[], object]], Awaitable[object]]) -> None:
+            await work(all_have_asked.wait)
+
+        async def let_go() -> None:
+            await rounds()
+            all_have_asked.set()
 
         engine = partial(in_engine_thread, interrupt=lambda: None)
         for _ in range(4):
+            all_have_asked.clear()
             await together(
-                *(partial(one, work) for work in (in_thread, in_io_thread, engine) * at_once)
+                *(partial(one, work) for work in (in_thread, in_io_thread, engine) * at_once),
+                let_go,
             )
         return dict(Counter(thread.name for thread in _threads() - before))
 
@@ -105,15 +114,11 @@ async def test_what_others_wait_for_goes_before_the_rest() -> None:
         else:
             await in_thread(note, name)
 
-    async def have_all_asked() -> None:
-        for _ in range(20):  # rounds of the loop, in which it does nothing but ask
-            await asyncio.sleep(0)
-
     first = [asyncio.ensure_future(run("first")) for _ in range(CPU_THREADS)]
-    await have_all_asked()
+    await rounds()  # in which the loop does nothing but ask
     names = [*(f"other {n}" for n in range(20)), *(f"ahead {n}" for n in range(5))]
     rest = [asyncio.ensure_future(run(name)) for name in names]
-    await have_all_asked()
+    await rounds()  # in which the loop does nothing but ask
     held.set()
     await asyncio.gather(*first, *rest)
     assert len(done) == len(first) + len(rest)
@@ -134,20 +139,22 @@ async def test_errors_arrive_as_they_are() -> None:
 def test_a_program_ends_after_what_its_threads_are_doing() -> None:
     """A loop that was stopped in the middle leaves a thread at work."""
     program = """
-import asyncio, time
-from adelta._concurrency import in_thread
+import asyncio, threading, time
+from adelta._concurrency import in_io_thread, in_thread
 
 def work():
+    begun.set()
     time.sleep(0.5)
     print("done", flush=True)
 
+begun = threading.Event()
 loop = asyncio.new_event_loop()
 task = loop.create_task(in_thread(work))
-loop.run_until_complete(asyncio.sleep(0.1))
+loop.run_until_complete(in_io_thread(begun.wait))
 task._log_destroy_pending = False
 """
     command = [sys.executable, "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
 
 
@@ -174,7 +181,7 @@ gc.collect()
 
 def run(program: str) -> tuple[int, str, str]:
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", program]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout, done.stderr
 
 

@@ -29,6 +29,7 @@ from adelta.table import Table
 from tests.support.clock import ManualClock
 from tests.support.logs import add, metadata, protocol, put_checkpoint, put_commit, remove
 from tests.support.stores import CountingStore, OverlookingStore, WrappedStore
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,13 +71,19 @@ async def write(store: ObjectStore, *versions: int) -> None:
 
 async def take(table: Table, count: int, since: object = 0, poll: float = 0.02) -> list[int]:
     versions = []
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with aclosing(tail(table, since, poll=poll)) as commits:  # type: ignore[arg-type,type-var]
             async for commit in commits:
                 versions.append(commit.version)
                 if len(versions) == count:
                     break
     return versions
+
+
+async def it_waits(store: CountingStore) -> None:
+    """Wait until whoever follows has come to the end, where it looks again and again."""
+    seen = store.kinds["list"]
+    await until(lambda: store.kinds["list"] > seen + 3)
 
 
 async def test_every_commit_comes_once_and_in_order(store: CountingStore, table: Table) -> None:
@@ -107,12 +114,12 @@ async def test_commits_that_come_later_are_waited_for(store: CountingStore, tabl
     async def consume() -> None:
         seen.extend(await take(table, 3))
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(consume)
-            await anyio.sleep(0.1)
+            await it_waits(store)
             await write(store, 1)
-            await anyio.sleep(0.05)
+            await it_waits(store)
             await write(store, 2)
     assert seen == [0, 1, 2]
 
@@ -121,11 +128,12 @@ async def test_waiting_costs_one_listing_a_look(store: CountingStore, table: Tab
     await write(store, 0)
     async with aclosing(tail(table, poll=0.01)) as commits:  # type: ignore[type-var]
         await anext(commits)
-        store.requests.clear()
-        with anyio.move_on_after(0.3):
-            await anext(commits)
-    looks = [request.kind for request in store.requests]
-    assert looks.count("list") > 5
+        store.clear()
+        waiting = asyncio.ensure_future(anext(commits))
+        await until(lambda: store.kinds["list"] > 5)
+        looks = [request.kind for request in store.requests]
+        waiting.cancel()
+        await asyncio.wait([waiting])
     first = looks.index("get")  # one look at who decides on the table's commits
     assert set(looks[first + 3 :]) == {"list"}
 
@@ -149,10 +157,10 @@ async def test_latest_is_what_is_committed_from_now_on(store: CountingStore, tab
     async def consume() -> None:
         seen.extend(await take(table, 1, since="latest"))
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(consume)
-            await anyio.sleep(0.1)
+            await it_waits(store)
             await write(store, 2)
     assert seen == [2]
 
@@ -216,19 +224,19 @@ async def test_what_a_listing_overlooks_comes_once_and_in_order(
 
 
 async def test_a_position_at_the_head_is_in_reach_though_a_listing_overlooks_the_head() -> None:
-    store = OverlookingStore(MemoryStore())
+    store = CountingStore(overlooking := OverlookingStore(MemoryStore()))
     table = Table("memory://overlooked", store=store)
     await write(store, 0, 1, 2)
-    store.overlooked = [set(), {2}]
+    overlooking.overlooked = [set(), {2}]
     seen: list[int] = []
 
     async def consume() -> None:
         seen.extend(await take(table, 1, since=Position(3)))
 
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(consume)
-            await anyio.sleep(0.1)
+            await it_waits(store)
             await write(store, 3)
     assert seen == [3]
 
@@ -390,7 +398,7 @@ async def test_a_table_that_takes_the_place_of_the_one_followed_is_not_taken_for
     table = Table(store.uri, store=store)
     for number in range(4):
         await write_table(table, pa.table({"id": [number]}))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with aclosing(tail(table, poll=0.02)) as commits:  # type: ignore[type-var]
             assert [(await anext(commits)).version for _ in range(4)] == [0, 1, 2, 3]
             await store.delete([m.path async for page in store.list() for m in page])
@@ -405,7 +413,7 @@ async def test_a_clean_up_of_all_that_was_read_is_no_other_table() -> None:
     store = MemoryStore()
     table = Table(store.uri, store=store)
     await write_table(table, pa.table({"id": [0]}))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with aclosing(tail(table, poll=0.02)) as commits:  # type: ignore[type-var]
             await anext(commits)
             await write_table(table, pa.table({"id": [1]}))
@@ -428,11 +436,10 @@ async def test_a_consumer_that_waits_at_the_head_does_not_take_another_table_for
     for number in range(3):
         await write_table(table, pa.table({"id": [number]}))
     store.clear()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with aclosing(tail(table, since, poll=0.02)) as commits:  # type: ignore[arg-type,type-var]
             waiting = asyncio.ensure_future(anext(commits))
-            while store.kinds["list"] < 4:  # noqa: ASYNC110 - it looks again and again
-                await anyio.sleep(0.01)
+            await it_waits(store)
             await store.delete([m.path async for page in store.list() for m in page])
             for number in range(6):
                 await write_table(Table(store.uri, store=store), pa.table({"other": [number]}))
@@ -447,7 +454,7 @@ async def test_commits_that_are_put_in_place_again_are_the_same_without_a_transa
     table = Table(store.uri, store=store)
     await put_commit(store, 0, {"commitInfo": {"operation": "A"}}, protocol(), metadata(), add("a"))
     await put_commit(store, 1, {"commitInfo": {"operation": "B"}}, add("b"))
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         async with aclosing(tail(table, poll=0.02)) as commits:  # type: ignore[type-var]
             assert [(await anext(commits)).version for _ in range(2)] == [0, 1]
             clock.advance(seconds=100)

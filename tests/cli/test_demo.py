@@ -8,7 +8,6 @@ import sys
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pytest
 
 import adelta.sync
 from tests.support.depth import DEEP
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.s3_server import S3Location
-
-pytestmark = pytest.mark.timeout(400)  # each run starts Spark
 
 
 def run_demo(folder: Path, lake: str, *arguments: str) -> str:

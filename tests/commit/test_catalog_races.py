@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 COMMITS = int(os.environ.get("ADELTA_TEST_COMMITS", cases(40, 20)))
 STEP = cases(1, 3)  # requests
-pytestmark = pytest.mark.timeout(300 if COMMITS < 100 else 24 * 3600)
+pytestmark = pytest.mark.timeout(600 if COMMITS < 100 else 24 * 3600)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ COMMITS = int(os.environ.get("ADELTA_TEST_COMMITS", cases(24, 12)))
 RESETS = 0.03  # of all requests to S3 and DynamoDB
 WITHOUT_PUT = {"aws_conditional_put": "disabled"}
 
-pytestmark = pytest.mark.timeout(300 if COMMITS < 100 else 24 * 3600)
+pytestmark = pytest.mark.timeout(600 if COMMITS < 100 else 24 * 3600)
 
 
 @pytest.mark.parametrize("lock", ["dynamo_server", "postgres_server"])

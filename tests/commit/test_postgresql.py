@@ -58,7 +58,7 @@ async def end_holders(server: asyncpg.Connection) -> None:
 
 async def until(server: asyncpg.Connection, condition: str) -> None:
     """Wait until the server says so."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while not await server.fetchval(condition):  # noqa: ASYNC110 - it tells nobody by itself
             await anyio.sleep(0.02)
 

@@ -144,8 +144,8 @@ async def test_batches_are_bounded_and_every_bound_gives_the_same_rows(
 
 async def test_a_batch_is_filled_up_for_as_long_as_it_may_take(table: Table, kept: Kept) -> None:
     await put(table, 1)
-    async with Consumer(table, "c", kept, max_rows=3, max_delay=30, poll=0.01) as consumer:
-        with anyio.fail_after(20):
+    async with Consumer(table, "c", kept, max_rows=3, max_delay=600, poll=0.01) as consumer:
+        with anyio.fail_after(60):
             async with anyio.create_task_group() as group:
                 found: list[adelta.Batch] = []
 
@@ -158,7 +158,10 @@ async def test_a_batch_is_filled_up_for_as_long_as_it_may_take(table: Table, kep
                 await put(table, 3, 4)
         assert of(found) == [[1, 2, 3]]
     async with Consumer(table, "d", Kept(), max_delay=0.05, poll=0.01) as consumer:
-        assert of([await anext(consumer)]) == [[1, 2, 3, 4]]
+        given: list[int] = []
+        while len(given) < 4:  # it waits for no more than there are
+            given += of([await anext(consumer)])[0]
+    assert given == [1, 2, 3, 4]
 
 
 async def test_changes_come_as_the_feed_has_them_and_commits_whole(kept: Kept) -> None:

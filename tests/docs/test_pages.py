@@ -65,12 +65,10 @@ def run(pages: list[str], environment: dict[str, str], folder: Path) -> None:
     print(done.stdout)
 
 
-@pytest.mark.timeout(600)
 def test_the_blocks_of_every_page_run(environment: dict[str, str], tmp_path: Path) -> None:
     run([page for page in RUN if page not in ON_SPARK], environment, tmp_path)
 
 
-@pytest.mark.timeout(600)  # Spark starts once
 def test_so_do_those_that_use_spark(environment: dict[str, str], tmp_path: Path) -> None:
     from adelta.spark.java import ensure_java
 

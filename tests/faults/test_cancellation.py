@@ -58,6 +58,7 @@ from tests.support.races import (
     outcome_of,
     store_with,
 )
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -274,7 +275,7 @@ class Trial:
             named = {path for path in new if path.encode() in log or path.endswith(".bin")}
             late = bool(getattr(self.store, "late", ())) and case.commits > 1
             assert len(new - named) <= late, f"{new - named} belong to nothing"
-        await asyncio.wait_for(write_table(self.handle, rows(99)), 20)
+        await asyncio.wait_for(write_table(self.handle, rows(99)), 60)
         assert await ids_of(self.inner) == [*(ids or []), 99]
 
 
@@ -375,7 +376,7 @@ async def test_cancelled_at_any_step_a_table_is_created_or_not(factory: str) -> 
             steps.victim = asyncio.ensure_future(create_table(uri, SCHEMA, partition_by=["p"]))
             error = await run_to_its_end(steps.victim)
         assert error is None or isinstance(error, asyncio.CancelledError)
-        await asyncio.wait_for(write_table(uri, rows(1), partition_by=["p"]), 20)
+        await asyncio.wait_for(write_table(uri, rows(1), partition_by=["p"]), 60)
         async with open_table(uri) as table:
             assert await ids_of(table.store) == [1]  # type: ignore[arg-type]
         if steps.count < at:
@@ -387,10 +388,11 @@ class GatedStore(OvertakenStore):
 
     def __init__(self, inner: MemoryStore, others: Callable[[], Awaitable[object]]) -> None:
         super().__init__(inner, others, before=2)
-        self.gate = asyncio.Event()
+        self.gate, self.reached = asyncio.Event(), asyncio.Event()
 
     async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
         if request.kind == "put" and is_commit(request.path):
+            self.reached.set()
             await self.gate.wait()
             await _rounds(5)
         result = await super().request(request, run)
@@ -420,11 +422,13 @@ class Group:
         table = Table(self.inner.uri, store=store)
         turns = [asyncio.Event() for _ in range(4)]
         tasks = [asyncio.ensure_future(self._append(table, n, turns[n])) for n in range(4)]
-        while len(self.begun) < 4:  # noqa: ASYNC110 - whoever is late is not in this loop
-            await asyncio.sleep(0.001)
-        for turn in turns:  # in order, and each of them waits when the next one comes
+        await until(lambda: len(self.begun) == 4)
+        turns[0].set()
+        await store.reached.wait()
+        queue = table._queue.get()
+        for ahead, turn in enumerate(turns[1:], 1):  # in order: each waits when the next one comes
             turn.set()
-            await asyncio.sleep(0.003)
+            await until(partial(lambda n: queue.num_places > n, ahead))
         self.steps.victim, self.steps.counting = tasks[member], True
         store.gate.set()
         return [await run_to_its_end(task) for task in tasks]

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from tests.support.s3_server import S3Location, S3Server
 
-pytestmark = pytest.mark.timeout(300)
 OPERATIONS = ["append", "overwrite", "delete", "optimize", "checkpoint", "clean-up", "restore"]
 OPERATIONS += ["vacuum", "clone", "replace"]
 STEPS = {"optimize": 5, "restore": 5, "vacuum": 5, "clone": 2, "replace": 2}  # not at each here

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from adelta.storage.object_store import ObjectStore
 
-pytestmark = pytest.mark.timeout(600)  # many small steps, each a thread's hop
-
 DAYS = 8
 NOON = 19_000 * 86_400_000 + 43_200_000
 SCHEMA = pa.schema([("id", pa.int64())])

@@ -27,8 +27,6 @@ from tests.support.workload import SCHEMA, Worker
 if TYPE_CHECKING:
     from tests.support.s3_server import S3Location
 
-pytestmark = pytest.mark.timeout(300)
-
 WRITERS = 4
 COMMITS = 3  # of each
 FLIPPED = "a flipped bit in a put"  # which a store notices that holds bodies to their checksums
@@ -89,7 +87,7 @@ async def live_through(location: S3Location, faults: list[NetworkFault]) -> Weat
                         writing.start_soon(write, number)
             proxy.choose = lambda _method, _target: None
             last = (await table.snapshot()).version
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 await follower.reach(last)
             following.cancel_scope.cancel()
         history = History(said)

@@ -24,8 +24,6 @@ from tests.support.victim import OPERATIONS, base_of, ids, put_objects, rows
 if TYPE_CHECKING:
     from tests.support.supervised import Supervised
 
-pytestmark = pytest.mark.timeout(600)
-
 LIVES: dict[str, list[tuple[str, list[int]]]] = {  # operations, and the ids after each
     "a new table": [("create", []), ("append", [5, 6]), ("overwrite", [7])],
     "an old table": [

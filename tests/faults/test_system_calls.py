@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tests.support.disk import Image
     from tests.support.supervised import Report, Supervised
 
-pytestmark = pytest.mark.timeout(600)
-
 MOST = 400  # calls of an operation
 UPKEEP = ("checkpoint", "clean-up")
 HIDDEN = "/.adelta-tmp-"

@@ -22,7 +22,7 @@ ray: Any = pytest.importorskip("ray")
 pytest.importorskip("ray.data")
 delta: Any = pytest.importorskip("adelta.ray")
 
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(180)]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 @pytest.fixture(scope="module", autouse=True)

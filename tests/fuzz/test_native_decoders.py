@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "target", ["checkpoint", "data_file", "decompressed_file", "deletion_vector"]
 )

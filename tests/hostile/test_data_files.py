@@ -90,7 +90,7 @@ def test_a_chunk_of_another_type_than_the_schema_s_does_not_end_the_process(
     tmp_path: Path, kind: int
 ) -> None:
     command = [sys.executable, "-c", _LIES_OF_A_TYPE, str(tmp_path / "t"), str(kind)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert "where the schema says BYTE_ARRAY" in done.stdout
 

@@ -319,7 +319,7 @@ async def test_what_is_no_file_is_not_read(tmp_path: Path, kind: str) -> None:
         place.symlink_to("/dev/zero")
     else:
         place.mkdir()
-    with anyio.fail_after(10):
+    with anyio.fail_after(60):
         failure = await failure_of(store)
     assert failure is not None
     assert "x.parquet" in str(failure)

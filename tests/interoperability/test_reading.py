@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from tests.interoperability.conftest import Engines
 
-pytestmark = pytest.mark.timeout(600)  # engines may have to be installed
-
 EARLIER = {"log compactions": 5, "log compactions after a checkpoint": 10, "change data feed": 4}
 FEEDS = ("change data feed", "change data feed with deletion vectors")
 

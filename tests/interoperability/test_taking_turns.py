@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from tests.interoperability.conftest import Engines
     from tests.interoperability.engines import Engine
 
-pytestmark = pytest.mark.timeout(600)
-
 ROUNDS = 20
 SCHEMA = pa.schema([("id", pa.int64()), ("s", pa.string()), ("p", pa.string())])
 PARTITIONS = ("a b", "x/y", None, "größe=✓")

@@ -59,7 +59,7 @@ class Losers:
         before = self.num_waiting
         task = asyncio.create_task(self._client.commit(proposed))
         self._tasks.append(task)
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while self.num_waiting == before:  # noqa: ASYNC110  # the service has no event for it
                 await anyio.sleep(0.001)
         return task
@@ -145,7 +145,7 @@ async def test_a_repeated_proposal_is_ratified_and_does_not_wait_among_losers(
         for version, name in NAMES[1:]:
             assert (await client.commit(proposal(version, name))).ratified
             assert losers.num_waiting > 0
-            with anyio.fail_after(20):
+            with anyio.fail_after(60):
                 assert (await client.commit(proposal(version, name))).ratified
 
 

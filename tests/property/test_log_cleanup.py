@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from adelta.log.state import LogState
     from adelta.storage.object_store import ObjectStore
 
-pytestmark = pytest.mark.timeout(600)  # many small steps, each a thread's hop
-
 DAY = 86_400_000
 START = 19_000 * DAY + 5
 SCHEMA = pa.schema([("id", pa.int64())])

@@ -198,7 +198,6 @@ def test_they_agree_on_local_disk(seed: int, tmp_path: Path) -> None:
     follow(str(tmp_path / "table"), {}, seed)
 
 
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("seed", range(2000, 2003))
 def test_they_agree_on_s3(seed: int, s3_location: S3Location) -> None:
     follow(s3_location.uri, s3_location.storage_options, seed)

@@ -30,8 +30,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if here in item.path.parents:
             for warning in FOREIGN_WARNINGS:
                 item.add_marker(pytest.mark.filterwarnings(warning))
-            if item.get_closest_marker("timeout") is None:
-                item.add_marker(pytest.mark.timeout(300))  # Spark starts in the first one
 
 
 @pytest.fixture(scope="session")

@@ -381,7 +381,7 @@ def main(folder: Path) -> None:
         (folder / "outcome.json").write_text(json.dumps(outcome))
         spark.stop()
     finally:
-        server.communicate(timeout=60)
+        server.communicate(timeout=300)
 
 
 def steps_through(spark, folder: Path) -> dict[str, str]:

@@ -60,7 +60,6 @@ STEP_NAMES = [
 ]
 
 
-@pytest.mark.timeout(450)
 @pytest.mark.parametrize("step", STEP_NAMES)
 def test_through_spark_connect(outcome, step):
     assert outcome[step] == ""

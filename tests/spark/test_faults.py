@@ -26,7 +26,6 @@ def write_again(spark, path: str) -> None:
     adelta.spark.write(driver.rows_of(spark, "none"), path, mode="append", txn=driver.TXN)
 
 
-@pytest.mark.timeout(300)
 def test_a_driver_that_dies_once_the_commit_is_put_has_written_and_writes_no_row_twice(spark, path):
     assert run.drive("local[2]", {path: "after put"}) == ["exit -9"]
     assert run.ids(path) == run.AFTER

@@ -144,7 +144,7 @@ async def test_a_query_that_is_left_or_cancelled_ends_its_scans(table):
     await asyncio.sleep(0.3)
     endless.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(endless, 10)
+        await asyncio.wait_for(endless, 60)
     assert asyncio.all_tasks() == before
     assert (await adelta.sql("SELECT 1 AS one")).to_pylist() == [{"one": 1}]
 

@@ -57,8 +57,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SESSIONS, TRANSACTIONS = cases(6, 4), cases(40, 12)
 VECTORS = "deletionVectors"
 
-pytestmark = pytest.mark.timeout(600)
-
 
 class UnevenStore(WrappedStore):
     """Every request takes its time."""

@@ -40,7 +40,7 @@ WRITERS = 8
 COMMITS = int(os.environ.get("ADELTA_TEST_COMMITS", "0"))
 RESETS = 0.03  # of all requests
 
-pytestmark = pytest.mark.timeout(300 if not COMMITS else 24 * 3600)
+pytestmark = pytest.mark.timeout(600 if not COMMITS else 24 * 3600)
 
 
 async def run(uri: str, commits: int, options: Mapping[str, str], *flags: str) -> History:

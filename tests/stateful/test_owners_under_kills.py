@@ -48,7 +48,7 @@ COMMITS = cases(5000, 45)
 KILL_EVERY = 5.0  # seconds; in the short run, there is a death after each third of the commits
 LOOK_EVERY = 3  # commits, of each reader
 
-pytestmark = pytest.mark.timeout(3600 if DEEP else 300)
+pytestmark = pytest.mark.timeout(3600 if DEEP else 600)
 
 
 @dataclass

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-pytestmark = pytest.mark.timeout(600)
-
 SCHEMA = pa.schema([("id", pa.int64())])
 WRITERS, COMMITS = 4, 8
 KINDS = {

@@ -124,7 +124,7 @@ async def test_an_append_that_is_cancelled_leaves_nothing_when_its_handle_is_clo
     await proxy.held.wait()
     ended = await cancelled(task, scope)
     if wait < 1:
-        await asyncio.wait_for(ended, 5)
+        await asyncio.wait_for(ended, 60)
         assert not proxy.let_through, "it waits for no request that takes long"
     opening = asyncio.ensure_future(proxy.open_later())
     await ended

@@ -223,7 +223,7 @@ async def test_what_comes_is_written_in_a_quiet_moment(open_cached: Any) -> None
     await store.put(UNIQUE, b"a" * 100)
     for start in range(0, 100, 10):
         await store.get_range(UNIQUE, start, start + 10)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while len(store.cache.extents(store._entry(UNIQUE))) < 10:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -397,10 +397,10 @@ async def test_what_there_is_no_memory_to_keep_is_a_miss_and_ends_nothing(
 
     monkeypatch.setattr("adelta.storage.disk_cache.content_of", none)
     assert await store.get(UNIQUE) == b"some bytes"
-    await asyncio.wait_for(settled(store), 20)
+    await asyncio.wait_for(settled(store), 60)
     monkeypatch.undo()
     assert await store.get(UNIQUE) == b"some bytes"
-    await asyncio.wait_for(settled(store), 20)
+    await asyncio.wait_for(settled(store), 60)
     assert store.cache.status().extents == 1
 
 

@@ -166,7 +166,7 @@ async def test_an_error_that_never_ends_does_not_hold_anybody() -> None:
     async with Server(answer) as server:
         store = server.store()
         with pytest.raises(StorageError, match="HTTP 403"):
-            await asyncio.wait_for(store.get("x"), 20)
+            await asyncio.wait_for(store.get("x"), 60)
         await store.aclose()
 
 
@@ -309,7 +309,7 @@ async def test_a_request_whose_bytes_come_one_by_one_ends() -> None:
     async with Dripping(lambda *_: told("")) as server:
         store = server.store(timeout="300ms")
         with pytest.raises(StorageError):
-            await asyncio.wait_for(store.get("x"), 20)
+            await asyncio.wait_for(store.get("x"), 60)
         await store.aclose()
 
 
@@ -317,7 +317,7 @@ async def test_an_answer_that_says_to_wait_and_never_comes_ends() -> None:
     async with Server(lambda *_: iter([b"HTTP/1.1 100 Continue\r\n\r\n"])) as server:
         store = server.store()
         with pytest.raises(StorageError, match="Timeout"):
-            await asyncio.wait_for(store.get("x"), 20)
+            await asyncio.wait_for(store.get("x"), 60)
         await store.aclose()
 
 

@@ -58,7 +58,7 @@ async def test_those_of_cancelled_tasks_go_to_others() -> None:
             for _ in range(rng.randrange(3)):
                 await asyncio.sleep(0)
             task.cancel()
-        await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
+        await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 60)
         assert users.most <= 3
         users.go_on.clear()
         after = [users.begin("after") for _ in range(5)]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["balanced"]
 
-_PATIENCE = 20.0  # seconds for which a new connection waits for a server that lives
+_PATIENCE = 60.0  # seconds for which a new connection waits for a server that lives
 _PAUSE = 0.05
 
 

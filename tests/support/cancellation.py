@@ -34,7 +34,7 @@ FACTORIES = ["plain", *(["eager"] if hasattr(asyncio, "eager_task_factory") else
 """The task factories that the running Python has."""
 
 _LATE = 0.004  # seconds after which a request that was given up still takes effect
-_HANGS = 10.0
+_HANGS = 60.0
 
 
 class Steps:

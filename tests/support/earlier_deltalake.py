@@ -72,7 +72,7 @@ class EarlierDeltalake:
 
     def result(self, process: subprocess.Popen[str]) -> tuple[int, list[int]]:
         """The version and the ids that the process has read in the end."""
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=300)
         assert process.returncode == 0, err[-2000:]
         read = json.loads(out)
         return read["version"], read["ids"]

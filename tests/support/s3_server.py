@@ -207,7 +207,7 @@ def _ceph() -> Iterator[S3Server]:
 
     def run(*command: str) -> str:
         done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60
+            command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
         )
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")

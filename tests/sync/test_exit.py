@@ -98,7 +98,7 @@ _CASES = {
 def run(script: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, *WARNINGS, "-c", _PREAMBLE + script],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 
@@ -123,7 +123,7 @@ def late():
     done = subprocess.run(
         [sys.executable, "-c",
          f"import atexit\natexit.register(lambda: late())\n{_PREAMBLE}{script}call(one)"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert "interpreter is exiting" in done.stdout
@@ -147,7 +147,7 @@ def late():
     done = subprocess.run(
         [sys.executable, "-c",
          f"import atexit\natexit.register(lambda: late())\n{_PREAMBLE}{script}"],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
@@ -177,7 +177,7 @@ def test_ctrl_c_ends_a_waiting_program_with_nothing_but_its_own_traceback() -> N
             assert process.stdout is not None
             assert process.stdout.readline() == "waiting\n"
             process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=300)
         finally:
             process.kill()
     assert out == "ended\nclosed\n"
@@ -216,7 +216,7 @@ call(wait)
 """
     done = subprocess.run(
         [sys.executable, *WARNINGS, "-c", _PREAMBLE + script],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.stdout == "waiting\nended\n"
     assert done.stderr.strip().endswith("KeyboardInterrupt")

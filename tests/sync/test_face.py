@@ -201,7 +201,7 @@ print(table.snapshot().version)
 """
     done = subprocess.run(
         [sys.executable, *WARNINGS, "-c", script],
-        capture_output=True, text=True, timeout=60, check=False,
+        capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
 

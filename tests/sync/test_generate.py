@@ -272,7 +272,7 @@ def test_the_program_imports_neither_face(tmp_path: Path) -> None:
     (root / "adelta" / "sync" / "table.py").write_text("from adelta.nowhere import nothing\n")
     done = subprocess.run(
         [sys.executable, "-m", "tools.blocking_face", "--check"],
-        cwd=root, capture_output=True, text=True, timeout=60, check=False,
+        cwd=root, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 1
     assert "-from adelta.nowhere import nothing" in done.stderr

@@ -42,7 +42,7 @@ def test_calls_of_many_threads_are_under_way_at_once() -> None:
         arrived += 1
         if arrived == THREADS:
             everyone.set()
-        await asyncio.wait_for(everyone.wait(), 30)
+        await asyncio.wait_for(everyone.wait(), 60)
         return arrived
 
     with ThreadPoolExecutor(THREADS) as threads:

@@ -352,5 +352,5 @@ async def test_a_token_is_taken_out_of_the_address_or_asked_for(
             await sheet.page.get_by_role("heading", name="Overview").wait_for()
             assert all("status of 401" in error for error in sheet.errors)
             sheet.errors.clear()
-            with anyio.fail_after(10):
+            with anyio.fail_after(60):
                 await sheet.settled()

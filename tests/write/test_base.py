@@ -134,7 +134,7 @@ async def test_the_base_is_asked_for_beside_the_put() -> None:
     table = Table(inner.uri, store=store)
     await write_table(table, rows(1))
     store.both = asyncio.Barrier(2)
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await write_table(table, rows(2))
         async with table.transaction() as tx:
             await tx.append(rows(3))
@@ -204,13 +204,18 @@ class OnPut(WrappedStore):
 
     happens: Callable[[], Awaitable[None]] | None = None
 
+    def __init__(self, inner: ObjectStore) -> None:
+        super().__init__(inner)
+        self.happened = asyncio.Event()
+
     async def request(self, request: Request, run: Callable[[], Awaitable[R]]) -> R:
         if request.kind == "get" and request.path.endswith(".json") and self.happens is not None:
-            await asyncio.sleep(0.05)  # the look comes after the put
+            await self.happened.wait()  # the look comes after the put
         found = await run()
         if request.kind == "put" and request.path.endswith(".json") and self.happens is not None:
             happens, self.happens = self.happens, None
             await happens()
+            self.happened.set()
         return found
 
 

@@ -120,13 +120,16 @@ async def test_what_was_written_is_deleted_however_often_the_task_is_cancelled()
     table = Table(store.uri, store=store)
     await create_in(table, pa.schema([("id", pa.int64())]))
 
+    written = asyncio.Event()
+
     async def work() -> None:
         async with table.transaction() as tx:
             await tx.append(pa.table({"id": [1]}))
-            await asyncio.sleep(60)
+            written.set()
+            await asyncio.Event().wait()
 
     task = asyncio.ensure_future(work())
-    await asyncio.sleep(0.05)
+    await written.wait()
     task.cancel()
     await store.reached.wait()
     for _ in range(3):

@@ -27,7 +27,7 @@ from adelta.storage.memory import MemoryStore
 from adelta.table import Table, begin
 from adelta.write.transaction_request import TransactionRequest
 from tests.support.created import create_in
-from tests.support.stores import Request, SlowStore, WrappedStore
+from tests.support.stores import Request, WrappedStore
 
 SCHEMA = pa.schema([("id", pa.int64())])
 ROWS = pa.table({"id": [1]}, schema=SCHEMA)
@@ -175,16 +175,32 @@ async def test_what_is_staged_after_the_end_is_refused() -> None:
         core.stage_written(adds=[file])
 
 
+class GatedStore(WrappedStore):
+    """Where requests wait while it is not open."""
+
+    def __init__(self, inner: MemoryStore) -> None:
+        super().__init__(inner)
+        self.open, self.asked = asyncio.Event(), asyncio.Event()
+        self.open.set()
+
+    async def request(self, request: Request, run):  # type: ignore[no-untyped-def]
+        if not self.open.is_set():
+            self.asked.set()
+            await self.open.wait()
+        return await run()
+
+
 async def test_a_read_that_ends_after_the_transaction_says_so() -> None:
     store = MemoryStore()
     await write_table(await table_in(store), ROWS)
-    slow = Table(store.uri, store=SlowStore(store, 0.05))
-    tx = slow.transaction()
+    gated = GatedStore(store)
+    tx = Table(store.uri, store=gated).transaction()
     await tx.__aenter__()
+    gated.open.clear()
     reading = asyncio.ensure_future(tx.read("id = 1"))
-    await asyncio.sleep(0.01)
-    assert not reading.done()
+    await gated.asked.wait()
     await tx.__aexit__(KeyError, KeyError(), None)
+    gated.open.set()
     with pytest.raises(InvalidUseError, match=r"read\(\) is not possible"):
         await reading
 
