@@ -17,7 +17,7 @@ from adelta.deltalake._util import (
     deprecate_positional_commit_args,
 )
 from adelta.deltalake.exceptions import DeltaError, SchemaMismatchError, raises_as_deltalake
-from adelta.deltalake.writer.modes import check_known_keys, without_short_log
+from adelta.deltalake.writer.modes import check_known_keys, split_properties
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema.json import schema_to_string
 from adelta.kernel.schema.types import ArrayType, StructField, StructType
@@ -26,8 +26,8 @@ from adelta.operations.constraints import constraint_key
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from adelta import CommitOptions
     from adelta.deltalake._actions import CommitProperties, PostCommitHookProperties
+    from adelta.deltalake._provenance import DeltalakeCommit
     from adelta.deltalake.table import DeltaTable
 
 __all__ = ["TableAlterer"]
@@ -41,9 +41,12 @@ class TableAlterer:
     def __init__(self, table: DeltaTable) -> None:
         self.table = table
 
-    def _changed(self, operation: str, options: CommitOptions, *args: Any, **kw: Any) -> None:
+    def _changed(self, operation: str, options: DeltalakeCommit, *args: Any, **kw: Any) -> None:
         """Carry out an operation of `adelta.sync`, and go to the version that it makes."""
         table = self.table._table
+        if operation != "add_feature":
+            table.update_incremental()
+            options = replace(options, before=table.snapshot.protocol)
         getattr(sync, operation)(table.committing(options), *args, **kw)
         table.update_incremental()
 
@@ -138,11 +141,20 @@ class TableAlterer:
 
         Raises:
             InvalidExpressionError: the expression cannot be parsed.
+            DeltaError: there is another of the name.
         """
         metadata = self.table._table.snapshot.metadata
         key = constraint_key(metadata, name)
-        known = None if key is None else metadata.configuration[key]
-        return known is not None and parse_expression(known) == parse_expression(expression)
+        if key is None:
+            return False
+        known = metadata.configuration[key]
+        if parse_expression(known) != parse_expression(expression):
+            raise DeltaError(
+                f"Generic DeltaTable error: Cannot add constraint '{name}': a constraint with this "
+                "name already exists with a different expression. Existing: "
+                f"'{known}', New: '{expression}'"
+            )
+        return True
 
     @raises_as_deltalake
     def drop_constraint(
@@ -211,16 +223,18 @@ class TableAlterer:
         check_texts(properties)
         if raise_if_not_exists:
             check_known_keys(properties)
-        options = commit_options(commit, after)
         self.table._table.update_incremental()
-        known = dict(self.table._table.snapshot.properties)
-        withheld = without_short_log({**known, **properties})[1]
-        asked = {key: value for key, value in properties.items() if key not in withheld}
-        if asked or not withheld.keys() & properties.keys():
-            self._changed("set_properties", replace(options, properties=withheld), asked)
+        snapshot = self.table._table.snapshot
+        beside = split_properties({**snapshot.properties, **properties})[1]
+        beside |= split_properties(properties)[1]
+        options = replace(commit_options(commit, after), properties=beside)
+        asked = {key: value for key, value in properties.items() if key not in beside}
+        if asked or not beside.keys() & properties.keys():
+            self._changed("set_properties", options, asked)
             return
         told = {"properties": json.dumps(properties)}
-        self._redefine("SET TBLPROPERTIES", options, told, configuration={**known, **withheld})
+        known = {**snapshot.properties, **beside}
+        self._redefine("SET TBLPROPERTIES", options, told, configuration=known)
 
     @raises_as_deltalake
     def set_table_name(
@@ -292,6 +306,11 @@ class TableAlterer:
             "set_column_metadata", args, commit_properties, post_commithook_properties
         )
         check_texts(metadata)
+        if any(key.startswith("delta.") for key in metadata):
+            raise DeltaError(
+                "Generic DeltaTable error: Not allowed to modify protected metadata e.g. "
+                "`delta.columnMapping.id`"
+            )
         found = self._column(
             column, "Generic DeltaTable error: No field with the provided name in the schema"
         )
@@ -318,12 +337,13 @@ class TableAlterer:
     def _redefine(
         self,
         operation: str,
-        options: CommitOptions,
+        options: DeltalakeCommit,
         told: Mapping[str, object],
         **changes: object,
     ) -> None:
         table = self.table._table
         table.update_incremental()
+        options = replace(options, before=table.snapshot.protocol)
         with table.committing(options).transaction(operation, parameters=told) as tx:
             tx.update_metadata(replace(tx.metadata, **changes))  # type: ignore[arg-type]
         table.update_incremental()
@@ -346,8 +366,8 @@ def _news(wanted: Iterable[StructField], known: StructType) -> list[StructField]
                 found.append(replace(each, type=StructType(tuple(inner))))
         elif _bare(there.type) != _bare(each.type):
             raise SchemaMismatchError(
-                f"Cannot merge types {there.type} and {each.type}: column {each.name!r} is there "
-                "already"
+                f"Schema error: Cannot merge types {there.type} and {each.type}: column "
+                f"{each.name!r} is there already"
             )
     return found
 

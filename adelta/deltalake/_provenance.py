@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from adelta import CommitOptions
 from adelta._clock import monotonic
 from adelta._dataclasses import dataclass
+from adelta.deltalake._protocol import protocol_of_definition
 from adelta.kernel.statistics import num_records
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from adelta.kernel.actions.protocol import Protocol
     from adelta.kernel.staged import StagedChanges
 
 __all__ = ["DeltalakeCommit", "sizes_text"]
@@ -31,7 +33,9 @@ class DeltalakeCommit(CommitOptions):
     Attributes:
         began: when that was.
         properties: those of a table that is defined, or defined anew, beside what the operation
-            itself is given.
+            itself is given; versions of the protocol among them are followed.
+        before: the protocol of the table that there is, for what may ask for a higher one; None
+            where features are to have names.
         considered: the files that an optimization chooses from.
         location: the address of a table that is created.
         optimized: what each commit of an optimization is said to have done, by transaction.
@@ -39,6 +43,7 @@ class DeltalakeCommit(CommitOptions):
 
     began: float = field(default_factory=monotonic)
     properties: Mapping[str, str] = field(default_factory=dict, hash=False)
+    before: Protocol | None = None
     considered: int = 0
     location: str = ""
     optimized: dict[str, dict[str, int]] = field(default_factory=dict, hash=False, compare=False)
@@ -50,6 +55,12 @@ class DeltalakeCommit(CommitOptions):
             known = staged.metadata.configuration
             metadata = staged.metadata.with_configuration({**known, **self.properties})
             staged = replace(staged, metadata=metadata)
+        if self.before is not None and staged.metadata is not None:
+            wanted = staged.protocol or self.before
+            metadata = staged.metadata
+            made = protocol_of_definition(self.before, wanted, metadata, self.properties)
+            if made != wanted:
+                staged = replace(staged, protocol=made)
         match staged.operation:
             case "WRITE":
                 more["executionTimeMs"] = round((monotonic() - self.began) * 1000)

@@ -200,7 +200,17 @@ class RawDeltaTable(RawChanges):
     @raises_as_deltalake
     def load_version(self, version: int) -> None:
         """Go to a version."""
-        self.snapshot = self._newest_first(_counted(version))
+        latest = self.version()
+        try:
+            self.snapshot = self._newest_first(_counted(version))
+        except e.VersionNotFoundError as error:
+            if version <= latest:
+                raise
+            raise DeltaError(
+                "Kernel error: Generic delta kernel error: Requested snapshot version "
+                f"{version} is not available: no new commits were found after existing snapshot "
+                f"version {latest}"
+            ) from error
 
     @raises_as_deltalake
     def load_with_datetime(self, ds: str) -> None:

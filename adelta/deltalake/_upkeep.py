@@ -138,7 +138,7 @@ def _updated(
 @raises_as_deltalake
 def restored(
     table: RawDeltaTable,
-    target: int | datetime | str,
+    target: float | datetime | str,
     ignore_missing: bool,
     downgrades: bool,
     options: CommitOptions,
@@ -150,11 +150,16 @@ def restored(
     """
     if isinstance(target, datetime):
         target = target.isoformat()
-    version = table.version_at(moment_of(target)) if isinstance(target, str) else target
+    if not isinstance(target, str) and (type(target) is float or target < 0):
+        raise DeltaError(
+            "Generic error: Either the version or datetime should be provided for restore"
+        )
+    version = table.version_at(moment_of(target)) if isinstance(target, str) else int(target)
     latest = table.get_latest_version()
     if version == latest:
         raise DeltaError(
-            f"Version to restore {version} should be less then last available version {latest}."
+            f"Generic error: Version to restore {version} should be less then last available "
+            f"version {latest}."
         )
     done = sync.restore(
         table.committing(options),

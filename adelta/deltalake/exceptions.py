@@ -6,10 +6,12 @@ The error of adelta's own, which says more (which commit won, which versions are
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from urllib.parse import unquote
 
 from adelta import errors as e
 
@@ -49,7 +51,6 @@ class SchemaMismatchError(DeltaError):
 
 
 _OTHERS: dict[type[e.AdeltaError], tuple[type[Exception], str]] = {
-    e.TableNotFoundError: (TableNotFoundError, ""),
     e.TableAlreadyExistsError: (DeltaError, "Generic error: A table already exists at: "),
     e.CommitConflictError: (CommitFailedError, "Failed to commit transaction: "),
     e.CommitOutcomeUnknownError: (CommitFailedError, "Failed to commit transaction: "),
@@ -77,6 +78,8 @@ def as_deltalake_has_it(error: e.AdeltaError) -> Exception:
             f"Kernel error: Generic delta kernel error: LogSegment end version {found[2]} not the "
             f"same as the specified end version {found[1]}: {error}"
         )
+    if isinstance(error, e.TableNotFoundError):
+        return TableNotFoundError(f"{_where_no_table_is(str(error))}{error}")
     for kind in type(error).__mro__:
         if kind in _OTHERS:
             known, beginning = _OTHERS[kind]
@@ -85,6 +88,16 @@ def as_deltalake_has_it(error: e.AdeltaError) -> Exception:
     if isinstance(error, e.InvalidExpressionError):
         return DeltaError(f"{_in_other_words(str(error))}{error}")
     return DeltaError(str(error))
+
+
+def _where_no_table_is(message: str) -> str:
+    """What deltalake's message about a table that is not there begins with."""
+    if message.startswith("Unknown scheme"):
+        return ""
+    found = re.search(r"there is no Delta table at file://(.*?): its _delta_log", message)
+    if found and not os.path.isdir(path := unquote(found[1])):
+        return f'Local path "{path}" does not exist or you don\'t have access! '
+    return "Generic delta kernel error: No files in log segment: " if found else ""
 
 
 def _in_other_words(message: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -130,3 +131,76 @@ def test_queries_that_cannot_be_run_are_refused_in_the_words_of_deltalake(tmp_pa
 
 
 QUERIES = ["SELECT * FROM nope", "SELECT nope FROM t", "selec 1"]
+
+
+CHANGES = "delta.enableChangeDataFeed"
+READER, WRITER = "delta.minReaderVersion", "delta.minWriterVersion"
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {CHANGES: "true"},
+        {READER: "2"},
+        {WRITER: "3"},
+        {WRITER: "4"},
+        {READER: "2", WRITER: "5"},
+        {READER: "2", WRITER: "7"},
+        {READER: "2", WRITER: "7", CHANGES: "true"},
+        {"delta.appendOnly": "true"},
+    ],
+    ids=str,
+)
+def test_properties_ask_for_versions_of_the_protocol(
+    properties: dict[str, str], tmp_path: Path
+) -> None:
+    ids = pa.table({"id": [1]})
+
+    def run(lake: Any, uri: str) -> object:
+        lake.write_deltalake(uri, ids, configuration=properties)
+        lake.DeltaTable.create(uri + "1", ids.schema, configuration=properties)
+        lake.write_deltalake(uri + "2", ids)
+        altered = lake.DeltaTable(uri + "2")
+        altered.alter.set_table_properties(properties)
+        tables = [*(lake.DeltaTable(each) for each in (uri, uri + "1")), altered]
+        tables[0].alter.set_table_properties({CHANGES: "true"})
+        told = []
+        for table in tables:
+            lake.write_deltalake(table, ids, mode="append")
+            reader, writer, *features = table.protocol()
+            listed = [each and sorted(each) for each in features]
+            told.append((reader, writer, listed, table.metadata().configuration))
+        return told
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
+
+
+def test_there_is_no_table_in_the_words_of_deltalake(tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        kinds, text = refusal(lambda: lake.DeltaTable(uri + "/none"))
+        (tmp_path / "empty").mkdir(exist_ok=True)
+        return (
+            kinds,
+            text.replace(uri, "")[:50],
+            refusal(lambda: lake.DeltaTable(tmp_path / "empty"))[1][:47],
+        )
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs
+
+
+def test_the_history_defines_a_table_that_is_created_alike(tmp_path: Path) -> None:
+    def run(lake: Any, uri: str) -> object:
+        schema = ROWS.select(["id", "s"]).schema
+        lake.DeltaTable.create(uri, schema, partition_by="s", name="n")
+        (entry,) = lake.DeltaTable(uri).history()
+        told = entry["operationParameters"]
+        metadata = json.loads(told["metadata"])
+        assert metadata.pop("id") == lake.DeltaTable(uri).metadata().id
+        del metadata["createdTime"]
+        place = told["location"].removesuffix(f"{uri.rpartition('/')[2]}/")
+        return metadata, json.loads(told["protocol"]), told["mode"], place
+
+    theirs, ours = both(tmp_path, run)
+    assert ours == theirs

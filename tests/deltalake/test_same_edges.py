@@ -252,6 +252,15 @@ REFUSED: list[Callable[[Any, Any, str], object]] = [
     lambda lake, table, uri: table.alter.set_table_properties({"a": "b"}),
     lambda lake, table, uri: table.to_pyarrow_table(filters=[]),
     lambda lake, table, uri: table.optimize.z_order([]),
+    lambda lake, table, uri: table.restore(0),
+    lambda lake, table, uri: table.restore(-1),
+    lambda lake, table, uri: table.restore(1.5),
+    lambda lake, table, uri: table.load_as_version(9),
+    lambda lake, table, uri: table.alter.set_column_metadata("id", {"delta.x": "1"}),
+    lambda lake, table, uri: table.alter.set_table_properties({"delta.minReaderVersion": "4"}),
+    lambda lake, table, uri: lake.write_deltalake(
+        uri + "2", ROWS, configuration={"delta.minWriterVersion": "1"}
+    ),
     lambda lake, table, uri: table.optimize.compact(target_size="x"),
     lambda lake, table, uri: table.optimize.compact(min_commit_interval=-1),
     lambda lake, table, uri: table.to_pyarrow_table(columns="id"),
@@ -280,6 +289,10 @@ BEGINNINGS: list[tuple[str, Callable[[Any, Any, str], object]]] = [
         ).alter.add_feature(lake.TableFeatures.DeletionVectors),
     ),
     ("convert", lambda lake, table, uri: lake.convert_to_deltalake(uri)),
+    (
+        "constraint",
+        lambda lake, table, uri: [table.alter.add_constraint({"c": f"id > {n}"}) for n in (0, -1)],
+    ),
 ]
 
 
@@ -412,22 +425,6 @@ def test_the_log_may_be_kept_for_less_time_than_files(tmp_path: Path) -> None:
         altered.alter.set_table_properties({"delta.checkpointInterval": "7"})
         tables = [lake.DeltaTable(each) for each in (uri, uri + "1", uri + "2")]
         return [(each.metadata().configuration, each.version()) for each in tables]
-
-    theirs, ours = both(tmp_path, run)
-    assert ours == theirs
-
-
-def test_the_history_defines_a_table_that_is_created_alike(tmp_path: Path) -> None:
-    def run(lake: Any, uri: str) -> object:
-        schema = ROWS.select(["id", "date"]).schema
-        lake.DeltaTable.create(uri, schema, partition_by="date", name="n")
-        (entry,) = lake.DeltaTable(uri).history()
-        told = entry["operationParameters"]
-        metadata = json.loads(told["metadata"])
-        assert metadata.pop("id") == lake.DeltaTable(uri).metadata().id
-        del metadata["createdTime"]
-        place = told["location"].removesuffix(f"{uri.rpartition('/')[2]}/")
-        return metadata, json.loads(told["protocol"]), told["mode"], place
 
     theirs, ours = both(tmp_path, run)
     assert ours == theirs

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adelta import sync
 from adelta.deltalake._actions import commit_options
+from adelta.deltalake._protocol import NEW
 from adelta.deltalake._types import Schema
 from adelta.deltalake._util import deprecate_positional_commit_args
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
 from adelta.deltalake.writer._utils import try_get_deltatable
-from adelta.deltalake.writer.modes import check_known_keys, properties_of, without_short_log
+from adelta.deltalake.writer.modes import check_known_keys, properties_of, split_properties
 from adelta.errors import InvalidOptionError, TableNotFoundError
 from adelta.kernel.schema.types import StructType
 
@@ -64,7 +65,7 @@ def convert_to_deltalake(
         raise TypeError(f"'{type(partition_by).__name__}' object is not an instance of 'Schema'")
     properties = properties_of(configuration)
     check_known_keys(properties)
-    properties, withheld = without_short_log(properties)
+    properties, beside = split_properties(properties)
     _convert(
         str(uri),
         None if partition_by is None else StructType(partition_by._kind.fields),
@@ -74,7 +75,7 @@ def convert_to_deltalake(
         properties,
         storage_options,
         collect_stats,
-        replace(commit_options(commit, after), properties=withheld),
+        replace(commit_options(commit, after), properties=beside, before=NEW),
     )
 
 

@@ -6,14 +6,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from adelta import sync
+from adelta.deltalake._protocol import NEW
 from adelta.deltalake.exceptions import DeltaError, raises_as_deltalake
 from adelta.deltalake.writer.modes import (
     check_known_keys,
     check_mode,
     properties_of,
-    without_short_log,
+    split_properties,
 )
-from adelta.errors import TableAlreadyExistsError
+from adelta.errors import TableAlreadyExistsError, TableNotFoundError
 from adelta.kernel.schema.types import StructType
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def create(
     if knows_keys:
         check_known_keys(properties)
     if not schema.fields:
-        raise DeltaError("At least one column must be defined to create a table.")
+        raise DeltaError("Generic error: At least one column must be defined to create a table.")
     columns = StructType(schema._kind.fields)
     for column in partition_by:
         if columns.field(column) is None:
@@ -61,14 +62,16 @@ def create(
                 f"Kernel error: Generic delta kernel error: Partition column '{column}' not found "
                 "in schema"
             )
-    properties, withheld = without_short_log(properties)
+    properties, beside = split_properties(properties)
     with sync.open_table(uri, storage_options) as handle:
         location = f"{handle.uri.rstrip('/')}/"
+        there = mode == "overwrite" and _exists(handle)
     options = replace(
         options,
         parameters={"mode": _SAVE_MODES[mode], **options.parameters},
-        properties=withheld,
+        properties=beside,
         location=location,
+        before=None if there else NEW,
     )
     if mode == "overwrite":
         with sync.open_table(uri, storage_options) as handle:
@@ -102,3 +105,11 @@ def create(
         raise DeltaError(
             f"Generic error: A Delta Lake table already exists at that location. {error}"
         ) from error
+
+
+def _exists(handle: sync.Table) -> bool:
+    try:
+        handle.snapshot()
+    except TableNotFoundError:
+        return False
+    return True

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from adelta.deltalake._util import check_text, check_texts
 from adelta.deltalake.exceptions import DeltaError, as_deltalake_errors
-from adelta.kernel.table_properties import TableProperties
+from adelta.kernel.table_properties import PROTOCOL_KEYS, TableProperties
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,9 +16,10 @@ __all__ = [
     "check_mode",
     "check_schema_mode",
     "properties_of",
-    "without_short_log",
+    "split_properties",
 ]
 
+_VERSIONS = dict(zip(PROTOCOL_KEYS, ("123", "234567"), strict=True))
 _MODES = ("append", "overwrite", "error", "ignore")
 
 
@@ -63,27 +64,38 @@ def properties_of(configuration: Mapping[str, str | None] | None) -> dict[str, s
     return found
 
 
-def without_short_log(properties: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The properties, and apart from them those that keep the log for less time than lost files.
+def split_properties(
+    properties: Mapping[str, str],
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The properties that adelta's operations take, and those that deltalake takes beside.
 
-    deltalake takes such, adelta's own operations do not.
+    These are versions of the protocol, and times by which the log is kept for less time than files
+    that have left the table.
 
     Raises:
-        DeltaError: one is no time.
+        DeltaError: a version or a time is none.
     """
     log, files = TableProperties.log_retention_ms, TableProperties.deleted_file_retention_ms
-    if log.read(properties) >= files.read(properties):
-        return dict(properties), {}
-    known = {each.key.lower(): each for each in (log, files)}
-    others, withheld = {}, {}
+    times = {each.key.lower(): each for each in (log, files)}
+    others: dict[str, str] = {}
+    beside: dict[str, str] = {}
+    with as_deltalake_errors():
+        for key, value in properties.items():
+            if key.lower() in times:
+                times[key.lower()].check(value)
+        is_short = log.read(properties) < files.read(properties)
     for key, value in properties.items():
-        if key.lower() in known:
-            with as_deltalake_errors():
-                known[key.lower()].check(value)
-            withheld[known[key.lower()].key] = value
+        if key in _VERSIONS and value not in _VERSIONS[key]:
+            valid = ",".join(f"'{each}'" for each in _VERSIONS[key])
+            raise DeltaError(
+                f"Kernel: Generic delta kernel error: {key} = '{value}' is invalid, valid values "
+                f"are [{valid}]"
+            )
+        if is_short and key.lower() in times:
+            beside[times[key.lower()].key] = value
         else:
-            others[key] = value
-    return others, withheld
+            (beside if key in _VERSIONS else others)[key] = value
+    return others, beside
 
 
 def check_known_keys(properties: Mapping[str, str]) -> None:

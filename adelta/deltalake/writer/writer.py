@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from adelta import sync
 from adelta.deltalake._actions import commit_options
+from adelta.deltalake._protocol import NEW
 from adelta.deltalake._sql import spark_sql
 from adelta.deltalake.exceptions import DeltaError, as_deltalake_errors
 from adelta.deltalake.writer._utils import try_get_table_and_table_uri
@@ -17,7 +18,7 @@ from adelta.deltalake.writer.modes import (
     check_mode,
     check_schema_mode,
     properties_of,
-    without_short_log,
+    split_properties,
 )
 from adelta.deltalake.writer.properties import writer_options
 
@@ -92,8 +93,8 @@ def write_deltalake(
     if table is None:
         properties = properties_of(configuration)
         check_known_keys(properties)
-        properties, withheld = without_short_log(properties)
-        options = replace(options, properties=withheld)
+        properties, beside = split_properties(properties)
+        options = replace(options, properties=beside, before=NEW)
         with as_deltalake_errors():
             rows = _for_new_table(reader).for_files_of(target_file_size).satisfying(predicate)
         with (
