@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 import adelta.sync
 from tests.support.depth import DEEP
+from tests.support.spark_startup import quick_spark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
 
 
 def run_demo(folder: Path, lake: str, *arguments: str) -> str:
+    environment = quick_spark()
     done = subprocess.run(
         [sys.executable, "-m", "adelta", "demo", lake, "--scale", "0.001", *arguments],
         cwd=folder,
-        env={
-            **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
-            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # starts sooner
-        },
+        env={name: value for name, value in environment.items() if not name.startswith("AWS_")},
         capture_output=True,
         text=True,
         check=False,

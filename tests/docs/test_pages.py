@@ -13,6 +13,7 @@ from adelta.errors import InvalidUseError
 from tests.docs.blocks import PAGES, ROOT, blocks_of, uses_spark
 from tests.support.depth import DEEP
 from tests.support.owner_process import running_owner_process
+from tests.support.spark_startup import quick_spark
 from tests.support.unavailable import unavailable
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ def environment(
             "ADELTA_OWNER_DATABASE": owner.database,
             "ADELTA_OWNER_ENDPOINT": owner.endpoint,
             "ADELTA_OWNER_TOKEN": owner.token or "",
-            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         }
 
 
@@ -54,7 +54,7 @@ def run(pages: list[str], environment: dict[str, str], folder: Path) -> None:
     done = subprocess.run(
         [*command, *pages],
         cwd=folder,
-        env={**os.environ, **environment, "PYTHONPATH": path},
+        env=quick_spark() | environment | {"PYTHONPATH": path},
         capture_output=True,
         text=True,
         check=False,

@@ -11,6 +11,7 @@ import pytest
 
 from adelta.errors import InvalidUseError
 from adelta.spark.java import ensure_java
+from tests.support.spark_startup import quick_spark
 from tests.support.unavailable import unavailable
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def spark() -> Iterator[SparkSession]:
         unavailable(f"Spark needs Java: {error}")
     # Workers import the adelta that is tested, wherever the tests were started.
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    os.environ["PYTHONPATH"] = path
+    os.environ.update(quick_spark(), PYTHONPATH=path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         session = get_session(
@@ -51,7 +52,6 @@ def spark() -> Iterator[SparkSession]:
             "local[2,4]",
             {
                 "spark.driver.memory": "768m",
-                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
                 "spark.sql.shuffle.partitions": "2",
                 "spark.sql.session.timeZone": "America/New_York",
                 "spark.log.level": "OFF",

@@ -17,6 +17,7 @@ import pytest
 from adelta.errors import InvalidUseError
 from adelta.spark.java import ensure_java
 from tests.spark.conftest import ROOT
+from tests.support.spark_startup import quick_spark
 from tests.support.unavailable import unavailable
 
 NEEDED = ("grpc", "grpc_status", "google.rpc", "zstandard")
@@ -40,7 +41,7 @@ def outcome(tmp_path_factory) -> dict[str, str]:
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     done = subprocess.run(
         [sys.executable, "-W", "ignore", str(STEPS), str(folder)],
-        env={**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable},
+        env=quick_spark() | {"PYTHONPATH": path},
         cwd=folder,
         capture_output=True,
         text=True,

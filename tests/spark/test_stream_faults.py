@@ -25,7 +25,6 @@ from adelta.spark import get_session
 
 path, to = sys.argv[1:]
 conf = {"spark.driver.memory": "512m", "spark.log.level": "OFF"}
-conf["spark.driver.extraJavaOptions"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 spark = get_session("victim", "local[1]", conf)
 df = spark.readStream.format("adelta").option("maxFilesPerTrigger", 1).load(path)
 writer = df.writeStream.format("adelta").trigger(processingTime="0 seconds")

@@ -210,7 +210,6 @@ def main() -> None:
     master, *work = sys.argv[1:]
     conf = {
         "spark.driver.memory": "768m",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100",
         "spark.executorEnv.PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "spark.ui.enabled": "false",
@@ -225,7 +224,6 @@ def main() -> None:
             "spark.speculation.quantile": "0.25",
             "spark.speculation.minTaskRuntime": "1s",
         }
-    os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = adelta.spark.get_session("faults", master, conf)
     spark.sparkContext.setLogLevel("OFF")
     for item in work:

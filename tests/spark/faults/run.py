@@ -31,6 +31,7 @@ from tests.spark.faults.driver import (
     STREAM,
     TASK_FAULTS,
 )
+from tests.support.spark_startup import quick_spark
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +58,9 @@ def drive(master: str, work: dict[str, str]) -> list[str]:
     """What became of each write; faults by the table that meets them."""
     items = [f"{fault}={path}" for path, fault in work.items()]
     command = [sys.executable, "-m", "tests.spark.faults.driver", master, *items]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(
+        command, env=quick_spark(), capture_output=True, text=True, timeout=900, check=False
+    )
     said = done.stdout.split("\n")[: len(work)]
     return [each or f"exit {done.returncode}" for each in said]
 
