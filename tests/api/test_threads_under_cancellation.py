@@ -27,7 +27,7 @@ async def test_a_call_that_runs_is_over_before_its_task_is(
 
     def work() -> None:
         begun.set()
-        go_on.wait(10)
+        go_on.wait(60)
         over.append("thread")
 
     async def wait() -> None:
@@ -58,8 +58,8 @@ async def test_a_call_that_waits_for_a_thread_never_begins() -> None:
     def work(number: int) -> None:
         begun.append(number)
         if not go_on.is_set():
-            all_threads.wait(10)
-            go_on.wait(10)
+            all_threads.wait(60)
+            go_on.wait(60)
 
     tasks = [asyncio.ensure_future(in_thread(work, number)) for number in range(64)]
     await anyio.to_thread.run_sync(all_threads.wait, 10)

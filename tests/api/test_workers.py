@@ -76,7 +76,7 @@ def test_whatever_is_asked_at_once_a_loop_has_no_more_threads_than_that() -> Non
     before = _threads()
     assert asyncio.run(bursts(3))["adelta-io"] <= 9
     for thread in _threads() - before:
-        thread.join(10)
+        thread.join(60)
     assert asyncio.run(bursts(64)) == MOST_THREADS
 
 
@@ -91,7 +91,7 @@ def test_threads_end_with_their_loop() -> None:
     asyncio.run(work())
     gc.collect()
     for thread in _threads() - before:
-        thread.join(10)
+        thread.join(60)
     assert _threads() <= before
 
 

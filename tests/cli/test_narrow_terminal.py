@@ -34,7 +34,7 @@ def shown(*arguments: str) -> list[str]:
         text = b""
         while piece := _read(screen.fileno()):
             text += piece
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     return STYLE.sub("", text.decode()).splitlines()
 
 

@@ -75,7 +75,7 @@ async def test_alone_it_works_and_ends_when_told_to_without_a_secret_in_its_logs
                 group.start_soon(wait)
                 await client.backfill_to_version()
                 process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert waits == [None]
         assert process.stderr is not None
         logged = [json.loads(line) for line in process.stderr]

@@ -37,7 +37,7 @@ def test_a_reader_that_has_seen_enough_is_no_failure(numbers: Path) -> None:
         assert process.stdout.readline() == b'{"n":0}\n'
         process.stdout.close()
         assert process.stderr.read() == b""
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 def test_an_interrupt_ends_a_tail_without_a_word(numbers: Path) -> None:
@@ -51,7 +51,7 @@ def test_an_interrupt_ends_a_tail_without_a_word(numbers: Path) -> None:
         assert process.stdout.readline().startswith(b'{"version":0')  # it waits for version 1 now
         os.kill(process.pid, signal.SIGINT)
         assert process.stderr.read() == b""
-        assert process.wait(30) == 130
+        assert process.wait(60) == 130
 
 
 def test_help_names_every_command() -> None:

@@ -53,7 +53,7 @@ class Server:
             "aws_skip_signature": "true",
             "aws_region": "us-east-1",
             "max_retries": "0",
-            "read_timeout": "500ms",
+            "read_timeout": "60s",
         }
         return S3Store.from_options("bucket", "table", given | options)
 

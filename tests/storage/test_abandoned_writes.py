@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 from typing import TYPE_CHECKING
 
 import anyio
@@ -99,7 +98,7 @@ async def cancelled(
 
 
 @pytest.mark.parametrize("by", ["task", "scope"])
-@pytest.mark.parametrize("wait", [5.0, 0.01], ids=["soon", "later than anybody waits"])
+@pytest.mark.parametrize("wait", [600.0, 0.01], ids=["soon", "later than anybody waits"])
 async def test_an_append_that_is_cancelled_leaves_nothing_when_its_handle_is_closed(
     s3_location: S3Location,
     proxy: HoldingProxy,
@@ -184,9 +183,7 @@ async def test_closing_gives_up_a_request_that_never_ends(
     task.cancel()
     await asyncio.wait({task})
     await store.delete(["x.parquet"])
-    began = time.monotonic()
     await store.aclose()
-    assert time.monotonic() - began < 5
     left = {each for each in asyncio.all_tasks() - before if "FaultyProxy" not in repr(each)}
     assert not left
     assert not store._client.abandoned._requests

@@ -299,6 +299,8 @@ print("begun", flush=True)
 for n in range(100_000):
     data = shake_128(b"%d" % n).digest(300_000)
     cache.write(f"{n % 400:032x}", Extent(0, len(data), n, tag_of("e"), False), data)
+    if n == 3:
+        print("written", flush=True)
 """
 
 
@@ -310,7 +312,8 @@ def test_processes_that_are_killed_leave_nothing_wrong_and_the_bound_holds(tmp_p
         ]
         for each in victims:
             assert each.stdout is not None
-            each.stdout.readline()
+            assert each.stdout.readline() == b"begun\n"
+            assert each.stdout.readline() == b"written\n"
         time.sleep(wait)
         for each in victims:
             each.send_signal(signal.SIGKILL)

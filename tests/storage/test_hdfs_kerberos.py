@@ -67,7 +67,7 @@ def realm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield tmp_path
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 async def test_kerberos_is_asked_once_for_a_token_that_requests_bear(

@@ -108,7 +108,7 @@ def running_azure() -> Iterator[AzureServer]:
         yield server
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def _found() -> Path:

@@ -66,7 +66,7 @@ def running_dynamo() -> Iterator[DynamoServer]:
         yield DynamoServer(f"http://127.0.0.1:{port}")
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def _installed() -> Path:

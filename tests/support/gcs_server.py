@@ -407,4 +407,4 @@ def running_gcs() -> Iterator[str]:
         yield f"http://{here}"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)

@@ -125,7 +125,7 @@ class FakeHdfs:
         for runner in self._runners:
             asyncio.run_coroutine_threadsafe(runner.cleanup(), self._loop).result(30)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(30)
+        self._thread.join(60)
         self._loop.close()
 
     async def _start(self) -> None:

@@ -73,7 +73,7 @@ class OwnerProcess:
     def _wait(self) -> None:
         assert self.process is not None
         assert self.process.stdout is not None
-        self.process.wait(30)
+        self.process.wait(60)
         self.process.stdout.close()
 
     def cpu_seconds(self) -> float:

@@ -120,7 +120,7 @@ def running_postgres() -> Iterator[PostgresServer]:
             yield PostgresServer(port, f"postgresql://{_USER}:{quoted}@127.0.0.1:{port}/postgres")
         finally:
             process.send_signal(signal.SIGINT)  # its fast shutdown: setpriv has become the server
-            process.wait(30)
+            process.wait(60)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -251,7 +251,7 @@ def moto_server() -> Iterator[S3Server]:
         yield server
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 def _free_ports(count: int) -> list[int]:

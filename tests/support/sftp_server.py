@@ -138,5 +138,5 @@ def running_sftp_server(folder: Path) -> Iterator[SftpServer]:
         with suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
         listener.close()
-        thread.join(5)
+        thread.join(60)
         server.break_connections()

@@ -119,9 +119,9 @@ def test_the_log_is_tailed_without_await(uri: str) -> None:
         thread = threading.Thread(target=follow)
         thread.start()
         adelta.write_table(table, rows(4))
-        assert caught_up.wait(30)
+        assert caught_up.wait(60)
         commits.close()
-        thread.join(30)
+        thread.join(60)
         assert not thread.is_alive()
     assert seen == [1, 2]
 

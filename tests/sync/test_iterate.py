@@ -11,6 +11,7 @@ import pytest
 
 from adelta.sync._iterate import iterate
 from adelta.sync._portal import call
+from tests.support.waiting import rounds, until_true
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,7 +43,7 @@ class Source:
 
 
 async def settle() -> None:
-    await asyncio.sleep(0.1)
+    await rounds()
 
 
 def test_an_async_generator_becomes_a_plain_iterator() -> None:
@@ -116,8 +117,7 @@ def test_a_generator_left_alone_is_closed_when_it_is_collected() -> None:
     next(steps)
     del steps
     gc.collect()
-    call(settle)
-    assert source.seen == ["closed"]
+    until_true(lambda: source.seen == ["closed"])
 
 
 def test_a_finaliser_on_the_loops_own_thread_does_not_block() -> None:
@@ -129,8 +129,7 @@ def test_a_finaliser_on_the_loops_own_thread_does_not_block() -> None:
         kept.clear()
 
     call(collect)
-    call(settle)
-    assert source.seen == ["closed"]
+    until_true(lambda: source.seen == ["closed"])
 
 
 def test_closing_from_another_thread_ends_a_wait() -> None:
@@ -139,9 +138,9 @@ def test_closing_from_another_thread_ends_a_wait() -> None:
     got: list[int] = []
     thread = threading.Thread(target=lambda: got.extend(steps))
     thread.start()
-    assert source.stalled.wait(10)
+    assert source.stalled.wait(60)
     steps.close()
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
     assert got == [0]
     assert source.seen == ["closed"]
