@@ -25,6 +25,7 @@ from adelta.errors import (
 )
 from adelta.owner.database import Statement
 from adelta.owner.table_logs import TableLog
+from tests.support.local_servers import free_port
 from tests.support.owners import running
 
 if TYPE_CHECKING:
@@ -103,8 +104,9 @@ async def test_a_long_commit_is_backfilled_from_the_folder_of_delta_sparks_featu
 async def test_a_commit_waits_for_a_service_that_is_started_anew(tmp_path: Path) -> None:
     uri = str(tmp_path / "patient")
     await adelta.write_table(uri, rows(0))
-    async with running(tmp_path) as owner:
-        options, port = await options_of(owner), int(owner.endpoint.rpartition(":")[2])
+    port = free_port()
+    async with running(tmp_path, port=port) as owner:
+        options = await options_of(owner)
         table = adelta.open_table(uri, options)
         await adelta.adopt_table(table, "adelta", {"endpoint": owner.endpoint})
         begun = table.transaction()

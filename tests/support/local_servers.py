@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -59,10 +60,16 @@ class ThreadedServer:
 
 
 def free_port() -> int:
-    """A port of the loopback interface on which nothing listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+    """A port of the loopback interface on which nothing listens.
+
+    It is below those that systems give to connections by themselves, so that none takes it before
+    the server does that it is for.
+    """
+    while True:
+        port = random.SystemRandom().randrange(11_000, 32_000)
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 def wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:

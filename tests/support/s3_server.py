@@ -16,7 +16,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -34,6 +33,7 @@ import pytest
 from adelta.storage.object_client import ObjectRequest
 from adelta.storage.s3_client import S3Client
 from adelta.storage.s3_options import parse_options
+from tests.support.local_servers import free_port
 from tests.support.unavailable import in_ci, unavailable
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _kind() -> str:
 @contextlib.contextmanager
 def _ceph() -> Iterator[S3Server]:
     folder = Path(tempfile.mkdtemp(prefix="adelta-s3-"))
-    port, mon_port = _free_ports(2)
+    port, mon_port = free_port(), free_port()
     for name in ("mon", "osd", "run", "log"):
         (folder / name).mkdir()
     fsid, conf = str(uuid.uuid4()), folder / "ceph.conf"
@@ -239,7 +239,7 @@ def _ceph() -> Iterator[S3Server]:
 @contextlib.contextmanager
 def moto_server() -> Iterator[S3Server]:
     """A moto server, which has the other services of AWS too."""
-    (port,) = _free_ports(1)
+    port = free_port()
     process = subprocess.Popen(
         [sys.executable, "-c", _MOTO, str(port)],
         stdout=subprocess.DEVNULL,
@@ -252,14 +252,6 @@ def moto_server() -> Iterator[S3Server]:
     finally:
         process.terminate()
         process.wait(60)
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def _answers(endpoint: str) -> bool:
