@@ -12,6 +12,7 @@ import pytest
 
 import adelta
 import adelta.sync
+from adelta._clock import monotonic
 from adelta.errors import InvalidUseError, StorageError, TableNotFoundError
 from adelta.log.latest import LatestState
 from adelta.storage.memory import MemoryStore
@@ -133,12 +134,11 @@ async def test_a_state_is_seen_when_the_shared_look_began() -> None:
     store = GatedStore()
     latest = LatestState(store)
     await adelta.write_table(Table(store.uri, store=store.inner), rows(1))
-    loop = asyncio.get_running_loop()
-    before = loop.time()
+    before = monotonic()
     store.open.clear()
     look = asyncio.ensure_future(latest.latest_state())
     await asyncio.sleep(0.01)
-    begun = loop.time()
+    begun = monotonic()
     store.open.set()
     state = await look
     assert state.seen_since(before)

@@ -258,8 +258,11 @@ async def test_nothing_is_backfilled_into_another_table_in_the_place(owner: Owne
     for version in (1, 2):
         path.write_bytes(proposal(version - 1, "of another table").content)
         assert (await client.commit(proposal(version, f"x{version}"))).ratified
-        with pytest.raises(StorageError, match="in the place"):
-            await owner.service.parts.backfiller.backfill(_key(owner), None, wait_seconds=0.3)
+        told = ""
+        while "in the place" not in told:  # for as long as it has not tried
+            with pytest.raises(StorageError) as refused:
+                await owner.service.parts.backfiller.backfill(_key(owner), None, wait_seconds=0.3)
+            told = str(refused.value)
         mine = "first-of-orders" if version == 1 else "x1"
         path.write_bytes(proposal(version - 1, mine).content)
         await client.backfill_to_version()

@@ -57,7 +57,7 @@ PEAK = """
 
     async def main():
         async with Server(answer) as server:
-            store = server.store()
+            store = server.store(read_timeout="500ms")
             before = peak_bytes()
             for read in (
                 lambda: store.get("x"),
@@ -315,7 +315,7 @@ async def test_a_request_whose_bytes_come_one_by_one_ends() -> None:
 
 async def test_an_answer_that_says_to_wait_and_never_comes_ends() -> None:
     async with Server(lambda *_: iter([b"HTTP/1.1 100 Continue\r\n\r\n"])) as server:
-        store = server.store()
+        store = server.store(read_timeout="500ms")
         with pytest.raises(StorageError, match="Timeout"):
             await asyncio.wait_for(store.get("x"), 60)
         await store.aclose()
