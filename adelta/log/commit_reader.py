@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,7 @@ _BATCH_BYTES = 16 * 1024 * 1024
 _LARGE = 4 * 1024 * 1024  # bytes of a commit
 _DECODED_SIZE = 2  # bytes that one of JSON comes to at least, with what is made of it
 _INLINE_BYTES = 16 * 1024  # decoding less than this costs less than a thread's hop
+_KEPT = 64  # small commits, decoded
 _HELD_INLINE_BYTES = 64 * 1024  # of commits that somebody waits for whose turn it is
 
 
@@ -49,8 +51,14 @@ async def read_commit(store: ObjectStore, version: int, modified_ms: int | None 
     data, meta = await store.get_with_meta(commit_path(version))
     modified_ms = meta.last_modified_ms if modified_ms is None else modified_ms
     if len(data) < _INLINE_BYTES:
-        return decode_commit(version, data, modified_ms)
+        return _decode_small(version, data, modified_ms)
     return await in_thread(decode_commit, version, data, modified_ms)
+
+
+@lru_cache(maxsize=_KEPT)
+def _decode_small(version: int, data: bytes, modified_ms: int | None) -> Commit:
+    """As `decode_commit`: once for all the handles of a process to which the commit is news."""
+    return decode_commit(version, data, modified_ms)
 
 
 async def decode_held(
@@ -71,7 +79,8 @@ def _decode_held(
     commits = []
     for version, data, modified_ms in held:
         try:
-            commits.append(decode_commit(version, data, modified_ms))
+            decode = _decode_small if len(data) < _INLINE_BYTES else decode_commit
+            commits.append(decode(version, data, modified_ms))
         except InvalidTableError as error:
             return commits, error
     return commits, None
