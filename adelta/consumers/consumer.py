@@ -133,11 +133,21 @@ class Consumer:
         self._is_ours = not isinstance(table, Table)
         self._table = table if isinstance(table, Table) else open_table(table, storage_options)
         self._positions = _store_of(positions)
+        if isinstance(self._positions, TablePositions) and (
+            self._positions.table.uri == self._table.uri
+        ):
+            raise InvalidOptionError(
+                f"{self._table.uri} is the table that is read, and cannot be written to as well: "
+                "what is appended would be read again, without an end; pass another table"
+            )
         self._batches: Batches | None = None
         self._stored: StoredPosition | None = None
         self._acknowledged: Position | None = None
         self._given: Position | None = None
         self._saved_at = 0.0
+        self._in_doubt: StoredPosition | None = None  # a save that may or may not have happened
+        self._saving = anyio.Lock()
+        self._is_read = False
         self._closed = False
 
     def __repr__(self) -> str:
@@ -222,6 +232,15 @@ class Consumer:
             raise InvalidUseError(f"{self!r} is not open: use it in an `async with` block")
         return self._batches
 
+    def _read_by_one(self) -> Batches:
+        batches = self._opened()
+        if self._is_read:
+            raise InvalidUseError(
+                f"{self!r} is read by another task, and has one position; open a consumer for each "
+                "task, with a name of its own and the rows shared between them (share)"
+            )
+        return batches
+
     # ----------------------------------------------------------------------------------- batches
 
     def __aiter__(self) -> Self:
@@ -233,15 +252,23 @@ class Consumer:
 
         Raises:
             StopAsyncIteration: everything has been given, and `follow` is False.
+            InvalidUseError: a commit deletes or changes rows; or another task waits for a batch of
+                this very consumer.
             ChangesNotAvailableError: commits have been cleaned up; or the table was dropped, or
                 made anew; or its change data feed was off.
             SchemaMismatchError: the table does not have the columns any more.
-            InvalidUseError: a commit deletes or changes rows.
             MissingDataFileError: a file has been vacuumed.
             InvalidTableError: the table is damaged.
             StorageError: a store refused or failed.
         """
-        batches = self._opened()
+        batches = self._read_by_one()
+        self._is_read = True
+        try:
+            return await self._next(batches)
+        finally:
+            self._is_read = False
+
+    async def _next(self, batches: Batches) -> Batch:
         poll = self._request.poll
         pause = poll / 10
         while True:
@@ -291,7 +318,7 @@ class Consumer:
             InvalidOptionError: an argument is of the wrong type.
         """
         self._opened()
-        stored = self._next_stored(batch.position)
+        stored = self._in_doubt = self._next_stored(batch.position)
         return self._into().transaction(
             self._name,
             stored,
@@ -307,7 +334,9 @@ class Consumer:
         """Append the rows to the table that keeps the positions, exactly once; the version.
 
         Columns that only the batch has become the table's. Where the rows come anew they take the
-        place of all rows that are there (`Batch.restarted`).
+        place of all rows that are there (`Batch.restarted`). After a call that was cancelled, or
+        did not know how it ended, call it again with the same batch: where that call has committed,
+        nothing more is, and the version is the table's latest.
 
         Raises:
             InvalidUseError: the positions are not kept in a table.
@@ -317,6 +346,12 @@ class Consumer:
             CommitConflictError: another commit changed what the table is.
             StorageError: a store refused or failed.
         """
+        table = self._into().table
+        async with self._saving:
+            await self._settle()
+        if self._acknowledged == batch.position:
+            await self._renew_hold(batch.position)
+            return (await latest_state(table)).version
         tx = self.transaction(batch, parameters={"consumer": self._name})
         async with tx:
             if batch.data.num_columns:
@@ -341,7 +376,7 @@ class Consumer:
             ConsumerTakenOverError: another process consumes under this name.
             StorageError: a store refused or failed.
         """
-        before = self._opened()
+        before = self._read_by_one()
         check_start(start)
         position = await self._start(start, await latest_state(self._table))
         await self._save(position)
@@ -421,13 +456,24 @@ class Consumer:
         return StoredPosition(position, 1 if self._stored is None else self._stored.revision + 1)
 
     async def _save(self, position: Position) -> None:
-        stored = self._next_stored(position)
-        await self._positions.save(self._name, stored)
-        self._note(stored)
+        async with self._saving:
+            await self._settle()
+            if self._stored is None or position != self._stored.position:
+                stored = self._in_doubt = self._next_stored(position)
+                await self._positions.save(self._name, stored)
+                self._note(stored)
         await self._renew_hold(position)
+
+    async def _settle(self) -> None:
+        """Find out whether a save that was cancelled, or failed, has happened after all."""
+        if self._in_doubt is not None:
+            if await self._positions.load(self._name) == self._in_doubt:
+                self._note(self._in_doubt)
+            self._in_doubt = None
 
     def _note(self, stored: StoredPosition) -> None:
         self._stored = stored
+        self._in_doubt = None
         self._acknowledged = stored.position
         self._saved_at = anyio.current_time()
 

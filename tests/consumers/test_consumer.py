@@ -443,6 +443,50 @@ async def test_of_two_processes_under_one_name_one_is_told_and_nothing_comes_twi
         assert await ids(Table(target.uri, store=target.store)) == [1, 2]
 
 
+async def test_a_call_that_is_cancelled_is_made_again_and_nothing_comes_twice(
+    table: Table, tmp_path: Path
+) -> None:
+    await put(table, *range(24))
+
+    async def again(delay: float, call: Any, *args: Any) -> Any:
+        """What the call gives, which is cancelled after a while, ever later."""
+        while True:
+            with anyio.move_on_after(delay):
+                return await call(*args)
+            delay *= 1.3
+
+    for number in range(2):
+        target = memory()
+        await put(target)
+        for positions in (target, tmp_path / str(number)):
+            given: list[int] = []
+            async with Consumer(table, "c", positions, max_rows=8, follow=False) as consumer:
+                done = consumer.append if positions is target else consumer.acknowledge
+                while len(given) < 24:
+                    batch = await again(0.001, anext, consumer)
+                    given += batch.data.column("id").to_pylist()
+                    await again(0.001 + 0.0007 * number, done, batch)
+            assert given == list(range(24))
+        assert await ids(target) == list(range(24))
+
+
+async def test_one_task_at_a_time_reads_a_consumer(table: Table, kept: Kept) -> None:
+    await put(table, *range(10))
+    async with (
+        Consumer(table, "c", kept, start="latest") as consumer,
+        anyio.create_task_group() as tg,
+    ):
+        tg.start_soon(anext, consumer)
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(InvalidUseError, match="read by another task"):
+            await anext(consumer)
+        with pytest.raises(InvalidUseError, match="read by another task"):
+            await consumer.seek(0)
+        tg.cancel_scope.cancel()
+    with pytest.raises(InvalidOptionError, match="read again, without an end"):
+        Consumer(table, "c", table)
+
+
 async def test_a_table_that_forgets_applications_keeps_no_positions(table: Table) -> None:
     target = memory()
     await put(table, 1)

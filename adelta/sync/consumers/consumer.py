@@ -179,7 +179,9 @@ class Consumer(Handle[_AsyncConsumer]):
         """Append the rows to the table that keeps the positions, exactly once; the version.
 
         Columns that only the batch has become the table's. Where the rows come anew they take the
-        place of all rows that are there (`Batch.restarted`).
+        place of all rows that are there (`Batch.restarted`). After a call that was cancelled, or
+        did not know how it ended, call it again with the same batch: where that call has committed,
+        nothing more is, and the version is the table's latest.
 
         Raises:
             InvalidUseError: the positions are not kept in a table.
