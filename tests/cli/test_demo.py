@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from tests.support.s3_server import S3Location
 
 
-def run_demo(folder: Path, lake: str, *arguments: str) -> str:
-    environment = quick_spark()
+def run_demo(folder: Path, lake: str, *arguments: str, leave_archive: bool = False) -> str:
+    environment = quick_spark(leave_archive=leave_archive)
     done = subprocess.run(
         [sys.executable, "-m", "adelta", "demo", lake, "--scale", "0.001", *arguments],
         cwd=folder,
@@ -42,7 +42,7 @@ def commits(out: str) -> dict[str, str]:
 def test_the_demo_fills_a_lake_on_the_local_disk_that_was_filled_before(tmp_path: Path) -> None:
     earlier = tmp_path / "lake" / "bronze" / "lineitem"
     adelta.sync.write_table(earlier, pa.table({"of": ["another run"]}))
-    out = run_demo(tmp_path, "lake")
+    out = run_demo(tmp_path, "lake", leave_archive=True)
     assert commits(out) == {"bronze/orders": "5", "bronze/lineitem": "5"}
     for said in (
         "1,500 orders, 6,005 lines of raw Parquet",
