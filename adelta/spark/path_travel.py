@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 from adelta.errors import InvalidOptionError
 from adelta.operations.create import exists
 from adelta.spark.options import ReadOptions
+from adelta.spark.stream_options import without_stream_options
 from adelta.sync._portal import call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["read_options"]
+__all__ = ["names_version", "read_options"]
 
 _VERSION = re.compile(r"(.+)@[vV](\d+)")
 _MOMENT = re.compile(r"(.+)@(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d{3})")
@@ -29,8 +30,8 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
         InvalidOptionError: as `ReadOptions.parse`; or an option names a version beside the path.
     """
     options = ReadOptions.parse(given)
-    found = _VERSION.fullmatch(options.uri) or _MOMENT.fullmatch(options.uri)
-    if found is None or options.catalog is not None or call(_is_table, options):
+    found = _travel(options)
+    if found is None:
         return options
     if (options.version, options.timestamp, options.changes) != (None, None, None):
         raise InvalidOptionError(
@@ -43,6 +44,29 @@ def read_options(given: Mapping[str, str]) -> ReadOptions:
     year, month, day, hour, minute, second, millis = digits
     moment = f"{year}-{month}-{day}T{hour}:{minute}:{second}.{millis}"
     return replace(options, uri=uri, timestamp=moment)
+
+
+def names_version(given: Mapping[str, str]) -> bool:
+    """Whether the path of a read or a stream names a version of the table.
+
+    Raises:
+        InvalidOptionError: as `ReadOptions.parse`.
+    """
+    if _match(given.get("path", "")) is None:
+        return False
+    return _travel(ReadOptions.parse(without_stream_options(given))) is not None
+
+
+def _travel(options: ReadOptions) -> re.Match[str] | None:
+    """The version or time at the end of the path; None of a table whose own path ends so."""
+    found = _match(options.uri)
+    if found is None or options.catalog is not None or call(_is_table, options):
+        return None
+    return found
+
+
+def _match(path: str) -> re.Match[str] | None:
+    return _VERSION.fullmatch(path) or _MOMENT.fullmatch(path)
 
 
 async def _is_table(options: ReadOptions) -> bool:

@@ -16,9 +16,10 @@ from pyspark.sql.streaming.readwriter import DataStreamReader, DataStreamWriter
 from pyspark.sql.utils import is_remote
 
 from adelta.errors import InvalidOptionError
-from adelta.spark.exceptions import raises_as_spark
+from adelta.spark.exceptions import known_as, raises_as_spark
 from adelta.spark.native.jvm import FORMAT
 from adelta.spark.options import absolute_uri, with_session_storage
+from adelta.spark.path_travel import names_version
 from adelta.spark.session_settings import session_zone, with_default_properties, write_settings
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ __all__ = ["hook_streams"]
 _OPTIONS, _LAYOUT = "_adelta_options", "_adelta_layout"
 _FOLDED_ZONE = "timezone"
 _PROPERTY, _OF_STORE = "delta.", "option."
+_TRAVELS = "DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS"
 _ACCEPTS = "spark.databricks.delta.streaming."
 _ACCEPTED = ("allowSourceColumnRename", "allowSourceColumnDrop", "allowSourceColumnTypeChange")
 _BOTH, _BOTH_OF = "allowSourceColumnRenameAndDrop", _ACCEPTED[:2]
@@ -72,8 +74,8 @@ def _tell_zone(of: Any) -> None:
         del asked[_FOLDED_ZONE]
 
 
-def _tell_storage(of: Any, path: Any) -> None:
-    """Hand over how the session opens the store, unless the options say that."""
+def _tell_storage(of: Any, path: Any) -> dict[str, str]:
+    """Hand over how the session opens the store, unless the options say that; all options."""
     asked = vars(of).setdefault(_OPTIONS, {})
     place = asked.get("path") if path is None else path
     given = {key: str(value) for key, value in asked.items()}
@@ -82,6 +84,7 @@ def _tell_storage(of: Any, path: Any) -> None:
         if option.startswith(_OF_STORE):
             of.option(option, value)
             asked.pop(option, None)
+    return told
 
 
 def _tell_accepted(of: Any) -> None:
@@ -139,6 +142,7 @@ def _hook_reader(reader: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
         return plain_format(self, FORMAT if self._adelta_reads else source)
 
     @wraps(plain_load)
+    @raises_as_spark
     def load(
         self: Any, path: Any = None, format: Any = None, schema: Any = None, **options: Any
     ) -> Any:
@@ -149,7 +153,12 @@ def _hook_reader(reader: Any, formats_of: FormatsOf, prepare: Prepare) -> None:
             prepare(_session(self))
             _tell_zone(self)
             _tell_accepted(self)
-            _tell_storage(self, path)
+            if names_version(_tell_storage(self, path)):
+                with known_as({InvalidOptionError: _TRAVELS}):
+                    raise InvalidOptionError(
+                        "a stream reads a table from a version on, not as it was at one: leave the "
+                        "version out of the path, and say startingVersion or startingTimestamp"
+                    )
         return plain_load(self, path, None, schema)
 
     @wraps(plain_table)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import IllegalArgumentException, StreamingQueryException
+from pyspark.errors import AnalysisException, IllegalArgumentException, StreamingQueryException
 from pyspark.sql.streaming.datasource import ReadMaxBytes
 
 import adelta.spark
@@ -224,6 +224,8 @@ def test_scripts_for_delta_stream_as_they_are(spark, path, to):
         writer.start(to)
     with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
         spark.readStream.format("delta").load(path)
+    with pytest.raises(AnalysisException, match="DELTA_UNSUPPORTED_TIME_TRAVEL_VIEWS"):
+        stream(spark, f"{path}@v0", startingVersion=0)
 
 
 def test_micro_batches_of_foreach_batch_are_done_once(spark, path, to):
