@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from adelta.errors import InvalidOptionError
+from typing import TYPE_CHECKING
 
-__all__ = ["check_clone", "check_type"]
+from adelta.errors import InvalidOptionError
+from adelta.spark.exceptions import NoSessionError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["check_clone", "check_session", "check_type"]
 
 
 def check_type(what: str, value: object, kind: type, shown: str) -> None:
@@ -15,6 +21,17 @@ def check_type(what: str, value: object, kind: type, shown: str) -> None:
     """
     if not isinstance(value, kind):
         raise InvalidOptionError(f"{what} needs to be {shown} but got '{type(value)}'.")
+
+
+def check_session(spark: SparkSession | None) -> SparkSession:
+    """The session.
+
+    Raises:
+        NoSessionError: it is None.
+    """
+    if spark is None:
+        raise NoSessionError("there is no active session; hand one over")
+    return spark
 
 
 def check_clone(target: object, shallow: object, replace: object, properties: object) -> None:

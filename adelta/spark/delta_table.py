@@ -31,7 +31,7 @@ from adelta.operations.restore import restore
 from adelta.operations.update import update
 from adelta.operations.upgrade_protocol import upgrade_protocol
 from adelta.operations.vacuum import vacuum
-from adelta.spark.argument_types import check_type
+from adelta.spark.argument_types import check_session, check_type
 from adelta.spark.clones import Cloned
 from adelta.spark.converting import convert_in_place
 from adelta.spark.exceptions import WrongTypeError, known_as, raises_as_spark
@@ -121,6 +121,8 @@ class DeltaTable(Cloned):
             UnsupportedFeatureError: reading the table needs a feature that adelta lacks.
             InvalidOptionError: an option is unknown.
         """
+        check_session(sparkSession)
+        check_type("path", path, str, "a string")
         options = {**storage_options_of(hadoopConf or {}), **(storage_options or {})}
         return cls._opened(sparkSession, path, options)
 
@@ -137,6 +139,8 @@ class DeltaTable(Cloned):
             UnsupportedFeatureError: reading the table needs a feature that adelta lacks.
             InvalidOptionError: it is no name.
         """
+        check_session(sparkSession)
+        check_type("tableOrViewName", tableOrViewName, str, "a string")
         return cls._named(sparkSession, tableOrViewName)
 
     @classmethod
@@ -151,6 +155,8 @@ class DeltaTable(Cloned):
 
         `identifier` is a path, or a name that the session knows.
         """
+        check_session(sparkSession)
+        check_type("identifier", identifier, str, "a string")
         path = path_named(identifier) or identifier
         try:
             try:
@@ -356,6 +362,7 @@ class DeltaTable(Cloned):
             InvalidOptionError: the mode is not ``"symlink_format_manifest"``.
             AdeltaError: as `adelta.generate_manifest` does.
         """
+        check_type("mode", mode, str, "a string")
         if mode.lower() != "symlink_format_manifest":
             raise InvalidOptionError(
                 f"there is no mode {mode!r} of generating; it is 'symlink_format_manifest'"
@@ -382,6 +389,8 @@ class DeltaTable(Cloned):
             InvalidOptionError: the identifier names nothing that can be converted.
             AdeltaError: as `adelta.convert` does.
         """
+        check_session(sparkSession)
+        check_type("identifier", identifier, str, "a string")
         location, name = convert_in_place(sparkSession, identifier, partitionSchema)
         return cls(sparkSession, location, name=name)
 
@@ -461,9 +470,7 @@ class DeltaTable(Cloned):
 
     @classmethod
     def _builder(cls, spark: SparkSession | None, mode: CreationMode) -> DeltaTableBuilder:
-        spark = spark or SparkSession.getActiveSession()
-        if spark is None:
-            raise InvalidOptionError("there is no active session; hand one over")
+        spark = check_session(spark or SparkSession.getActiveSession())
         return DeltaTableBuilder(spark, cls._made, mode)
 
     @classmethod

@@ -37,6 +37,7 @@ __all__ = [
     "ConcurrentWriteException",
     "DeltaConcurrentModificationException",
     "MetadataChangedException",
+    "NoSessionError",
     "ProtocolChangedException",
     "RefusedRequest",
     "WrongTypeError",
@@ -51,6 +52,10 @@ R = TypeVar("R")
 
 class WrongTypeError(e.InvalidOptionError, TypeError):
     """Raised when an argument is of another type than it has to be."""
+
+
+class NoSessionError(e.InvalidOptionError, AssertionError):
+    """Raised when there is no session where one has to be."""
 
 
 class RefusedRequest(AnalysisException, IllegalArgumentException):

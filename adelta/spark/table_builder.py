@@ -25,9 +25,9 @@ __all__ = ["DeltaColumnBuilder", "DeltaTableBuilder", "IdentityGenerator"]
 _GENERATION = "delta.generationExpression"
 
 
-@dataclass(frozen=True)
+@dataclass
 class IdentityGenerator:
-    """Numbers for rows: `start`, ``start + step`` and so on."""
+    """Numbers for rows: `start`, ``start + step`` and so on; changeable, as delta-spark's."""
 
     start: int = 1
     step: int = 1

@@ -259,6 +259,12 @@ WRONG_VALUES = [
     (lambda t: t.update(set={1: "1"}), TypeError, "Keys of dict in 'set' must contain only"),
     (lambda t: t.update(set={"id": 1}), TypeError, "Values of dict in 'set' must contain only"),
     (lambda t: t.addFeatureSupport(1), ValueError, "featureName needs to be a string but got '<cl"),
+    (lambda t: t.generate(None), ValueError, "mode needs to be a string"),
+    (lambda t: DeltaTable.forPath(None, "/t"), AssertionError, "no active session"),
+    (lambda t: DeltaTable.forName(None, "t"), AssertionError, "no active session"),
+    (lambda t: DeltaTable.isDeltaTable(None, "t"), AssertionError, "no active session"),
+    (lambda t: DeltaTable.forPath(t._spark, None), IllegalArgumentException, "path needs to be"),
+    (lambda t: DeltaTable.forName(t._spark, 1), IllegalArgumentException, "needs to be a string"),
     (lambda t: t.dropFeatureSupport("a", 1), ValueError, "truncateHistory needs to be a boolean"),
 ]
 

@@ -133,6 +133,11 @@ def test_arguments_of_wrong_types_are_type_errors(spark):
     both = {"generatedAlwaysAs": "1", "generatedByDefaultAs": IdentityGenerator()}
     with pytest.raises(ValueError, match="cannot both be set"):
         DeltaTable.create(spark).addColumn("a", "BIGINT", **both)
+    numbers = IdentityGenerator(step=2)
+    numbers.step = 0  # as delta-spark's can be
+    assert (numbers, IdentityGenerator(5)) == (IdentityGenerator(1, 0), IdentityGenerator(start=5))
+    with pytest.raises(ValueError, match="step to be non-zero"):
+        DeltaTable.columnBuilder(spark, "a").generatedAlwaysAs(numbers)
     with pytest.raises(ValueError, match="step to be non-zero"):
         DeltaTable.create(spark).addColumn("a", "BIGINT", generatedAlwaysAs=IdentityGenerator(1, 0))
     with pytest.raises(InvalidOptionError, match="BIGINT"):
