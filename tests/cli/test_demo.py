@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 
 import adelta.sync
 from tests.support.depth import DEEP
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from tests.support.s3_server import S3Location
 
 
+pytestmark = pytest.mark.timeout(1800)  # one process does much
+
+
 def run_demo(folder: Path, lake: str, *arguments: str, leave_archive: bool = False) -> str:
     environment = quick_spark(leave_archive=leave_archive)
     done = subprocess.run(
@@ -27,7 +31,7 @@ def run_demo(folder: Path, lake: str, *arguments: str, leave_archive: bool = Fal
         capture_output=True,
         text=True,
         check=False,
-        timeout=350,
+        timeout=1700,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

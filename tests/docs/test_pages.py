@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tests.support.postgres_server import PostgresServer
     from tests.support.s3_server import S3Server
 
+pytestmark = pytest.mark.timeout(1800)  # one process does much
+
 RUN = [page for page in PAGES if blocks_of(page)]
 ON_SPARK = [page for page in RUN if uses_spark(page)]
 OFTEN = ["README.md", "docs/tutorial.md"]  # of those, where the others wait for the full depth
@@ -58,7 +60,7 @@ def run(pages: list[str], environment: dict[str, str], folder: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=540,
+        timeout=1700,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     assert "Traceback" not in done.stderr, done.stderr

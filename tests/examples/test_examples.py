@@ -198,7 +198,7 @@ def test_a_job_of_spark_submit_may_be_run_again(tmp_path: Path) -> None:
                     PYSPARK_PYTHON=sys.executable, PYSPARK_DRIVER_PYTHON=sys.executable
                 ),
                 check=True,
-                timeout=280,
+                timeout=550,
             )
     found = adelta.sync.open_table(target).snapshot().scan().to_arrow()
     assert sorted((row["id"], row["state"]) for row in found.to_pylist()) == [

@@ -336,7 +336,7 @@ def step_streams_go_from_name_to_name(spark, path):
     adelta.spark.write(rows, made.detail().collect()[0].location, mode="append")
     writer = spark.readStream.table("stream_from").writeStream.format("adelta")
     writer = writer.option("checkpointLocation", f"{path}-checkpoint").trigger(availableNow=True)
-    assert writer.toTable("stream_to", partitionBy=["part"]).awaitTermination(110)
+    assert writer.toTable("stream_to", partitionBy=["part"]).awaitTermination(500)
     to = DeltaTable.forName(spark, "stream_to")
     assert ids(to) == [0, 1]
     assert to.detail().collect()[0].partitionColumns == ["part"]

@@ -20,6 +20,8 @@ from tests.spark.conftest import ROOT
 from tests.support.spark_startup import quick_spark
 from tests.support.unavailable import unavailable
 
+pytestmark = pytest.mark.timeout(1800)  # one process does much
+
 NEEDED = ("grpc", "grpc_status", "google.rpc", "zstandard")
 STEPS = Path(__file__).with_name("connect_steps.py")
 
@@ -45,7 +47,7 @@ def outcome(tmp_path_factory) -> dict[str, str]:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=1700,
     )
     try:
         found: dict[str, str] = json.loads(Path(folder, "outcome.json").read_text())

@@ -115,7 +115,7 @@ def test_spark_starts_and_runs_python_on_a_machine_without_java(bare, tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=250,
+        timeout=550,
     )
     assert run.returncode == 0, run.stderr[-2000:]
     assert "java 21" in run.stdout

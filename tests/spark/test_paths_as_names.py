@@ -213,7 +213,7 @@ def test_streams_work_in_a_session_that_knows_names(
 
     arriving = spark.readStream.format("adelta").load(str(tmp_path / "t"))
     writer = arriving.writeStream.foreachBatch(count).trigger(availableNow=True)
-    assert writer.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination(90)
+    assert writer.option("checkpointLocation", str(tmp_path / "c")).start().awaitTermination(500)
     assert sum(counts) == 2
 
 

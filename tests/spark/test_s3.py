@@ -81,7 +81,7 @@ def test_a_session_says_once_how_s3_is_opened(spark, s3_location, tmp_path):
         writer = writer.writeStream.option("checkpointLocation", str(tmp_path / "c"))
         query = writer.format("adelta").trigger(availableNow=True).start(f"{uri}/made")
         with pytest.raises(Exception, match="skipChangeCommits"):  # it has got to the DELETE
-            query.awaitTermination(200)
+            query.awaitTermination(500)
         assert made.toDF().columns == ["id"]
         assert table.toDF().where("more = 'x'").count() == 1
     finally:

@@ -39,7 +39,7 @@ def test_generated_columns_are_days_of_the_session(spark, path, tmp_path):
     spark.sql(f"INSERT INTO adelta.`{path}` (ts) {EVENING}")
     (spark.readStream.format("adelta").load(path).select("ts").writeStream.format("adelta")
         .option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
-        .start(path).awaitTermination(100))  # fmt: skip
+        .start(path).awaitTermination(500))  # fmt: skip
     assert days(path) == [date(2024, 1, 1)] * 6
 
 

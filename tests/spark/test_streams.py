@@ -60,7 +60,7 @@ def run(df, to, *, mode="append", checkpoint=None, **options) -> list[int]:
     writer = writer.option("checkpointLocation", checkpoint or f"{to}-checkpoint")
     query = writer.trigger(availableNow=True).start(to)
     try:
-        assert query.awaitTermination(110), "the query has not ended"
+        assert query.awaitTermination(500), "the query has not ended"
         return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
     finally:
         query.stop()
@@ -129,7 +129,7 @@ def test_rows_come_as_in_a_batch_with_vectors_and_mapped_columns(spark, path, to
     df = stream(spark, path, maxBytesPerTrigger="1g").where("number <> 4")
     writer = df.writeStream.format("adelta").partitionBy("part").trigger(availableNow=True)
     query = writer.start(to, checkpointLocation=f"{to}-checkpoint")
-    query.awaitTermination(100)
+    query.awaitTermination(500)
     assert rows(to) == [(1, "a"), (3, "a"), (5, "b")]
     with adelta.sync.open_table(to) as table:
         assert table.snapshot().partition_columns == ("part",)
@@ -214,7 +214,7 @@ def test_scripts_for_delta_stream_as_they_are(spark, path, to):
             df.withColumn("part", df.id).writeStream.format("delta").partitionBy("part")
             .option("checkpointLocation", f"{to}-checkpoint").trigger(availableNow=True).start(to)
         )  # fmt: skip
-        query.awaitTermination(100)
+        query.awaitTermination(500)
     finally:
         adelta.spark.register(spark, as_delta=False)
     assert rows(to) == [(1, 1)]
@@ -242,8 +242,8 @@ def test_micro_batches_of_foreach_batch_are_done_once(spark, path, to):
     writer = stream(spark, path).writeStream.foreachBatch(adelta.spark.foreach_batch(upsert))
     writer = writer.option("checkpointLocation", f"{to}-checkpoint").trigger(availableNow=True)
     with pytest.raises(StreamingQueryException, match="injected"):
-        writer.start().awaitTermination(100)
-    writer.start().awaitTermination(100)
+        writer.start().awaitTermination(500)
+    writer.start().awaitTermination(500)
     assert seen == [(0, False), (0, True)]
     assert rows(to) == rows(f"{to}2") == [(1,), (2,)]
 

@@ -29,7 +29,7 @@ def take(writer: DataStreamWriter, name: str, checkpoint: Path, **told: object) 
     writer = writer.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
     query = writer.toTable(name, **told)
     try:
-        assert query.awaitTermination(110)
+        assert query.awaitTermination(500)
     finally:
         query.stop()
 

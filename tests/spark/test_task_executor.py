@@ -105,7 +105,7 @@ def test_who_is_cancelled_waits_for_the_end_of_the_job(spark, place, tmp_path):
             while not spark.sparkContext.statusTracker().getActiveJobsIds():  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
             job.cancel()
-            await asyncio.wait((job,), timeout=50)
+            await asyncio.wait((job,), timeout=150)
             return job.cancelled()
 
     assert call(cancelled)

@@ -195,7 +195,7 @@ def test_every_way_to_make_a_table_gives_it_the_properties_of_the_session(spark,
         builder.property("delta.appendOnly", "false").execute()
         writer = rows.writeStream.format("adelta").option("delta.appendOnly", "false")
         writer = writer.option("checkpointLocation", str(tmp_path / "c"))
-        writer.trigger(availableNow=True).start(streamed).awaitTermination(100)
+        writer.trigger(availableNow=True).start(streamed).awaitTermination(500)
     expected = {"delta.checkpointInterval": "7", "delta.appendOnly": "false"}
     assert [newest(path, "metaData")[0]["configuration"] for path in made] == [expected] * 4
     assert newest(streamed, "commitInfo")[0]["userMetadata"] == "nightly"
