@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOST", "PASSES", "SHAKY", "HttpStoreSuite"]
 
-SHAKY = {"max_retries": "3", "init_backoff": "1ms", "max_backoff": "2ms", "read_timeout": "2s"}
+SHAKY = {"max_retries": "3", "init_backoff": "1ms", "max_backoff": "2ms", "read_timeout": "60s"}
 PASSES = [
     Fate.answer(503),
     Fate.answer(429),

@@ -138,7 +138,7 @@ async def shaky(s3_location: S3Location, proxy: FaultyProxy) -> AsyncIterator[S3
         max_retries="3",
         init_backoff="1ms",
         max_backoff="2ms",
-        read_timeout="2s",
+        read_timeout="60s",
     )
     yield store
     await store.aclose()
