@@ -36,8 +36,9 @@ class Batch:
         commits: the commits; none of a consumer of rows.
         schema_change: what became of the columns since the batch before; None where nothing did.
             Such a batch may have no rows.
-        lost: the first and the last version that had been cleaned up before they were read, and are
-            passed over; None where none are, as always unless ``on_lost="skip"``.
+        lost: the first and the last version that had been cleaned up, or whose files had been
+            vacuumed, before they were read, and are passed over; None where none are, as always
+            unless ``on_lost="skip"``.
         restarted: whether the table's rows come anew, from here on, since commits had been cleaned
             up before they were read; what was made of all batches before is to be given up. So it
             is with ``on_lost="resnapshot"`` alone.

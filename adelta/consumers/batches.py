@@ -20,7 +20,7 @@ from adelta.changes.source_rules import Admission
 from adelta.changes.table_source import TableSource
 from adelta.consumers.batch import Batch, SchemaChange
 from adelta.consumers.reading import Columns, Reading
-from adelta.errors import ChangesNotAvailableError, VersionNotFoundError
+from adelta.errors import ChangesNotAvailableError, MissingDataFileError, VersionNotFoundError
 from adelta.kernel.position import Position
 from adelta.log.listing import list_log
 from adelta.log.load import load_state
@@ -72,7 +72,7 @@ class Batches:
                 table has taken the place of this one, or its change data feed was off.
             SchemaMismatchError: the table does not have the columns any more.
             InvalidUseError: a commit deletes or changes rows, and that is an error.
-            MissingDataFileError: a file has been vacuumed.
+            MissingDataFileError: a file has been vacuumed, and that is an error.
             InvalidTableError: the table is damaged.
         """
         try:
@@ -84,6 +84,10 @@ class Batches:
                 except VersionNotFoundError as error:
                     await self._give_up()
                     await self._pass_over_lost(error)
+                except MissingDataFileError as error:
+                    missing = None if self._reading is None else self._reading.next_version
+                    await self._give_up()
+                    await self._pass_over_vacuumed(error, missing)
         except BaseException:
             await self._give_up()
             raise
@@ -118,7 +122,13 @@ class Batches:
                     await next_commits(self._table.store, at.version, min(request.poll, left))
                     continue
             reading = self._reading
-            taken = await reading.take(request.max_rows - rows)
+            try:
+                taken = await reading.take(request.max_rows - rows)
+            except MissingDataFileError:
+                if not chunks:
+                    raise
+                await self._give_up()  # what there is comes first, and then this again
+                break
             at = reading.position
             if taken is None:
                 self._reading = None
@@ -263,6 +273,26 @@ class Batches:
             latest = await latest_state(self._table)
             self._at = Position(latest.version, in_snapshot=True, table_id=latest.metadata.id)
             self._restarted = True
+        self._is_new = True
+
+    async def _pass_over_vacuumed(self, error: MissingDataFileError, missing: int | None) -> None:
+        """Go on after a commit whose files are gone, the version `missing`, as was asked for.
+
+        Raises:
+            MissingDataFileError: that is an error, or a file of the latest version is gone.
+        """
+        at, policy = self._at, self._request.on_lost
+        if policy == "skip" and missing is not None and not at.in_snapshot:
+            self._lost = (self._lost or (missing, 0))[0], missing
+            self._at = Position(missing + 1, table_id=at.table_id)
+        elif policy == "resnapshot":
+            latest = await latest_state(self._table)
+            begun = Position(latest.version, in_snapshot=True, table_id=latest.metadata.id)
+            if at.in_snapshot and at.version == latest.version:
+                raise error
+            self._at, self._restarted = begun, True
+        else:
+            raise error
         self._is_new = True
 
     async def _first_readable(self, version: int) -> int | None:

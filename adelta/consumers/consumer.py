@@ -80,10 +80,10 @@ class Consumer:
 
     Commits that delete or change rows are an error for a consumer of rows (`on_rewrite`), or with
     ``skip`` passed over, or with ``read`` the files that they wrote are read. Where commits have
-    been cleaned up before they were read, that is an error (`on_lost`), or with ``skip`` the batch
-    says which, or with ``resnapshot`` the rows come anew. With `hold` the log is not cleaned up
-    before the position, for so long after it was last kept; the table's property
-    `adelta.consumerHolds` has to be set for that.
+    been cleaned up before they were read, or their files vacuumed, that is an error (`on_lost`), or
+    with ``skip`` the batch says which, or with ``resnapshot`` the rows come anew. With `hold` the
+    log is not cleaned up before the position, for so long after it was last kept; the table's
+    property `adelta.consumerHolds` has to be set for that.
 
     `poll` is the longest pause between two looks, in seconds. Without `follow` the iteration ends
     when everything that is there has been given. `storage_options` open a table given by its

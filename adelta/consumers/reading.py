@@ -88,19 +88,30 @@ class Reading:
         self._skip = start.row
         units = [unit for part in parts for unit in _units(part, start.table_id)]
         self._unit_of = {id(piece): unit for unit in units for piece in unit.pieces}
+        pieces = [piece for unit in units for piece in unit.pieces]
+        self._pieces = pieces
+        self._places = {id(piece): place for place, piece in enumerate(pieces)}
+        self._next_place = 0
         self._unit: _Unit | None = None
         self._rows = 0  # of the unit, that came so far
         self._rest: tuple[pa.Table, int] | None = None
         self._is_over = not units
         self.position = end if self._is_over else start
         self._tables: AsyncGenerator[tuple[Piece, pa.Table], None] = read_pieces(
-            roots, columns.plan, [piece for unit in units for piece in unit.pieces]
+            roots, columns.plan, pieces
         )
 
     @property
     def is_over(self) -> bool:
         """Whether all rows have been taken."""
         return self._is_over
+
+    @property
+    def next_version(self) -> int | None:
+        """The version of the next file that has given no rows; None where all have."""
+        if self._next_place == len(self._pieces):
+            return None
+        return self._unit_of[id(self._pieces[self._next_place])].first.version
 
     async def take(self, most: int) -> pa.Table | None:
         """Some of the next rows, at most so many; None where there are no more.
@@ -134,6 +145,7 @@ class Reading:
         """The next table, and how many rows of its unit come before it."""
         async for piece, table in self._tables:
             unit = self._unit_of[id(piece)]
+            self._next_place = self._places[id(piece)] + 1
             if unit is not self._unit:
                 if self._unit is not None:
                     self._skip = 0

@@ -9,13 +9,18 @@ import pytest
 
 import adelta
 from adelta import Consumer, Position
-from adelta.errors import InvalidOptionError, InvalidPropertyError, InvalidTableError
+from adelta.errors import (
+    InvalidOptionError,
+    InvalidPropertyError,
+    InvalidTableError,
+    MissingDataFileError,
+)
 from adelta.kernel.log_path import commit_path
 from adelta.log.checkpoint_writer import write_checkpoint
 from adelta.log.load import load_state
 from adelta.storage.memory import MemoryStore
 from adelta.table import Table
-from tests.consumers.test_consumer import Kept
+from tests.consumers.test_consumer import Kept, consume, of, put
 from tests.support.clock import ManualClock
 
 HELD = {"adelta.consumerHolds": "_consumers"}
@@ -87,3 +92,38 @@ async def test_a_table_says_in_which_folder_its_log_is_held() -> None:
     for wrong in ("consumers", "_a/b", "_delta_log", "_", ".."):
         with pytest.raises(InvalidPropertyError, match="underscore"):
             await adelta.set_properties(table, {"adelta.consumerHolds": wrong})
+
+
+@pytest.mark.parametrize(
+    ("gone", "given", "lost"),
+    [
+        ((2,), [[0, 1], [3, 4]], [None, (2, 2)]),
+        ((0,), [[1, 2, 3, 4]], [(0, 0)]),
+        ((4,), [[0, 1, 2, 3], []], [None, (4, 4)]),
+        ((1, 2), [[0], [3, 4]], [None, (1, 2)]),
+    ],
+)
+async def test_what_was_vacuumed_before_it_was_read_is_met_as_was_asked_for(
+    gone: tuple[int, ...], given: list[list[int]], lost: list[object]
+) -> None:
+    store = MemoryStore()
+    table = Table(store.uri, store=store)
+    for number in range(5):
+        await put(table, number)
+    (paths,) = await consume(table, Kept(), of="commits")
+    added = [str(commit.adds.column("path")[0].as_py()) for commit in paths.commits]
+    await adelta.optimize(table)
+    await store.delete([added[number] for number in gone])
+    table = Table(store.uri, store=store)
+    with pytest.raises(MissingDataFileError):
+        await consume(table, Kept(), start=0)
+    batches = await consume(table, Kept(), start=0, on_lost="skip")
+    assert of(batches) == given
+    assert [batch.lost for batch in batches] == lost
+    anew = (await consume(table, Kept(), start=0, on_lost="resnapshot"))[-1]
+    assert anew.restarted
+    assert of([anew]) == [[0, 1, 2, 3, 4]]
+    live = (await (await table.snapshot()).files()).column("path").to_pylist()
+    await store.delete([str(path) for path in live])
+    with pytest.raises(MissingDataFileError):
+        await consume(Table(store.uri, store=store), Kept(), start=0, on_lost="resnapshot")
