@@ -11,7 +11,7 @@ import pytest
 
 import adelta.sync
 from tests.support.depth import DEEP
-from tests.support.spark_startup import quick_spark
+from tests.support.spark_startup import keep_archive, quick_spark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,6 +34,7 @@ def run_demo(folder: Path, lake: str, *arguments: str, leave_archive: bool = Fal
         timeout=1700,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    keep_archive()
     return done.stdout
 
 
