@@ -11,7 +11,7 @@ import pytest
 
 import adelta.sync
 from tests.support.depth import DEEP
-from tests.support.spark_startup import keep_archive, quick_spark
+from tests.support.spark_startup import quick_spark
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,19 +22,17 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.timeout(1800)  # one process does much
 
 
-def run_demo(folder: Path, lake: str, *arguments: str, leave_archive: bool = False) -> str:
-    environment = quick_spark(leave_archive=leave_archive)
+def run_demo(folder: Path, lake: str, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "adelta", "demo", lake, "--scale", "0.001", *arguments],
         cwd=folder,
-        env={name: value for name, value in environment.items() if not name.startswith("AWS_")},
+        env={name: value for name, value in quick_spark().items() if not name.startswith("AWS_")},
         capture_output=True,
         text=True,
         check=False,
         timeout=1700,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    keep_archive()
     return done.stdout
 
 
@@ -47,7 +45,7 @@ def commits(out: str) -> dict[str, str]:
 def test_the_demo_fills_a_lake_on_the_local_disk_that_was_filled_before(tmp_path: Path) -> None:
     earlier = tmp_path / "lake" / "bronze" / "lineitem"
     adelta.sync.write_table(earlier, pa.table({"of": ["another run"]}))
-    out = run_demo(tmp_path, "lake", leave_archive=True)
+    out = run_demo(tmp_path, "lake")
     assert commits(out) == {"bronze/orders": "5", "bronze/lineitem": "5"}
     for said in (
         "1,500 orders, 6,005 lines of raw Parquet",
