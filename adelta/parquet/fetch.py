@@ -144,8 +144,11 @@ class ObjectBytes:
         return None
 
     @contextmanager
-    def source(self, fetched: FetchedColumns) -> Iterator[pa.NativeFile]:
-        """The bytes as Arrow reads them: what was fetched, or the file itself."""
+    def source(self, fetched: FetchedColumns, *, whole: bool = True) -> Iterator[pa.NativeFile]:
+        """The bytes as Arrow reads them: what was fetched, or the file itself.
+
+        Unless they are read as a `whole`, nothing of a file is asked for ahead, nor counted.
+        """
         path = self.layout.path
         if not fetched.in_file:
             if len(fetched.pieces) == 1 and fetched.pieces[0][0] == 0:  # as if it ended there
@@ -156,7 +159,7 @@ class ObjectBytes:
             return
         local = self.store.local
         assert local is not None
-        ranges = self._ranges(fetched.columns, fetched.row_groups)
+        ranges = self._ranges(fetched.columns, fetched.row_groups) if whole else ()
         with (
             unchanged(path),
             local.file_to_read(path, ranges, pin=self.pin) as name,

@@ -261,11 +261,13 @@ class ParquetFile:
         if leaves and rows:
             with (
                 suppress(InvalidTableError, UnsupportedFeatureError),  # all rows: they say so too
-                self.bytes.source(fetched) as source,
+                self.bytes.source(fetched, whole=False) as source,
             ):
                 at_once = self.guard.check_chunks(source, leaves, groups, len(rows))
                 if at_once is None or at_once >= len(rows):
-                    return decode_row_range(self.layout, fetched, source, rows)
+                    found, count = decode_row_range(self.layout, fetched, source, rows)
+                    self.bytes.store.counter.received(count if fetched.in_file else 0)
+                    return found
         return self.decode(fetched).slice(rows.start, len(rows))
 
 

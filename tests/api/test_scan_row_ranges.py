@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -30,10 +31,11 @@ async def uri(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             "id": range(ROWS),
             "text": [f"text {n}" for n in range(ROWS)],
             "list": [[n] * (n % 3) for n in range(ROWS)],
+            "noise": [random.Random(n).randbytes(100) for n in range(ROWS)],
         }
     )
     properties = {"delta.enableDeletionVectors": "true", "delta.enableRowTracking": "true"}
-    options = adelta.WriterOptions(compression="zstd", data_page_bytes=1000)
+    options = adelta.WriterOptions(compression="zstd", dictionary=("text",), data_page_bytes=1000)
     await adelta.write_table(str(tmp_path), rows, properties=properties, writer_options=options)
     await delete(str(tmp_path), where="id % 10 = 7")
     return str(tmp_path)
@@ -83,5 +85,17 @@ async def test_few_rows_are_all_that_is_decoded(uri: str, monkeypatch: pytest.Mo
         rows = await (await table.snapshot()).scan(where="id >= 2000 and id < 2005").to_arrow()
     assert rows.num_rows == 5
     assert decoded.pop(0) == (1, range(ROWS))  # the column that decides
-    assert sum(leaves for leaves, _ in decoded) == 3
+    assert sum(leaves for leaves, _ in decoded) == 4
     assert {rows for _, rows in decoded} == {range(2000, 2005)}
+
+
+async def test_the_pages_that_are_read_are_what_is_counted(uri: str):
+    async with adelta.open_table(uri) as table:
+        snapshot = await table.snapshot()
+        before = table.store.stats.bytes_read
+        await snapshot.scan(columns=["id", "noise"]).to_arrow()
+        all_rows, before = table.store.stats.bytes_read - before, table.store.stats.bytes_read
+        where = "id >= 2000 and id < 2005"
+        await snapshot.scan(columns=["id", "noise"], where=where).to_arrow()
+        few = table.store.stats.bytes_read - before
+    assert 0 < few < all_rows / 2

@@ -11,7 +11,7 @@ import pytest
 
 from adelta.errors import InvalidTableError
 from adelta.parquet.decode import row_range as module
-from adelta.parquet.page_headers import pages_of
+from adelta.parquet.page_headers import DICTIONARY_PAGE, pages_of
 from adelta.parquet.reader import ParquetFile
 from adelta.storage.local import LocalStore
 from tests.parquet.many_types import PAGES, READ, ROWS, SHAPES, TABLE
@@ -56,9 +56,15 @@ async def test_so_they_are_of_some_columns_in_any_order(tmp_path: Path):
             assert file.row_range(fetched, wanted).equals(every.slice(wanted.start, len(wanted)))
 
 
+DICTIONARIES = range(0)
+
+
 async def damaged(table: pa.Table, rows: range, **options: Any) -> ParquetFile:
-    """A file of one row group, with noise in the place of the pages that begin at these rows."""
-    data = bytearray(parquet_bytes(table, compression="snappy", use_dictionary=False, **options))
+    """A file of one row group, with noise in the place of the pages that begin at these rows.
+
+    Of `DICTIONARIES` it is in theirs.
+    """
+    data = bytearray(parquet_bytes(table, **options))
     whole = await ParquetFile.open(await stored(table), "f.parquet")
     leaves = range(whole.layout.tree.num_leaves)
     store = await stored(table)
@@ -68,20 +74,43 @@ async def damaged(table: pa.Table, rows: range, **options: Any) -> ParquetFile:
     for place in file.layout.places(leaves, (0,)):
         at = 0
         for page in pages_of(source, place):
-            if at in rows:
+            dictionary = page.kind == DICTIONARY_PAGE
+            if dictionary if rows is DICTIONARIES else at in rows:
                 start, end = page.payload
                 data[start:end] = random.Random(at).randbytes(end - start)
-            at += page.values
+            at += 0 if dictionary else page.values
     await store.put("damaged", bytes(data))
     return await ParquetFile.open(store, "damaged")
 
 
+PLAIN_PAGES = {**PAGES, "use_dictionary": False}
 FLAT = TABLE.select(["id", "number", "text", "money"])
+
+
+async def test_a_dictionary_is_decoded_where_a_page_refers_to_it():
+    table = pa.table({"n": range(20_000), "text": [f"text {n * n}" for n in range(20_000)]})
+    options = {"dictionary_pagesize_limit": 20_000, "data_page_size": 9_000, "compression": "zstd"}
+    for file in (
+        await ParquetFile.open(await stored(table, **options), "f.parquet"),
+        await damaged(table, DICTIONARIES, **options),
+    ):
+        fetched = await file.fetch()
+        late = range(15_000, 15_010)
+        assert file.row_range(fetched, late).equals(table.slice(15_000, 10))
+    sound = await ParquetFile.open(await stored(table, **options), "f.parquet")
+    whole = await sound.fetch()
+    with sound.bytes.source(whole) as source:
+        for wanted in (range(100, 300), range(900, 9000), late):
+            found, _ = module.decode_row_range(sound.layout, whole, source, wanted)
+            assert found.equals(table.slice(wanted.start, len(wanted)))
+    for early in (range(100, 300), range(900, 9000)):
+        with pytest.raises(InvalidTableError):
+            file.row_range(fetched, early)
 
 
 @pytest.mark.parametrize("around", [range(900), range(2100, ROWS)])
 async def test_what_lies_around_them_is_not_decoded(around: range):
-    file = await damaged(FLAT, around, **PAGES)
+    file = await damaged(FLAT, around, **PLAIN_PAGES)
     fetched = await file.fetch()
     with pytest.raises(InvalidTableError):
         file.decode(fetched)
@@ -89,7 +118,7 @@ async def test_what_lies_around_them_is_not_decoded(around: range):
 
 
 async def test_what_is_damaged_among_them_is_said_to_be():
-    file = await damaged(FLAT, range(1400, 1900), **PAGES)
+    file = await damaged(FLAT, range(1400, 1900), **PLAIN_PAGES)
     with pytest.raises(InvalidTableError, match=r"damaged.*restore it"):
         file.row_range(await file.fetch(), range(1500, 1900))
 

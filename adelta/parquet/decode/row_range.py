@@ -1,9 +1,10 @@
 """Some rows of a row group that follow each other, decoded without the pages around them.
 
 Arrow reads a chunk from its start, page by page, and no further than to the rows asked for. So it
-gets a file in which the pages before them are missing: after a chunk's dictionary comes the page
-that has the first of these rows. A column whose pages do not tell which rows they have, as those of
-lists do not, is read from its start. All else is the file's own: its footer, its codecs.
+gets a file in which the pages before them are missing: after a chunk's dictionary, if these rows
+need it, comes the page that has the first of them. A column whose pages do not tell which rows they
+have, as those of lists do not, is read from its start. All else is the file's own: its footer, its
+codecs.
 """
 
 from __future__ import annotations
@@ -31,15 +32,17 @@ if TYPE_CHECKING:
 
 __all__ = ["decode_row_range"]
 
+_BY_DICTIONARY = (2, 8)  # encodings of values that a dictionary has
 _BUFFERED = 64 * 1024  # bytes read of a chunk at a time: Arrow stops amid it
 
 
 def decode_row_range(
     layout: FileLayout, fetched: FetchedColumns, source: pa.NativeFile, rows: range
-) -> pa.Table:
+) -> tuple[pa.Table, int]:
     """These rows of the one row group that was `fetched`, counted from its first. CPU-heavy.
 
-    `source` has the bytes. There is at least one leaf, and one row.
+    With them comes how many bytes were read for them. `source` has the bytes. There is at least one
+    leaf, and one row.
 
     Raises:
         InvalidTableError: the object is damaged.
@@ -54,11 +57,11 @@ def decode_row_range(
     gaps: list[_Gap] = []
     parts: dict[int, list[list[int]]] = {}  # columns by the first row that is decoded
     for leaves in filter(None, columns):
-        found = [_gap_before(layout, source, group, leaf, rows.start) for leaf in leaves]
+        found = [_gap_before(layout, source, group, leaf, rows) for leaf in leaves]
         first = found[0].rows
         if any(gap.rows != first for gap in found):
             first = 0
-        elif first:
+        else:
             gaps += found
         parts.setdefault(first, []).append(leaves)
     file: Any = _WithGaps(layout.path, layout.size, source, gaps)
@@ -86,7 +89,7 @@ def decode_row_range(
             tables |= {leaves[0]: table.select([at]) for at, leaves in enumerate(of)}
     whole = side_by_side([tables[first] for first in sorted(tables)])
     order = fetched.columns.order
-    return whole if order is None else whole.select(list(order))
+    return (whole if order is None else whole.select(list(order))), file.bytes_read
 
 
 class _Gap(NamedTuple):
@@ -97,24 +100,35 @@ class _Gap(NamedTuple):
     pages: ByteRange
 
 
-def _gap_before(layout: FileLayout, source: pa.NativeFile, group: int, leaf: int, row: int) -> _Gap:
-    """The pages of a chunk before the one that has the row: none where they do not tell."""
+def _gap_before(
+    layout: FileLayout, source: pa.NativeFile, group: int, leaf: int, rows: range
+) -> _Gap:
+    """The pages of a chunk before those of the rows: none where they do not tell.
+
+    The dictionary is among them where none of those pages refers to it.
+    """
     (place,) = layout.places((leaf,), (group,))
     nothing = _Gap(place, 0, (place[1], place[1]))
     if layout.metadata.schema.column(leaf).max_repetition_level:
         return nothing
-    passed, start = 0, place[0]
+    passed, start, found = 0, place[0], nothing
     try:
         for page in pages_of(source, place):
             header = page.payload[0] - len(page.header)
             if page.kind == DICTIONARY_PAGE and header == place[0]:
                 start = page.payload[1]
-            elif page.kind not in (DATA_PAGE, DATA_PAGE_V2) or page.values < 0:
+                continue
+            if page.kind not in (DATA_PAGE, DATA_PAGE_V2) or page.values < 0:
                 return nothing
-            elif passed + page.values > row:
-                return _Gap(place, passed, (start, header))
-            else:
-                passed += page.values
+            before, passed = passed, passed + page.values
+            if passed <= rows.start:
+                continue
+            if found is nothing:
+                found = _Gap(place, before, (start, header))
+            if page.encoding in _BY_DICTIONARY:
+                return found
+            if passed >= rows.stop:
+                return found._replace(pages=(place[0], found.pages[1]))
     except ThriftError:
         pass  # damaged: reading it says so
     return nothing
@@ -128,8 +142,10 @@ class _WithGaps(SeekableFile):
         self._source: Any = source  # the stubs know no offset to read at
         self._gaps = sorted(gaps)
         self._starts = [gap.place[0] for gap in self._gaps]
+        self.bytes_read = 0
 
     def _bytes(self, start: int, end: int) -> memoryview:
+        self.bytes_read += end - start
         index = bisect_right(self._starts, start) - 1
         if index < 0 or start >= self._gaps[index].place[1]:
             return memoryview(self._source.read_at(end - start, start))
