@@ -57,7 +57,7 @@ def assemble(
     names = list(plan.output.names)
     rows, mask = None, None
     if plan.where is not None:
-        read = _read(plan, columns) if plan.read.fields else table.select([])
+        read = _read(plan, table, columns)
         mask = filter_mask(plan.where, read)
         rows = read.select(names) if plan.read.fields else None
     if rows is None:
@@ -83,13 +83,14 @@ def matches(
     Raises: as `assemble` does.
     """
     assert plan.where is not None
-    read = table.select([])
-    if plan.read.fields:
-        read = _read(plan, _columns(plan, table, partition_values, source))
-    return filter_mask(plan.where, read)
+    columns = _columns(plan, table, partition_values, source)
+    return filter_mask(plan.where, _read(plan, table, columns))
 
 
-def _read(plan: ScanPlan, columns: Mapping[str, pa.ChunkedArray[Any]]) -> pa.Table:
+def _read(plan: ScanPlan, table: pa.Table, columns: Mapping[str, pa.ChunkedArray[Any]]) -> pa.Table:
+    """The plan's columns; where it reads none, the rows of `table` without a column."""
+    if not plan.read.fields:
+        return table.select([])
     return pa.table([columns[f.name] for f in plan.read], schema=plan.read_schema)
 
 
