@@ -258,6 +258,8 @@ REFUSED: list[Callable[[Any, Any, str], object]] = [
     lambda lake, table, uri: table.load_as_version(9),
     lambda lake, table, uri: table.alter.set_column_metadata("id", {"delta.x": "1"}),
     lambda lake, table, uri: table.alter.set_table_properties({"delta.minReaderVersion": "4"}),
+    lambda lake, table, uri: table.alter.set_table_properties({"delta.minReaderVersion": "23"}),
+    lambda lake, table, uri: table.alter.set_table_properties({"delta.minWriterVersion": ""}),
     lambda lake, table, uri: lake.write_deltalake(
         uri + "2", ROWS, configuration={"delta.minWriterVersion": "1"}
     ),

@@ -19,7 +19,7 @@ __all__ = [
     "split_properties",
 ]
 
-_VERSIONS = dict(zip(PROTOCOL_KEYS, ("123", "234567"), strict=True))
+_VERSIONS = dict(zip(PROTOCOL_KEYS, (tuple("123"), tuple("234567")), strict=True))
 _MODES = ("append", "overwrite", "error", "ignore")
 
 
