@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import field
 from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
+import anyio
 import orjson
 from yarl import URL
 
@@ -20,7 +22,7 @@ from adelta.storage.request_runner import run_request
 from adelta.storage.retry import Outcome, RetryPolicy, retry_after
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
 
 __all__ = ["JsonAnswer", "JsonServer"]
 
@@ -111,7 +113,8 @@ class JsonServer:
             StorageError: the server cannot be reached, or does not answer in JSON.
         """
         attempt = partial(self._attempt, "GET", path, query=query)
-        result = (await run_request(attempt, _RETRY, name=self._name("GET", path))).result
+        async with self._in_use():
+            result = (await run_request(attempt, _RETRY, name=self._name("GET", path))).result
         if isinstance(result, JsonAnswer):
             return result
         raise StorageError(result.reason) from result.cause
@@ -131,11 +134,24 @@ class JsonServer:
             unsent = isinstance(result, _NoAnswer) and not result.maybe_applied
             return outcome if unsent else None, result
 
-        result = (await run_request(attempt, _UNREACHED, name=self._name("POST", path))).result
+        async with self._in_use():
+            result = (await run_request(attempt, _UNREACHED, name=self._name("POST", path))).result
         if isinstance(result, JsonAnswer):
             return result
         error = CommitOutcomeUnknownError if result.maybe_applied else StorageError
         raise error(result.reason) from result.cause
+
+    @asynccontextmanager
+    async def _in_use(self) -> AsyncIterator[None]:
+        """A request with all its attempts, until the end of which the connections are there."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if self._to_close and not self._under_way:
+                with anyio.CancelScope(shield=True):
+                    await self.aclose()
 
     def _name(self, method: str, path: str) -> str:
         return f"{method} {self._base}/{path}"
@@ -160,7 +176,6 @@ class JsonServer:
         bound = await self._pool.open(self._origin)
         if not self._knows_proxy:  # looking through the environment takes as long as a request
             self._proxy, self._knows_proxy = proxy_for(self._origin, self._http), True
-        self._under_way += 1
         status: int | None = None
         wait, content = 0.0, bytearray()
         try:
@@ -197,10 +212,6 @@ class JsonServer:
             return lost, _NoAnswer(reason, error, True)
         except ValueError:  # of aiohttp, whose text may hold the token
             pass
-        finally:
-            self._under_way -= 1
-            if self._to_close and not self._under_way:
-                await self.aclose()
         if status is None:  # raised here, so that no other error is its context
             raise InvalidOptionError(
                 f"the token for {self._base}, or its address, has characters that cannot be sent"

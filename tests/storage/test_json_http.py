@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from adelta.storage import json_http
 from adelta.storage.json_http import JsonAnswer, JsonServer
 from adelta.storage.retry import RetryPolicy
 from tests.storage.scripted_server import Server, told
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +35,18 @@ async def test_a_question_is_asked_again_while_the_server_fails(status: int, fai
         assert await asked.get("x") == last
         assert server.requests == 3
         await asked.aclose()
+
+
+async def test_connections_are_closed_when_a_request_has_ended_with_all_its_attempts() -> None:
+    async with Server(lambda *_: told("{}", "503 Busy")) as server:
+        asked = JsonServer(server.endpoint)
+        request = asyncio.ensure_future(asked.get("x"))
+        await until(lambda: server.requests)
+        await asked.aclose()
+        await request
+        assert server.requests == 3
+        pool = asked._pool
+    assert pool._bound is None
 
 
 async def test_a_change_is_asked_for_once() -> None:
