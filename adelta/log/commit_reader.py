@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -55,9 +56,20 @@ async def read_commit(store: ObjectStore, version: int, modified_ms: int | None 
     return await in_thread(decode_commit, version, data, modified_ms)
 
 
-@lru_cache(maxsize=_KEPT)
 def _decode_small(version: int, data: bytes, modified_ms: int | None) -> Commit:
-    """As `decode_commit`: once for all the handles of a process to which the commit is news."""
+    """As `decode_commit`: once for all the handles of a process to which the commit is news.
+
+    They share nothing that one of their users could change: of the provenance each has a copy, and
+    new metadata, which are rare, are decoded for each.
+    """
+    commit = _decode_for_all(version, data, modified_ms)
+    if commit.metadata is not None:
+        return decode_commit(version, data, modified_ms)
+    return replace(commit, info=commit.info.unshared())
+
+
+@lru_cache(maxsize=_KEPT)
+def _decode_for_all(version: int, data: bytes, modified_ms: int | None) -> Commit:
     return decode_commit(version, data, modified_ms)
 
 

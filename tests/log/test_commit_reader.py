@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import orjson
 import pytest
 
 from adelta.errors import InvalidTableError
@@ -48,3 +49,22 @@ async def test_what_is_damaged_or_another_is_not_taken_for_it():
     for _ in range(2):
         with pytest.raises(InvalidTableError, match="version 7003"):
             await read_commit(one, 7003)
+
+
+async def test_what_a_user_changes_of_a_commit_is_changed_for_nobody_else():
+    store = MemoryStore()
+    info = {"operationParameters": {"a": {"b": [1]}}, "tags": {"c": "d"}, "others": [{"e": 1}]}
+    metadata = {"id": "x", "configuration": {"delta.appendOnly": "true"}}
+    actions = ({"commitInfo": info}, {"metaData": metadata})
+    for version, told in ((7004, actions[:1]), (7005, actions)):
+        await store.put(commit_path(version), b"".join(orjson.dumps(one) + b"\n" for one in told))
+        one, other = [await read_commit(store, version) for _ in range(2)]
+        cast("Any", one.info.operation_parameters["a"]["b"]).append(2)
+        cast("Any", one.info.tags).clear()
+        cast("Any", one.info.others["others"][0]).clear()
+        if one.metadata is not None:
+            cast("Any", one.metadata.configuration).clear()
+        for commit in (other, await read_commit(store, version)):
+            assert commit.info.to_json() == info
+            if commit.metadata is not None:
+                assert commit.metadata.configuration == metadata["configuration"]

@@ -6,7 +6,7 @@ PROTOCOL.md, "Commit Provenance".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, TypeGuard
 
 from adelta._dataclasses import dataclass
@@ -70,6 +70,16 @@ class CommitInfo:
                 named[name] = value
         return cls(**named, others=others)
 
+    def unshared(self) -> CommitInfo:
+        """The same, with dictionaries and lists of its own."""
+        return replace(
+            self,
+            operation_parameters=_copied(self.operation_parameters),
+            operation_metrics=_copied(self.operation_metrics),
+            tags=_copied(self.tags),
+            others=_copied(self.others),
+        )
+
     def to_json(self) -> dict[str, Any]:
         """The action's body as the log writes it; absent fields are left out."""
         body: dict[str, Any] = {}
@@ -82,6 +92,12 @@ class CommitInfo:
                 body[key] = value
         body.update(self.others)
         return body
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copied(each) for key, each in value.items()}
+    return [*map(_copied, value)] if isinstance(value, list) else value
 
 
 def is_time(value: object) -> TypeGuard[int]:
