@@ -97,7 +97,12 @@ class Tokens:
         """
         scheme, _, token = (header or "").partition(" ")
         parts = token.strip().split("_")
-        if scheme.lower() != "bearer" or len(parts) != 3 or len(token) > _LONGEST:
+        if (
+            scheme.lower() != "bearer"
+            or len(parts) != 3
+            or len(token) > _LONGEST
+            or not token.isascii()
+        ):
             raise NotAuthenticatedError
         token_id, given = parts[1], _hash(token.strip())
         is_new = token_id not in self._known and not known
