@@ -85,13 +85,16 @@ class CatalogNames:
         now = self._clock.now_ms()
         await self._database.run(partial(_stage_name, name, table, folder, now))
 
-    async def own_named(self, name: str, description: str) -> None:
-        """Own the table that has been created at the place that was set aside for `name`."""
+    async def own_named(self, table_key: int, name: str, description: str) -> bool:
+        """Own the table that has been created at the place that was set aside for it as `name`.
+
+        False where the name has come to be another table's meanwhile.
+        """
         text = (
-            "UPDATE owner_tables SET state = 'owned', latest = 0, backfilled = 0, description = $2 "
-            "WHERE name = $1 AND state = 'promised'"
+            "UPDATE owner_tables SET state = 'owned', latest = 0, backfilled = 0, description = $3 "
+            "WHERE table_key = $1 AND name = $2 AND state = 'promised' RETURNING table_key"
         )
-        await self._database.ask(Statement(text, (name, description)))
+        return bool(await self._database.ask(Statement(text, (table_key, name, description))))
 
     async def describe(self, table_key: int, before: str, after: str) -> bool:
         """Change the description of a table; False where it is another one meanwhile."""

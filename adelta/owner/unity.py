@@ -14,7 +14,12 @@ import orjson
 
 from adelta._chance import new_uuid
 from adelta.commit.owner import ProposedCommit
-from adelta.errors import InvalidOptionError, TableNotFoundError, ThrottledError
+from adelta.errors import (
+    CommitConflictError,
+    InvalidOptionError,
+    TableNotFoundError,
+    ThrottledError,
+)
 from adelta.kernel.table_features import (
     CATALOG_MANAGED,
     IN_COMMIT_TIMESTAMP,
@@ -129,7 +134,11 @@ class UnityPaths:
             raise InvalidOptionError(f"the place of {name} is {_location(table.uri)}")
         if not await self._parts.logs.of(table.uri).exists(0):
             raise InvalidOptionError(f"{name} has no version 0 at {_location(table.uri)}")
-        await self._parts.names.own_named(name, orjson.dumps(body).decode())
+        description = orjson.dumps(body).decode()
+        if not await self._parts.names.own_named(table.table_key, name, description):
+            raise CommitConflictError(
+                f"another place has been set aside for a table {name} meanwhile; stage it anew"
+            )
         return _described(await self._named(name))
 
     async def _load(self, request: web.Request, grant: Grant, _: bytes) -> Mapping[str, Any]:

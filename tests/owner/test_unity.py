@@ -22,6 +22,7 @@ from adelta.errors import (
 )
 from adelta.owner.access import Right
 from adelta.owner.ledger import LedgerLimits
+from adelta.owner.table_logs import TableLog
 from tests.support.managed_tables import SCHEMA, ids, rows
 from tests.support.owners import running
 
@@ -151,6 +152,32 @@ async def test_refusals_say_what_is_wrong(owner: Owner, tmp_path: Path) -> None:
         await catalog.stage_table()
     for client in (catalog, reader, nothing):
         await client.aclose()
+
+
+async def test_of_two_who_make_a_table_of_one_name_each_has_its_own_place_or_none(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = [
+        UnityCatalogClient(owner.endpoint, NAME, token=await owner.token()) for _ in range(2)
+    ]
+    first = await one.stage_table()
+    table = await adelta.create_table(
+        first.location, SCHEMA, properties=first.properties, catalog=one
+    )
+    exists = TableLog.exists
+
+    async def later(log: TableLog, version: int) -> bool:  # the other is faster
+        await other.stage_table()
+        return await exists(log, version)
+
+    monkeypatch.setattr(TableLog, "exists", later)
+    async with table:
+        with pytest.raises(StorageError, match="another place has been set aside"):
+            await one.register_table(first, await table.snapshot(version=0))
+    with pytest.raises(TableNotFoundError):
+        await other.location()
+    await one.aclose()
+    await other.aclose()
 
 
 @pytest.mark.parametrize(
