@@ -17,7 +17,8 @@ from adelta._chance import uniform
 from adelta._concurrency import map_concurrent
 from adelta._dataclasses import dataclass
 from adelta.commit.filesystem import is_by
-from adelta.errors import AdeltaError, StorageError, TableNotFoundError
+from adelta.errors import AdeltaError, StorageError
+from adelta.owner.ledger import not_owned
 from adelta.owner.owned_table import COMMITS_FOLDER, State
 
 if TYPE_CHECKING:
@@ -108,8 +109,8 @@ class Backfiller:
         with anyio.move_on_after(wait_seconds):
             while True:
                 found = await self._ledger.find(table)
-                if found is None or found.state == State.PROMISED:
-                    raise TableNotFoundError(f"the commit owner does not own {table.uri}")
+                if found is None or found.state in (State.PROMISED, State.REPLACED):
+                    raise not_owned(table, None if found is None else found.state)
                 version = found.latest if version is None else version
                 if found.backfilled >= min(version, found.latest):
                     return

@@ -42,6 +42,7 @@ __all__ = [
     "LedgerLimits",
     "UnsettledError",
     "Waiting",
+    "not_owned",
 ]
 
 
@@ -424,7 +425,7 @@ def _told(table: TableKey, rows: Rows) -> RatifiedCommits:
     if rows and rows[0][4]:
         raise UnsettledError
     if state not in (State.OWNED, State.RELEASING):
-        raise _not_owned(table, None if state is None else str(state))
+        raise not_owned(table, None if state is None else str(state))
     return _ratified(rows)
 
 
@@ -437,7 +438,8 @@ def _ratified(rows: Rows) -> RatifiedCommits:
     return RatifiedCommits(rows[0][2], commits)
 
 
-def _not_owned(table: TableKey, state: str | None) -> TableNotFoundError:
+def not_owned(table: TableKey, state: str | None) -> TableNotFoundError:
+    """The error that says that a table is not owned, which is in a `state`, or not known."""
     reasons: dict[str, str] = {
         State.RELEASED: "it owned it once, and has released it",
         State.REPLACED: "another table lies in its place",
@@ -469,7 +471,7 @@ def _answered(table: TableKey, proposed: ProposedCommit, rows: Rows) -> CommitRe
         return _lost(table, rows)
     _told(table, rows)
     if rows[0][1] != State.OWNED:
-        raise _not_owned(table, State.RELEASED)
+        raise not_owned(table, State.RELEASED)
     if proposed.version > latest + 1:
         raise InvalidTableError(
             f"{table.uri}: version {latest + 1} comes next, not {proposed.version}; open the table "

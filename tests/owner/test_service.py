@@ -29,7 +29,7 @@ from adelta.owner.limits import ServiceLimits
 from adelta.owner.postgresql import PostgresDatabase
 from adelta.owner.table_key import TableKey
 from tests.support.depth import cases
-from tests.support.owners import new_database, proposal, running
+from tests.support.owners import new_database, owned, proposal, running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -268,6 +268,15 @@ async def test_nothing_is_backfilled_into_another_table_in_the_place(owner: Owne
         await client.backfill_to_version()
         path = path.with_name(f"{version:020d}.json")
     assert [*owner.log()] == [0, 1, 2]
+
+
+async def test_who_waits_for_a_table_that_was_replaced_is_told_so_at_once(owner: Owner) -> None:
+    client, ledger = await owner.adopted(), owner.service.parts.ledger
+    (owner.folder / "orders" / commit_path(0)).write_bytes(proposal(0, "of another table").content)
+    assert (await client.commit(proposal(1, "x"))).ratified
+    await owned(ledger, TableKey(_key(owner).uri, "another"))
+    with anyio.fail_after(5), pytest.raises(TableNotFoundError, match="another table lies in"):
+        await client.release(proposal(2, "y"))
 
 
 async def test_several_instances_own_the_same_tables(
