@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from adelta._concurrency import in_io_thread
 from adelta._dataclasses import dataclass
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Address", "is_loopback", "listening", "renew_certificate", "tls_of"]
 
 _log = logging.getLogger("adelta.serving.listening")
+_requests = logging.getLogger("adelta.serving.requests")
 
 _LOOK = 10.0  # seconds between two looks for a renewed certificate
 _HANDSHAKE = 10.0
@@ -78,6 +80,7 @@ async def listening(
     runner = web.AppRunner(
         app,
         access_log=None,
+        logger=_requests,
         keepalive_timeout=idle_seconds,
         lingering_time=_LINGER,
         auto_decompress=False,
@@ -109,6 +112,20 @@ async def listening(
         server.close()
         with anyio.CancelScope(shield=True):
             await runner.cleanup()
+
+
+def _without_heads(record: logging.LogRecord) -> bool:
+    """Say of what is no HTTP that it came, and nothing of what stands in it: it may be a token."""
+    error = record.exc_info[1] if record.exc_info else None
+    if not isinstance(error, HttpProcessingError):
+        return True
+    record.levelno, record.levelname = logging.INFO, "INFO"
+    record.msg, record.args = "a request was no HTTP: %s", (type(error).__name__,)
+    record.exc_info = record.exc_text = None
+    return _requests.isEnabledFor(logging.INFO)
+
+
+_requests.addFilter(_without_heads)
 
 
 def tls_of(address: Address) -> ssl.SSLContext | None:

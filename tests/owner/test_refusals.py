@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import logging
 import sqlite3
 import time
 from contextlib import closing, suppress
@@ -199,10 +200,22 @@ async def test_no_token_stands_in_the_database(owner: Owner, tmp_path: Path) -> 
     assert (tmp_path / "owner.db").stat().st_mode & 0o077 == 0
 
 
+async def test_no_token_stands_in_a_log(owner: Owner, caplog: pytest.LogCaptureFixture) -> None:
+    """What is no HTTP may hold one, and is told of by aiohttp's errors as it came."""
+    caplog.set_level(logging.DEBUG)
+    token = (await owner.token()).encode()
+    for head in (b"Authorization: Bearer %b\x01", b"Authorization Bearer %b", b"%b\xff: x"):
+        request = b"GET /metrics HTTP/1.1\r\nHost: x\r\n" + head % token + b"\r\n\r\n"
+        assert b" 400 " in await raw(owner, request)
+    assert b" 400 " in await raw(owner, b"GET /?%b\xff HTTP/1.1\r\n\r\n" % token)
+    assert caplog.text.count("a request was no HTTP") == 4
+    assert token.decode().split("_")[2] not in caplog.text
+
+
 # ------------------------------------------------------------------------------------- requests
 
 
-async def raw(owner: Owner, *pieces: bytes, pause: float = 0.0) -> bytes:
+async def raw(owner: Owner, *pieces: bytes, pause: float = 0.0, only_status: bool = False) -> bytes:
     """What the server says to pieces of a request, up to the end of the connection."""
     host, port = owner.endpoint.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
