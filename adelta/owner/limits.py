@@ -7,14 +7,19 @@ its first byte is read. Slow connections are closed by `adelta.serving.connectio
 from __future__ import annotations
 
 import asyncio
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+
+from aiohttp.http_exceptions import HttpProcessingError
 
 from adelta._dataclasses import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from aiohttp import web
 
-__all__ = ["Bodies", "RefusedError", "ServiceLimits", "read_body"]
+__all__ = ["Bodies", "RefusedError", "ServiceLimits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,40 +62,54 @@ class RefusedError(Exception):
 
 
 class Bodies:
-    """The bytes of all bodies that are being read or worked on."""
+    """The bodies of all requests that are under way, by the bytes that have come of them.
 
-    def __init__(self) -> None:
-        self.taken = 0
-
-
-async def read_body(request: web.Request, limits: ServiceLimits, bodies: Bodies) -> bytes:
-    """The body of a request.
-
-    Raises:
-        RefusedError: it is too long, comes too slowly, or is compressed.
+    What is only said to come takes nothing from others, and what comes unsaid counts like the rest.
     """
-    length = request.content_length
-    if length is not None and length > limits.body_bytes:
-        raise _too_long(limits)
-    if request.headers.get("Content-Encoding", "identity") != "identity":
-        raise RefusedError(415, "InvalidRequest", "bodies are not taken compressed")
-    if bodies.taken > limits.all_bodies_bytes:
-        raise RefusedError(503, "Unavailable", "too much is under way; try again", wait=1)
-    body = bytearray()
-    try:
-        async with asyncio.timeout(limits.body_seconds):
-            async for chunk in request.content.iter_any():
-                body += chunk
-                if len(body) > limits.body_bytes:
-                    raise _too_long(limits)
-    except TimeoutError:
-        raise RefusedError(
-            408, "InvalidRequest", f"the body did not come within {limits.body_seconds:g} s"
-        ) from None
-    return bytes(body)
 
+    def __init__(self, limits: ServiceLimits) -> None:
+        self._limits = limits
+        self._taken = 0
 
-def _too_long(limits: ServiceLimits) -> RefusedError:
-    return RefusedError(
-        413, "InvalidRequest", f"a request may have {limits.body_bytes:,} bytes at most"
-    )
+    @asynccontextmanager
+    async def body_of(self, request: web.Request) -> AsyncIterator[bytes]:
+        """The body of a request, which counts until the block is left; empty where it has none.
+
+        Raises:
+            RefusedError: it is too long, comes too slowly or not to its end, or is compressed.
+        """
+        body = bytearray()
+        try:
+            if request.can_read_body:
+                await self._read(request, body)
+            yield bytes(body)
+        finally:
+            self._taken -= len(body)
+
+    async def _read(self, request: web.Request, body: bytearray) -> None:
+        limits, length = self._limits, request.content_length
+        if length is not None and length > limits.body_bytes:
+            raise self._too_long()
+        if request.headers.get("Content-Encoding", "identity") != "identity":
+            raise RefusedError(415, "InvalidRequest", "bodies are not taken compressed")
+        try:
+            async with asyncio.timeout(limits.body_seconds):
+                async for chunk in request.content.iter_any():
+                    body += chunk
+                    self._taken += len(chunk)
+                    if len(body) > limits.body_bytes:
+                        raise self._too_long()
+                    if self._taken > limits.all_bodies_bytes:
+                        raise RefusedError(
+                            503, "Unavailable", "too much is under way; try again", wait=1
+                        )
+        except TimeoutError:
+            raise RefusedError(
+                408, "InvalidRequest", f"the body did not come within {limits.body_seconds:g} s"
+            ) from None
+        except (ConnectionError, HttpProcessingError):
+            raise RefusedError(400, "InvalidRequest", "the body did not come to its end") from None
+
+    def _too_long(self) -> RefusedError:
+        most = self._limits.body_bytes
+        return RefusedError(413, "InvalidRequest", f"a request may have {most:,} bytes at most")

@@ -21,7 +21,7 @@ from adelta.commit.owner_wire import API, ERRORS, ratified_json
 from adelta.errors import AdeltaError
 from adelta.owner.access import Grant, NotAuthenticatedError, Right
 from adelta.owner.ledger import UnsettledError
-from adelta.owner.limits import Bodies, RefusedError, read_body
+from adelta.owner.limits import Bodies, RefusedError
 from adelta.owner.metrics import CONTENT_TYPE
 from adelta.owner.requests import (
     asked_number,
@@ -58,8 +58,8 @@ class OwnerService:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._bodies = Bodies()
         limits = parts.limits
+        self._bodies = Bodies(limits)
         self._rates = Rates(limits.requests_per_second, 2 * limits.requests_per_second)
         failures = limits.failures_per_minute
         self._failures = Rates(failures / 60, failures)
@@ -107,23 +107,18 @@ class OwnerService:
         parts, began = self._parts, monotonic()
         parts.guards.begun(request)
         said: dict[str, Any] = {}
-        length = 0
         try:
             grant = await self._grant(request)
             said["token"] = grant.token_id
-            body = b""
-            if request.can_read_body:
-                length = request.content_length or parts.limits.inline_bytes
-                self._bodies.taken += length
-                body = await read_body(request, parts.limits, self._bodies)
-            told = await answer(request, grant, body)
+            async with self._bodies.body_of(request) as body:
+                told = await answer(request, grant, body)
             response = told if isinstance(told, web.Response) else _json(told)
         except RefusedError as error:
             parts.metrics.refused.labels(f"{error.status}").inc()
             kind = names.get(error.kind, error.kind)
             response = _failure(error.status, kind, error.message, wait=error.wait)
-            if error.status in (408, 413, 415):
-                response.force_close()  # not all of the body has been read
+            if request.can_read_body and not request.content.is_eof():
+                response.force_close()  # the rest of the body would be read for the next request
         except AdeltaError as error:
             response = _refusal(error, names)
             said["error"] = str(error)[:500]
@@ -135,7 +130,6 @@ class OwnerService:
             kind = names.get("CommitOutcomeUnknown", "CommitOutcomeUnknown")
             response = _failure(500, kind, "the commit owner failed; see its log")
         finally:
-            self._bodies.taken -= length
             parts.guards.ended(request)
         seconds = monotonic() - began
         parts.metrics.requests.labels(route, f"{response.status}").inc()

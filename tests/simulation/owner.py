@@ -268,6 +268,9 @@ class _Request:
 class _Content:
     data: bytes
 
+    def is_eof(self) -> bool:
+        return True
+
     async def iter_any(self) -> AsyncIterator[bytes]:
         yield self.data
 
