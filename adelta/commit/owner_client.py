@@ -370,7 +370,7 @@ def _check_encrypted(endpoint: str, options: GivenOptions) -> None:
     scheme, _, rest = endpoint.partition("://")
     host = rest.partition("/")[0].rpartition("@")[2]
     name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    if scheme == "http" and not _is_near(name) and not options.flag("allow_http"):
+    if scheme.lower() != "https" and not _is_near(name) and not options.flag("allow_http"):
         raise InvalidOptionError(
             f"the commit owner at {without_secrets(endpoint)[:300]!r} would be sent its token "
             "unencrypted; take an address with https, or give the storage option "

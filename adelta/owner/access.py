@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 import secrets
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = ["Grant", "NotAuthenticatedError", "Right", "Tokens", "check_prefix"]
 
 _FRESH = 1.5  # seconds for which tokens that were read are taken to count
-_START = "adelta"
-_LONGEST = 200
+_BEARER = re.compile(r"bearer +(adelta_([0-9a-f]{12})_[0-9a-f]{48}) *", re.IGNORECASE)
+_LONGEST_LABEL = 200
 
 
 class Right(IntEnum):
@@ -95,16 +96,10 @@ class Tokens:
             NotAuthenticatedError: it has no token that counts.
             StorageError: the database failed.
         """
-        scheme, _, token = (header or "").partition(" ")
-        parts = token.strip().split("_")
-        if (
-            scheme.lower() != "bearer"
-            or len(parts) != 3
-            or len(token) > _LONGEST
-            or not token.isascii()
-        ):
+        found = _BEARER.fullmatch(header or "")
+        if found is None:
             raise NotAuthenticatedError
-        token_id, given = parts[1], _hash(token.strip())
+        given, token_id = _hash(found[1]), found[2]
         is_new = token_id not in self._known and not known
         if monotonic() - self._read_at > _FRESH or is_new:
             await self._read()
@@ -146,8 +141,10 @@ class Tokens:
             StorageError: the database failed.
         """
         prefix, token_id = check_prefix(prefix), secrets.token_hex(6)
-        token = f"{_START}_{token_id}_{secrets.token_hex(24)}"
-        grant = Grant(token_id, right, prefix, label[:_LONGEST], self._clock.now_ms(), expires_ms)
+        token = f"adelta_{token_id}_{secrets.token_hex(24)}"
+        grant = Grant(
+            token_id, right, prefix, label[:_LONGEST_LABEL], self._clock.now_ms(), expires_ms
+        )
         row = (token_id, _hash(token), right.name, prefix, grant.label, grant.created_ms)
         text = "INSERT INTO owner_tokens VALUES ($1, $2, $3, $4, $5, $6, $7)"
         columns = "token_id, hash, rights, prefix, label, created_ms, expires_ms"
@@ -174,10 +171,11 @@ class Tokens:
     async def rotate(self, token_id: str, *, after_ms: int) -> tuple[str, Grant]:
         """A new token for the same, beside which the old one counts for some time.
 
-        Raises: as `create` and `revoke`.
+        Raises: as `create` and `revoke`; and InvalidOptionError where the old one does not count.
         """
         found = [grant for grant in await self.list() if grant.token_id == token_id]
-        if not found or found[0].revoked_ms is not None:
+        counts = found and found[0].is_valid(self._clock.now_ms())
+        if not counts or found[0].revoked_ms is not None:
             raise InvalidOptionError(f"there is no token {token_id!r:.100} that counts; list them")
         old = found[0]
         made = await self.create(old.right, old.prefix, label=old.label, expires_ms=old.expires_ms)

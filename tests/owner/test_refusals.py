@@ -34,6 +34,7 @@ from adelta.owner.server import running_owner
 from adelta.serving import listening
 from tests.support.certificates import write_certificate
 from tests.support.owners import proposal, running
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -91,6 +92,9 @@ async def test_a_request_without_a_token_that_counts_is_refused(owner: Owner) ->
         assert (status, kind) == (401, "NotAuthenticated")
     assert (await asked(owner, "/metrics"))[0] == 401
     assert (await asked(owner, "/api/v1/tables", token=f"Bearer {token}"))[0] == 200
+    head = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: "
+    answer = await raw(owner, head + b"Bearer adelta_\xff_x\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 401 ")
     client = await owner.client(token="adelta_00_00")
     with pytest.raises(PermissionDeniedError, match="no token that counts"):
         await client.get_commits()
@@ -186,9 +190,11 @@ async def test_tokens_are_rotated_and_revoked_without_a_restart(owner: Owner) ->
         await tokens.rotate(grant.token_id, after_ms=0)
     with pytest.raises(InvalidOptionError, match="there is no token"):
         await tokens.revoke("nobody")
-    expired, _ = await tokens.create(Right.OWN, "*", expires_ms=int(time.time() * 1000) - 1)
+    expired, ended = await tokens.create(Right.OWN, "*", expires_ms=int(time.time() * 1000) - 1)
     with pytest.raises(PermissionDeniedError):
         await (await owner.client(token=expired)).get_commits()
+    with pytest.raises(InvalidOptionError, match="that counts"):  # the new one would not either
+        await tokens.rotate(ended.token_id, after_ms=0)
 
 
 async def test_no_token_stands_in_the_database(owner: Owner, tmp_path: Path) -> None:
@@ -225,7 +231,7 @@ async def raw(owner: Owner, *pieces: bytes, pause: float = 0.0, only_status: boo
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(pause)
-        answer = await reader.read()
+        answer = await (reader.readline() if only_status else reader.read())
     except ConnectionError:
         pass
     finally:
@@ -237,16 +243,42 @@ async def test_a_body_of_a_gigabyte_is_refused_before_it_is_read(owner: Owner) -
     token = await owner.token()
     head = f"POST /api/v1/commit HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
     with anyio.fail_after(60):
-        answer = await raw(owner, f"{head}Content-Length: {ONE_GB}\r\n\r\n".encode(), b"x" * 65536)
+        status = partial(raw, owner, only_status=True)
+        answer = await status(f"{head}Content-Length: {ONE_GB}\r\n\r\n".encode(), b"x" * 65536)
         assert answer.startswith(b"HTTP/1.1 413 ")
         chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
-        answer = await raw(owner, f"{head}Transfer-Encoding: chunked\r\n\r\n".encode(), chunk * 20)
+        answer = await status(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode(), chunk * 20)
         assert answer.startswith(b"HTTP/1.1 413 ")
         zipped = f"{head}Content-Encoding: gzip\r\nContent-Length: 10\r\n\r\n".encode()
-        assert (await raw(owner, zipped, b"x" * 10)).startswith(b"HTTP/1.1 415 ")
+        assert (await status(zipped, b"x" * 10)).startswith(b"HTTP/1.1 415 ")
     client = await owner.adopted()
     with pytest.raises(InvalidOptionError, match="1,048,576 bytes at most"):
         await client.commit(proposal(1, "x", padding=1 << 20))
+
+
+@pytest.mark.parametrize("limits", [replace(LIMITS, all_bodies_bytes=1 << 19)])
+async def test_bodies_count_as_they_come_and_not_as_they_are_said_to(
+    owner: Owner, caplog: pytest.LogCaptureFixture
+) -> None:
+    token, client = await owner.token(Right.READ), await owner.adopted()
+    head = f"POST /api/v1/commit HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+    host, port = owner.endpoint.removeprefix("http://").split(":")
+    held = []
+    with anyio.fail_after(60):
+        for _ in range(3):
+            _, writer = await asyncio.open_connection(host, int(port))
+            writer.write(f"{head}Content-Length: {1 << 20}\r\n\r\n{{".encode())
+            await writer.drain()
+            held.append(writer)
+        assert (await client.commit(proposal(1, "x"))).ratified
+        unsaid = f"{head}Transfer-Encoding: chunked\r\n\r\nc0000\r\n".encode()
+        answer = await raw(owner, unsaid, b"x" * 0xC0000, only_status=True)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        for writer in held:
+            writer.close()
+        gone = owner.service.parts.metrics.refused.labels("400")
+        await until(lambda: gone._value.get() == len(held))
+    assert "a request failed" not in caplog.text, "who goes away is no failure of the service"
 
 
 @pytest.mark.parametrize("limits", [replace(LIMITS, head_seconds=0.5, body_seconds=0.5)])

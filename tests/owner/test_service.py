@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sqlite3
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -426,6 +427,9 @@ def test_a_client_is_found_by_its_name_and_sends_its_token_where_the_user_said()
         client_of(ManagedTable("s3://lake/orders", "a", {"endpoint": "https://evil"}), options)
     far = ManagedTable("s3://lake/orders", "a", {"endpoint": "http://owner.example"})
     named = {**options, "adelta_owner_endpoint": "http://owner.example, https://owner.example"}
+    loud = replace(far, conf={"endpoint": "HTTP://owner.example"})
+    with pytest.raises(InvalidOptionError, match="unencrypted"):
+        client_of(loud, {**options, "adelta_owner_endpoint": "HTTP://owner.example"})
     with pytest.raises(InvalidOptionError, match="unencrypted"):
         client_of(far, named)
     assert client_of(far, {**named, "aws_allow_http": "true"}) is not None
