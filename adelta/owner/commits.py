@@ -65,12 +65,17 @@ class Commits:
         table: TableKey,
         proposed: ProposedCommit,
         describe: tuple[str, str] | None = None,
+        *,
+        folder: str = COMMITS_FOLDER,
     ) -> CommitResponse:
         """Ratify a commit, if its version is the next one. A loser is answered when it is its turn.
 
-        Raises: as `Ledger.commit`, but for UnsettledError; and InvalidOptionError: it is no commit.
+        `folder` of the log is that of the table's un-backfilled commits.
+
+        Raises: as `Ledger.commit`, but for UnsettledError; and InvalidOptionError: it is no commit,
+            or not of such a table.
         """
-        proposed = await self._fit(table, proposed)
+        proposed = await self._fit(table, proposed, folder)
         response: CommitResponse | None = None
         if not self._turns.has_lost(table, proposed):
             commit = partial(self._ledger.commit, table, proposed, describe)
@@ -134,9 +139,11 @@ class Commits:
             self._turns.forget(table)
         return response
 
-    async def _fit(self, table: TableKey, proposed: ProposedCommit) -> ProposedCommit:
+    async def _fit(
+        self, table: TableKey, proposed: ProposedCommit, folder: str = COMMITS_FOLDER
+    ) -> ProposedCommit:
         """The commit as the ledger keeps it: one too long for it is put beside the log first."""
-        await self._ownership.check_current(table)
+        await self._ownership.check_current(table, folder)
         if proposed.staged_file is not None:
             return proposed
         if len(proposed.content) > _IN_A_THREAD:
@@ -150,7 +157,7 @@ class Commits:
         if told.latest_version != proposed.version - 1:
             return proposed  # it will be refused, or is there already
         log = self._logs.of(table.uri)
-        name, modified = await log.stage(COMMITS_FOLDER, proposed.version, proposed.content)
+        name, modified = await log.stage(folder, proposed.version, proposed.content)
         return replace(proposed, staged_file=name, modified_ms=modified)
 
     def _ratified(self, table: TableKey, proposed: ProposedCommit, *, again: bool) -> None:

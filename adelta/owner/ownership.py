@@ -50,14 +50,18 @@ class Ownership:
         self._ledger = ledger
         self._logs = logs
         self._backfiller = backfiller
-        self._current: set[TableKey] = set()
+        self._current: dict[TableKey, str] = {}  # with the folders of un-backfilled commits
 
-    async def check_current(self, table: TableKey) -> None:
+    async def check_current(self, table: TableKey, folder: str) -> None:
         """Refuse to go on with a table whose log is ahead of the ledger; looked at once.
 
-        So a ledger that has been restored from a backup ratifies no version for a second time.
+        So a ledger that has been restored from a backup ratifies no version for a second time. A
+        table whose un-backfilled commits are in another folder than `folder` is refused, too:
+        what the catalog says of its tables changes with their commits, which have a way of their
+        own.
 
         Raises:
+            InvalidOptionError: the table's commits come by the other API.
             InvalidTableError: the log has the version after the latest one of the ledger.
             StorageError: ledger or store failed.
         """
@@ -78,7 +82,9 @@ class Ownership:
             if not await self._logs.of(table.uri).exists(latest + 1):
                 if len(self._current) >= _REMEMBERED:
                     self._current.clear()
-                self._current.add(table)
+                self._current[table] = found.folder
+        if self._current[table] != folder:
+            raise _of_another_api(table)
 
     async def propose(self, table: TableKey, proposed: ProposedCommit) -> None:
         """Promise to own the table, if `proposed` gets into its log.
@@ -93,6 +99,8 @@ class Ownership:
         """
         log = self._logs.of(table.uri)
         found = await self._ledger.find(table)
+        if found is not None and found.folder != COMMITS_FOLDER:
+            raise _of_another_api(table)
         if found is not None and found.state in (State.PROMISED, State.RELEASED):
             await self.settle(table)
         again = found is not None and await self._is_behind(found, log, proposed)
@@ -186,3 +194,10 @@ class Ownership:
             with suppress(AdeltaError):  # it is reliable without us
                 await self._backfiller.backfill(table, None, wait_seconds)
         return response
+
+
+def _of_another_api(table: TableKey) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"{table.uri} is a table of the catalog, and commits to it come by Unity Catalog's paths; "
+        "open it with catalog=UnityCatalogClient(...)"
+    )

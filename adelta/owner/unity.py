@@ -175,20 +175,24 @@ class UnityPaths:
         if len(updates) < len(asked):
             raise InvalidOptionError("an update of each kind is asked for once at most")
         after = _updated(found.description, updates)
+        before = found.description if etag in (None, _etag(found)) else _NO_DESCRIPTION
         if "add-commit" in updates:
-            await self._commit(found, updates["add-commit"], after)
-        elif after != found.description and not await self._parts.names.describe(
-            found.table.table_key, found.description, after
-        ):
-            raise _stale(name)
+            changes = (before, after) if etag is not None or after != before else None
+            await self._commit(found, updates["add-commit"], changes)
+        elif after != before:
+            at = None if etag is None else found.table.latest
+            if not await self._parts.names.describe(found.table.table_key, before, after, at):
+                raise _stale(name)
         return _described(await self._named(name))
 
-    async def _commit(self, found: NamedTable, update: Mapping[str, Any], after: str) -> None:
+    async def _commit(
+        self, found: NamedTable, update: Mapping[str, Any], changes: tuple[str, str] | None
+    ) -> None:
         table = TableKey(found.table.uri, found.table.table_id)
         proposed = _proposed(update.get("commit"))
-        changes = (found.description, after) if after != found.description else None
+        commits = self._parts.commits
         try:
-            response = await self._parts.commits.commit(table, proposed, changes)
+            response = await commits.commit(table, proposed, changes, folder=STAGED_FOLDER)
         except StaleDescriptionError:
             raise _stale(found.table.name or "") from None
         except ThrottledError as error:
