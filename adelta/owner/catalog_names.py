@@ -52,6 +52,7 @@ DESCRIBE = (
     "RETURNING table_key"
 )
 """Changes a description, if it is what it was: the table's key, before and after."""
+_DESCRIBE_AT = DESCRIBE.replace(" RETURNING", " AND latest = $4 RETURNING")
 _READ_NAMED = (
     "SELECT t.table_key, t.uri, t.table_id, t.folder, t.state, t.latest, t.backfilled, t.name, "
     "t.description, t.created_ms, "
@@ -85,27 +86,39 @@ class CatalogNames:
         now = self._clock.now_ms()
         await self._database.run(partial(_stage_name, name, table, folder, now))
 
-    async def own_named(self, table_key: int, name: str, description: str) -> bool:
+    async def own_named(self, table: TableKey, name: str, description: str) -> bool:
         """Own the table that has been created at the place that was set aside for it as `name`.
 
         False where the name has come to be another table's meanwhile.
         """
         text = (
-            "UPDATE owner_tables SET state = 'owned', latest = 0, backfilled = 0, description = $3 "
-            "WHERE table_key = $1 AND name = $2 AND state = 'promised' RETURNING table_key"
+            "UPDATE owner_tables SET state = 'owned', latest = 0, backfilled = 0, description = $4 "
+            "WHERE uri = $1 AND table_id = $2 AND name = $3 AND state = 'promised' "
+            "RETURNING table_key"
         )
-        return bool(await self._database.ask(Statement(text, (table_key, name, description))))
+        arguments = (table.uri, table.table_id, name, description)
+        return bool(await self._database.ask(Statement(text, arguments)))
 
-    async def describe(self, table_key: int, before: str, after: str) -> bool:
-        """Change the description of a table; False where it is another one meanwhile."""
-        return bool(await self._database.ask(Statement(DESCRIBE, (table_key, before, after))))
+    async def describe(
+        self, table_key: int, before: str, after: str, latest: int | None = None
+    ) -> bool:
+        """Change the description of a table; False where it is another one meanwhile.
+
+        So it is where its latest version has to be `latest`, and is another one.
+        """
+        changed = Statement(DESCRIBE, (table_key, before, after))
+        if latest is not None:
+            changed = Statement(_DESCRIBE_AT, (*changed.arguments, latest))
+        return bool(await self._database.ask(changed))
 
 
 def _stage_name(name: str, table: TableKey, folder: str, now: int) -> Program[None]:
-    rows = yield Statement("SELECT state FROM owner_tables WHERE name = $1 FOR UPDATE", (name,))
-    if rows and rows[0][0] != State.PROMISED:
+    text = "SELECT table_key, state FROM owner_tables WHERE name = $1 FOR UPDATE"
+    rows = yield Statement(text, (name,))
+    if rows and rows[0][1] != State.PROMISED:
         raise CommitConflictError(f"there is a table {name} already; choose another name")
-    yield Statement("UPDATE owner_tables SET name = NULL WHERE name = $1", (name,))
+    if rows:  # a place at which no table has been created
+        yield Statement("DELETE FROM owner_tables WHERE table_key = $1", (rows[0][0],))
     yield Statement(
         "INSERT INTO owner_tables "
         "(uri, table_id, name, folder, state, latest, backfilled, created_ms) "

@@ -8,6 +8,7 @@ A table's place lies below the managed root of the service; it hands out no cred
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -49,6 +50,8 @@ _SCHEMA = "/api/2.1/unity-catalog/delta/v1/catalogs/{catalog}/schemas/{schema}"
 _TABLE = f"{_SCHEMA}/tables/{{table}}"
 _ID_PROPERTY = "io.unitycatalog.tableId"
 _LONGEST_NAME = 255
+_SAME_TABLE, _SAME_ETAG = "assert-table-uuid", "assert-etag"
+_NO_DESCRIPTION = ""  # no table has it
 
 UNITY_NAMES = {
     "NotAuthenticated": "NotAuthorizedException",
@@ -58,8 +61,8 @@ UNITY_NAMES = {
     "InvalidRequest": "InvalidParameterValueException",
     "InvalidVersion": "InvalidParameterValueException",
     "TooManyRequests": "TooManyRequestsException",
-    "CommitOutcomeUnknown": "InternalServerErrorException",
-    "Unavailable": "ServiceUnavailableException",
+    "CommitOutcomeUnknown": "CommitStateUnknownException",
+    "Unavailable": "InternalServerErrorException",
 }
 """The names of errors in Unity Catalog's API, by those in the service's own."""
 
@@ -117,10 +120,14 @@ class UnityPaths:
         body = dict(parsed(data))
         name = _name(request, body.get("name"))
         found = await self._parts.names.find_named(name)
-        if found is None or found.table.state != State.PROMISED:
+        if found is None:
             raise TableNotFoundError(f"no place has been set aside for a table {name}; stage it")
-        table = found.table
+        table, description = found.table, orjson.dumps(body).decode()
         grant.check(table.uri, Right.OWN)
+        if table.state != State.PROMISED:
+            if found.description == description:  # asked again, since the answer was lost
+                return _described(found)
+            raise CommitConflictError(f"there is a table {name} already; choose another name")
         protocol, properties = _checked_protocol(body.get("protocol")), body.get("properties")
         if not isinstance(properties, dict):
             raise InvalidOptionError("a table has properties")
@@ -134,8 +141,8 @@ class UnityPaths:
             raise InvalidOptionError(f"the place of {name} is {_location(table.uri)}")
         if not await self._parts.logs.of(table.uri).exists(0):
             raise InvalidOptionError(f"{name} has no version 0 at {_location(table.uri)}")
-        description = orjson.dumps(body).decode()
-        if not await self._parts.names.own_named(table.table_key, name, description):
+        key = TableKey(table.uri, table.table_id)
+        if not await self._parts.names.own_named(key, name, description):
             raise CommitConflictError(
                 f"another place has been set aside for a table {name} meanwhile; stage it anew"
             )
@@ -164,12 +171,7 @@ class UnityPaths:
         body, name = parsed(data), _name(request)
         found = await self._named(name)
         grant.check(found.table.uri, Right.WRITE)
-        for requirement in objects_of(body, "requirements"):
-            same = {"type": "assert-table-uuid", "uuid": found.table.table_id}
-            if requirement != same:
-                raise RefusedError(
-                    409, "UpdateRequirementConflictException", f"{name} is another table"
-                )
+        etag = _asserted_etag(objects_of(body, "requirements"), found)
         asked = objects_of(body, "updates")
         updates = {str(each.get("action")): each for each in asked}
         if len(updates) < len(asked):
@@ -240,6 +242,31 @@ def _proposed(commit: object) -> ProposedCommit:
     )
 
 
+def _asserted_etag(requirements: list[Mapping[str, Any]], found: NamedTable) -> str | None:
+    """The etag that an update is for; None where it is for any.
+
+    Raises:
+        InvalidOptionError: the requirements are none that an update has.
+        RefusedError: it is for another table.
+    """
+    asserted = {str(each.get("type")): each for each in requirements}
+    if not {_SAME_TABLE} <= asserted.keys() <= {_SAME_TABLE, _SAME_ETAG}:
+        raise InvalidOptionError(f"an update requires {_SAME_TABLE}, and may require {_SAME_ETAG}")
+    if len(asserted) < len(requirements):
+        raise InvalidOptionError("an update requires each thing once at most")
+    if asserted[_SAME_TABLE].get("uuid") != found.table.table_id:
+        raise RefusedError(
+            409, "UpdateRequirementConflictException", f"{found.table.name} is another table"
+        )
+    return str(asserted[_SAME_ETAG].get("etag")) if _SAME_ETAG in asserted else None
+
+
+def _etag(found: NamedTable) -> str:
+    """What tells a table as it is from what it is after any commit or change of its description."""
+    digest = hashlib.blake2b(found.description.encode(), digest_size=8).hexdigest()
+    return f"{found.table.latest}-{digest}"
+
+
 def _stale(name: str) -> RefusedError:
     return RefusedError(
         409, "UpdateRequirementConflictException", f"{name} has been described anew; try again"
@@ -259,9 +286,25 @@ def _checked_protocol(protocol: object) -> dict[str, Any]:
     return protocol
 
 
+_OF_THE_SAME = (
+    ("set-properties", "remove-properties"),
+    ("set-domain-metadata", "remove-domain-metadata"),
+)
+
+
+def _named_by(update: Mapping[str, Any] | None) -> set[str]:
+    """The properties or domains that an update sets or removes."""
+    found = [(update or {}).get(key) for key in ("updates", "removals", "domains")]
+    return {str(name) for names in found if isinstance(names, dict | list) for name in names}
+
+
 def _updated(description: str, updates: Mapping[str, Mapping[str, Any]]) -> str:
     """A description of a table after updates of it. Raises: InvalidOptionError."""
     told: dict[str, Any] = orjson.loads(description)
+    for one, other in _OF_THE_SAME:
+        both = _named_by(updates.get(one)) & _named_by(updates.get(other))
+        if both:
+            raise InvalidOptionError(f"{one} and {other} are both about {min(both)[:100]!r}")
     properties = dict(told.get("properties") or {})
     domains = dict(told.get("domain-metadata") or {})
     try:
@@ -311,7 +354,7 @@ def _described(found: NamedTable) -> dict[str, Any]:
     }
     return {
         "metadata": {
-            "etag": f"{table.latest}",
+            "etag": _etag(found),
             "table-type": "MANAGED",
             "table-uuid": table.table_id,
             "location": _location(table.uri),

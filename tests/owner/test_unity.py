@@ -13,8 +13,10 @@ import pytest
 import adelta
 from adelta import UnityCatalogClient
 from adelta._concurrency import map_concurrent
-from adelta.commit.owner import ProposedCommit
+from adelta.commit.owner import ManagedTable, ProposedCommit
+from adelta.commit.owner_client import AdeltaOwnerClient
 from adelta.errors import (
+    InvalidOptionError,
     PermissionDeniedError,
     StorageError,
     TableNotFoundError,
@@ -24,7 +26,7 @@ from adelta.owner.access import Right
 from adelta.owner.ledger import LedgerLimits
 from adelta.owner.table_logs import TableLog
 from tests.support.managed_tables import SCHEMA, ids, rows
-from tests.support.owners import running
+from tests.support.owners import proposal, running
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -53,7 +55,9 @@ async def created(owner: Owner, name: str = NAME) -> UnityCatalogClient:
         staged.location, SCHEMA, properties=staged.properties, catalog=catalog
     )
     async with table:
-        await catalog.register_table(staged, await table.snapshot(version=0))
+        first = await table.snapshot(version=0)
+        for _ in range(2):  # the second where the answer to the first was lost
+            await catalog.register_table(staged, first)
     return catalog
 
 
@@ -180,6 +184,69 @@ async def test_of_two_who_make_a_table_of_one_name_each_has_its_own_place_or_non
     await other.aclose()
 
 
+async def test_an_update_is_for_the_etag_that_it_requires(owner: Owner) -> None:
+    """UC Delta API 1.0, `assert-etag`: and a commit that is asked for again is no update."""
+    catalog = await created(owner)
+    found = await owner.service.parts.names.find_named(NAME)
+    assert found is not None
+    same = {"type": "assert-table-uuid", "uuid": found.table.table_id}
+
+    async def etag() -> str:
+        return str((await _sent(owner, "GET"))[1]["metadata"]["etag"])
+
+    async def update(etag: str, *updates: dict[str, Any]) -> int:
+        required = [same, {"type": "assert-etag", "etag": etag}]
+        return (await _sent(owner, "POST", {"requirements": required, "updates": [*updates]}))[0]
+
+    def change(value: str) -> dict[str, Any]:
+        return {"action": "set-properties", "updates": {"a": value}}
+
+    def commit(version: int) -> dict[str, Any]:
+        name = f"{version:020d}.{uuid.uuid4()}.json"
+        told = {"version": version, "timestamp": 1, "file-name": name, "file-size": 1}
+        return {"action": "add-commit", "commit": told | {"file-modification-timestamp": 1}}
+
+    first, second = await etag(), commit(2)
+    assert await update(first, commit(1)) == 200
+    assert await update(first, change("early")) == await update(first, second) == 409
+    assert await update(third := await etag(), change("b")) == 200
+    assert await update(third, change("late")) == await update(third, second) == 409
+    assert await update(fourth := await etag(), second, change("c")) == 200
+    assert await update(fourth, second, change("c")) == 200, "it was ratified before"
+    names, key = owner.service.parts.names, found.table.table_key
+    described = await names.find_named(NAME)
+    assert described is not None
+    assert json.loads(described.description)["properties"]["a"] == "c"
+    assert not await names.describe(key, described.description, "{}", 1), "it has version 2"
+    await catalog.aclose()
+
+
+async def test_commits_to_tables_of_the_catalog_come_by_its_paths_alone(owner: Owner) -> None:
+    """Else the catalog would not be told what they change, nor its readers what they hold."""
+    catalog = await created(owner)
+    found = await owner.service.parts.names.find_named(NAME)
+    assert found is not None
+    table = ManagedTable(found.table.uri, found.table.table_id)
+    client = AdeltaOwnerClient(table, owner.endpoint, await owner.token())
+    inline = proposal(1, "x")
+    for request in (client.commit, client.release, client.propose):
+        with pytest.raises(InvalidOptionError, match="is a table of the catalog"):
+            await request(inline)
+    with pytest.raises(InvalidOptionError, match="is a table of the catalog"):
+        await client.owner.commit_together([(client, inline)])
+    assert (await catalog.get_ratified_commits()).latest_version == 0
+    await client.aclose()
+    await catalog.aclose()
+
+
+async def test_a_place_that_nobody_used_is_forgotten(owner: Owner) -> None:
+    catalog = UnityCatalogClient(owner.endpoint, NAME, token=await owner.token())
+    for _ in range(3):
+        await catalog.stage_table()
+    assert len(await owner.service.parts.ledger.tables()) == 1
+    await catalog.aclose()
+
+
 @pytest.mark.parametrize(
     ("change", "status", "kind"),
     [
@@ -213,8 +280,17 @@ async def test_hostile_commits_are_refused(
         [{"action": "set-protocol", "protocol": {"reader-features": 5}}],
         [{"action": "set-protocol", "protocol": {"writer-features": [{}]}}],
         2 * [{"action": "set-properties", "updates": {"a": "b"}}],
+        [
+            {"action": "set-properties", "updates": {"a": "b"}},
+            {"action": "remove-properties", "removals": ["a"]},
+        ],
     ):
         assert await _posted(owner, {"requirements": [same], "updates": odd}) == (
+            400,
+            "InvalidParameterValueException",
+        )
+    for required in ([same, same], [{"type": "assert-etag", "etag": "0"}], [same, {"type": "x"}]):
+        assert await _posted(owner, {"requirements": required, "updates": [update]}) == (
             400,
             "InvalidParameterValueException",
         )
@@ -223,10 +299,16 @@ async def test_hostile_commits_are_refused(
 
 
 async def _posted(owner: Owner, body: dict[str, Any]) -> tuple[int, str]:
+    status, answer = await _sent(owner, "POST", body)
+    return status, answer["error"]["type"]
+
+
+async def _sent(owner: Owner, method: str, body: Any = None) -> tuple[int, Any]:
     path = "/api/2.1/unity-catalog/delta/v1/catalogs/main/schemas/default/tables/trips"
     headers = {"Authorization": f"Bearer {await owner.token()}"}
+    data = None if body is None else orjson.dumps(body)
     async with (
         aiohttp.ClientSession() as session,
-        session.post(owner.endpoint + path, data=orjson.dumps(body), headers=headers) as response,
+        session.request(method, owner.endpoint + path, data=data, headers=headers) as response,
     ):
-        return response.status, (await response.json())["error"]["type"]
+        return response.status, await response.json()
