@@ -315,13 +315,17 @@ class Ledger:
         """Own a table, whose log has the commit of `version` that was promised for."""
         await self.database.run(partial(_keep_promise, table, version))
 
-    async def forget_promise(self, table: TableKey, transaction_id: str) -> None:
-        """Forget a promise: another commit is in the log where the one was to be."""
+    async def forget_promise(self, table: TableKey, transaction_id: str, version: int) -> None:
+        """Forget a promise: another commit is in the log where the one of `version` was to be.
+
+        One that has been made for a later version meanwhile is another promise, and stands.
+        """
         text = (
-            "DELETE FROM owner_promises WHERE transaction_id = $3 AND table_key = "
+            "DELETE FROM owner_promises WHERE transaction_id = $3 AND version = $4 AND table_key = "
             "(SELECT table_key FROM owner_tables WHERE uri = $1 AND table_id = $2)"
         )
-        await self.database.ask(Statement(text, (table.uri, table.table_id, transaction_id)))
+        asked = (table.uri, table.table_id, transaction_id, version)
+        await self.database.ask(Statement(text, asked))
 
     async def release(self, table: TableKey, proposed: ProposedCommit) -> CommitResponse:
         """Ratify the last commit of a table; no other is ratified after it.
@@ -501,9 +505,10 @@ def _promise(
             f"{table.uri}: the commit owner has it already, up to version {latest}; open the table "
             "again, and release it first where the owner's address is to change"
         )
-    yield Statement(
+    yield Statement(  # a request that took long may come after one for a later version
         "INSERT INTO owner_promises VALUES ($1, $2, $3, $4) "
-        "ON CONFLICT (table_key, transaction_id) DO UPDATE SET version = $3",
+        "ON CONFLICT (table_key, transaction_id) DO UPDATE SET version = $3 "
+        "WHERE owner_promises.version < $3",
         (table_key, proposed.transaction_id, proposed.version, now),
     )
 

@@ -151,7 +151,7 @@ class Ownership:
             if is_by(content, transaction_id):
                 await self._ledger.keep_promise(table, version)
                 return
-            await self._ledger.forget_promise(table, transaction_id)
+            await self._ledger.forget_promise(table, transaction_id, version)
 
     async def settled(self, tables: Sequence[TableKey], work: Callable[[], Awaitable[T]]) -> T:
         """What `work` says of tables, whose promises are kept or forgotten first, if need be.

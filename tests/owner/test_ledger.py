@@ -159,6 +159,19 @@ async def test_a_table_is_owned_when_its_promise_is_kept_and_by_no_other_root(
         await ledger.promise(fresh, COMMITS, proposal(6, "r"))
 
 
+async def test_a_promise_for_a_later_version_outlives_what_was_about_earlier_ones(
+    ledger: Ledger,
+) -> None:
+    fresh = TableKey("s3://lake/fresh", "c")
+    await ledger.promise(fresh, COMMITS, proposal(4, "p"))
+    await ledger.promise(fresh, COMMITS, proposal(5, "p"))
+    await ledger.promise(fresh, COMMITS, proposal(4, "p"))  # which was on its way for long
+    await ledger.forget_promise(fresh, "p", 4)  # by one who has read of that one
+    assert await ledger.promises(fresh) == [("p", 5)]
+    await ledger.forget_promise(fresh, "p", 5)
+    assert await ledger.promises(fresh) == []
+
+
 async def test_another_table_in_the_place_of_one_ends_it(ledger: Ledger) -> None:
     await ledger.commit(ORDERS, proposal(1, "x"))
     again = TableKey(ORDERS.uri, "c")
