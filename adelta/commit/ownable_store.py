@@ -212,6 +212,8 @@ class OwnableStore(ForwardingStore):
         except AdeltaError as refused:
             if isinstance(refused, StorageError) and not isinstance(refused, PermissionDeniedError):
                 raise
+            if await is_there(self._raw, commit_path(version + 1)):
+                return True  # by which the owner has given it up meanwhile
             raise not_owned(self.uri, error) from refused
         return True
 

@@ -283,6 +283,33 @@ async def test_of_two_who_release_a_table_one_meets_a_conflict(
         assert (await plain.snapshot()).version == 2
 
 
+async def test_who_looks_while_a_table_comes_and_goes_again_sees_who_owns_it(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, options = str(owner.folder / "restless"), await options_of(owner)
+    accept, other = AdeltaOwnerClient.accept, {**options, "max_concurrency": "2"}
+
+    async def adopt() -> None:
+        conf = {"endpoint": owner.endpoint}
+        await adelta.adopt_table(uri, "adelta", conf, storage_options=other)
+
+    async def given_up_first(self: AdeltaOwnerClient, version: int) -> None:
+        monkeypatch.setattr(AdeltaOwnerClient, "accept", accept)
+        await adelta.release_table(uri, storage_options=other)
+        await accept(self, version)
+
+    await adelta.write_table(uri, rows(0))
+    await adopt()
+    async with adelta.open_table(uri, options) as table:
+        assert await ids(table) == [0]
+        await adelta.release_table(uri, storage_options=other)
+        assert (await table.snapshot()).version == 2
+        await adopt()
+        monkeypatch.setattr(AdeltaOwnerClient, "accept", given_up_first)
+        assert (await table.snapshot()).version == 4
+        assert OWNER not in (await table.snapshot()).metadata.configuration
+
+
 async def test_who_goes_behind_a_release_that_is_not_in_the_log_yet_puts_it_there_first(
     owner: Owner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
