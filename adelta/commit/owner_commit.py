@@ -85,6 +85,7 @@ class OwnerCoordinator:
         self._create = create
         self._first = FilesystemCoordinator(store, create)
         self._staged: dict[int, bytes] = {}  # what we have ratified and not published yet
+        self._ratified = -1  # our latest version, of which the log may not know
         self._publishing = anyio.Lock()
 
     def __repr__(self) -> str:
@@ -172,6 +173,7 @@ class OwnerCoordinator:
     async def note_ratified(self, proposed: ProposedCommit) -> None:
         """Take in that a commit of ours has been ratified."""
         version = proposed.version
+        self._ratified = max(self._ratified, version)
         if not self.client.backfills:
             self._staged[version] = proposed.content
         while len(self._staged) > _KEPT:
@@ -307,14 +309,15 @@ class OwnerCoordinator:
             return bool(waiting)
 
     async def _have_backfilled(self) -> bool:
-        waiting, latest = self._log.unpublished(), self._log.latest  # others commit meanwhile
+        waiting = self._log.unpublished()
+        known = -1 if self._log.latest is None else self._log.latest  # others commit meanwhile
+        latest = max(known, self._ratified)
         try:
-            await self.client.backfill_to_version(latest)
+            await self.client.backfill_to_version(None if latest < 0 else latest)
         except TableNotFoundError:  # it has given the table up, and may not have come to the end
             for commit in waiting:
                 await self._publish(commit)
-        if latest is not None:
-            self._log.note_published(latest)
+        self._log.note_published(latest)
         return bool(waiting)
 
     @property

@@ -89,6 +89,26 @@ async def test_no_checkpoint_is_of_a_version_that_could_not_be_published(
     assert not [path for path in await log(uri) if "checkpoint" in path or path == commit_path(2)]
 
 
+async def test_a_checkpoint_is_of_a_published_version_though_nobody_told_of_those_before_it(
+    owner: MemoryOwner,
+) -> None:
+    uri = await created(owner, checkpointInterval="3")
+    failures = ["get"]  # the owner cannot be asked, once
+
+    async def fail(what: str) -> None:
+        if what in failures:
+            failures.remove(what)
+            raise adelta.errors.StorageError("the line is down")
+
+    async with adelta.open_table(uri) as table, adelta.open_table(uri) as other:
+        await table.snapshot()
+        await append(other, 1, 2)  # `table` learns of them in this process
+        owner.hook = fail
+        await append(table, 3)
+    assert not failures
+    assert {commit_path(3), f"{LOG_DIR}{3:020}.checkpoint.parquet"} <= await log(uri)
+
+
 async def test_where_the_owner_is_behind_the_checkpoint_is_of_a_version_that_it_has_published(
     owner: MemoryOwner, monkeypatch: pytest.MonkeyPatch
 ) -> None:

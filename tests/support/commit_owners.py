@@ -144,11 +144,13 @@ class MemoryOwnerClient(CommitOwnerClient):
     async def backfill_to_version(self, version: int | None = None) -> None:
         kept = await self._asked("backfill")
         self._own(kept)
-        await self._publish(kept)
+        await self._publish(kept, version)
 
-    async def _publish(self, kept: OwnedTable) -> None:
+    async def _publish(self, kept: OwnedTable, last: int | None = None) -> None:
         store = self.store or open_store(self.table.uri, {})
         for at in sorted(kept.commits):
+            if last is not None and at > last:
+                break
             if self.of.stops_after is not None and at > self.of.stops_after:
                 await anyio.sleep_forever()
             commit = kept.commits[at]
