@@ -35,7 +35,7 @@ class CatalogClient(Protocol):
 
     @property
     def permits_maintenance(self) -> bool:
-        """Whether adelta may delete expired commits and checkpoints from the table's log."""
+        """Whether adelta may clean up the table's log, and vacuum, optimize and reorganize it."""
         ...
 
     async def get_ratified_commits(
@@ -98,7 +98,7 @@ class _CatalogAsOwner(CommitOwnerClient):
 
     @property
     def permits_maintenance(self) -> bool:
-        """Whether adelta may delete from the log."""
+        """Whether the catalog permits it."""
         return self._catalog.permits_maintenance
 
     async def get_commits(

@@ -370,7 +370,7 @@ async def published_version(
 
 
 def permits_maintenance(store: ObjectStore, configuration: TableConfiguration) -> bool:
-    """Whether expired commits may be deleted: a catalog has to permit that of its tables.
+    """Whether the table may be tidied up: a catalog has to permit that of its tables.
 
     Of a table whose owner is not asked the latest version is not known, and nothing may go.
     """
@@ -384,7 +384,7 @@ def permits_maintenance(store: ObjectStore, configuration: TableConfiguration) -
 
 
 def check_maintenance(store: ObjectStore, configuration: TableConfiguration) -> None:
-    """Refuse to delete from the log of a table whose owner does not permit that.
+    """Refuse to delete from a table, or to lay it out anew, where its owner does not permit that.
 
     Raises:
         InvalidOptionError: the table has an owner, and the handle has no client for it.
@@ -394,6 +394,6 @@ def check_maintenance(store: ObjectStore, configuration: TableConfiguration) -> 
         _owned(store, configuration)
     if not permits_maintenance(store, configuration):
         raise InvalidUseError(
-            f"{store.uri} is managed by a catalog that does not permit its clients to delete from "
-            "the log; let the catalog clean up"
+            f"{store.uri} is managed by a catalog that does not permit its clients to clean it up "
+            "or to lay it out anew; let the catalog do that"
         )

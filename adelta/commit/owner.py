@@ -184,7 +184,7 @@ class CommitOwnerClient(Protocol):
 
     @property
     def permits_maintenance(self) -> bool:
-        """Whether adelta may delete expired commits and checkpoints from the table's log."""
+        """Whether adelta may clean up the table's log, and vacuum, optimize and reorganize it."""
         ...
 
     @property

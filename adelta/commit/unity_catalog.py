@@ -113,11 +113,19 @@ class UnityCatalogClient(CatalogClient):
     """
 
     def __init__(
-        self, endpoint: str, name: str, *, token: str | None = None, timeout: float = 30.0
+        self,
+        endpoint: str,
+        name: str,
+        *,
+        token: str | None = None,
+        timeout: float = 30.0,
+        permits_maintenance: bool = False,
     ) -> None:
         """`endpoint` is the server's address, `name` is ``catalog.schema.table``.
 
-        `token` is sent as the bearer token of every request; each may take `timeout` seconds.
+        `token` is sent as the bearer token of every request; each may take `timeout` seconds. A
+        catalog cleans up and optimizes its tables by itself, unless `permits_maintenance` says that
+        it leaves that to its clients, as the one of ``adelta serve`` does.
 
         Raises:
             InvalidOptionError: the address or the name is not one.
@@ -127,7 +135,8 @@ class UnityCatalogClient(CatalogClient):
         parts = name.split(".")
         if len(parts) != 3 or not all(parts):
             raise InvalidOptionError(f"{name!r} is not the name of a table: catalog.schema.table")
-        self._recipe = (endpoint, name, token, timeout)
+        self._recipe = (endpoint, name, token, timeout, permits_maintenance)
+        self._permits_maintenance = permits_maintenance
         self._name = name
         catalog, schema, self._table = parts
         self._schema = f"delta/v1/catalogs/{quote(catalog, '')}/schemas/{quote(schema, '')}"
@@ -151,8 +160,8 @@ class UnityCatalogClient(CatalogClient):
 
     @property
     def permits_maintenance(self) -> bool:
-        """The catalog cleans up by itself."""
-        return False
+        """Whether the catalog leaves it to its clients to clean up, by what the user says."""
+        return self._permits_maintenance
 
     # ---------------------------------------------------------------------------------- commits
 
@@ -407,8 +416,12 @@ class UnityCatalogClient(CatalogClient):
         return StorageError(text)
 
 
-def _made(endpoint: str, name: str, token: str | None, timeout: float) -> UnityCatalogClient:
-    return UnityCatalogClient(endpoint, name, token=token, timeout=timeout)
+def _made(
+    endpoint: str, name: str, token: str | None, timeout: float, permits: bool
+) -> UnityCatalogClient:
+    return UnityCatalogClient(
+        endpoint, name, token=token, timeout=timeout, permits_maintenance=permits
+    )
 
 
 def _kind(answer: JsonAnswer) -> str:

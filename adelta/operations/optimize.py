@@ -84,7 +84,8 @@ async def optimize(
             `where` or `zorder_by` is given, or it is not, and `full` is.
         InvalidExpressionError: `where` cannot be parsed, or does not fit the schema.
         SchemaMismatchError: there is no such column, or its type has no order.
-        InvalidUseError: files have no statistics of a column of `zorder_by`.
+        InvalidUseError: files have no statistics of a column of `zorder_by`; or the table's catalog
+            does not permit it.
         CommitConflictError: another commit changed the table's protocol, or how files are to be.
         CommitOutcomeUnknownError: the commit may or may not have happened.
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.

@@ -51,6 +51,7 @@ async def reorg_purge(
         TableNotFoundError: there is no table.
         InvalidOptionError: `where` is not about partitions alone, or a number is not positive.
         InvalidExpressionError: `where` cannot be parsed, or does not fit the schema.
+        InvalidUseError: the table's catalog does not permit it.
         CommitConflictError: another commit changed the table's protocol, or how files are to be.
         CommitOutcomeUnknownError: the commit may or may not have happened.
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pickle
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -277,23 +278,31 @@ async def test_checkpoints_and_compactions_are_of_published_versions(
 
 
 @pytest.mark.parametrize("permits", [False, True])
-async def test_the_log_is_cleaned_up_where_the_catalog_permits_it(
-    catalog: SqliteCatalog, permits: bool
+async def test_a_table_is_maintained_where_the_catalog_permits_it(
+    catalog: SqliteCatalog, monkeypatch: pytest.MonkeyPatch, permits: bool
 ) -> None:
-    """B13-07, by hand and after a checkpoint."""
+    """B13-07, by hand, and after a checkpoint and a commit."""
     catalog.permits = permits
     store = await created(catalog)
     table = handle(store, catalog)
     for number in range(1, 4):
         await adelta.write_table(table, rows(number))
     await adelta.checkpoint(table)
-    if permits:
-        await adelta.cleanup_log(table, retention=timedelta(0))
-    else:
-        with pytest.raises(InvalidUseError, match="does not permit"):
-            await adelta.cleanup_log(table, retention=timedelta(0))
+    allowed = nullcontext() if permits else pytest.raises(InvalidUseError, match="not permit")
+    for verb in (
+        partial(adelta.cleanup_log, retention=timedelta(0)),
+        adelta.vacuum,
+        adelta.optimize,
+        adelta.reorg_purge,
+    ):
+        with allowed:
+            await verb(table)
     assert f"{0:020d}.json" in await log_of(store), "younger than an hour"
-    assert await ids(handle(store, catalog)) == [1, 2, 3]
+    monkeypatch.setattr("adelta.operations.rearrange.auto_compaction._LEAST_FILES", 2)
+    await adelta.set_properties(table, {"delta.autoOptimize.autoCompact": "true"})
+    await adelta.write_table(table, rows(4))
+    assert (await adelta.detail(table)).num_files == (1 if permits else 4)
+    assert await ids(handle(store, catalog)) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("forgets", [False, True])

@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from adelta._concurrency import in_thread
+from adelta.commit.choose import permits_maintenance
 from adelta.operations.rearrange.bins import FileSizes, by_partition, small_files
 from adelta.operations.rearrange.compaction import plan_compaction
 from adelta.operations.rearrange.cubes import cube_tags
@@ -42,6 +43,8 @@ async def auto_compact(table: Table, tx: TransactionCore) -> None:
     """
     added = tx.added_files
     if tx.version is None or not added or not _is_wanted(tx.configuration):
+        return
+    if not permits_maintenance(table.store, tx.configuration):
         return
     name = tx.metadata.id
     if name in _under_way:

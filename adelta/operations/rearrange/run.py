@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from adelta._dataclasses import dataclass
+from adelta.commit.choose import check_maintenance
 from adelta.operations.rearrange.commit import RewrittenBin, commit_bins, discard_bins
 from adelta.operations.rearrange.metrics import (
     DeletionVectorStats,
@@ -57,14 +58,16 @@ class Plan:
 
 
 async def look(table: Table) -> LogState:
-    """The latest version of the table, if it may be written to.
+    """The latest version of the table, if it may be written to, and laid out anew.
 
     Raises:
         TableNotFoundError: there is no table.
         UnsupportedFeatureError: writing needs a table feature that adelta does not have.
         InvalidOptionError: the store cannot exclude other writers.
+        InvalidUseError: the table's catalog does not permit it.
     """
     async with begin(table, TransactionRequest(from_latest=True)) as tx:  # which only reads
+        check_maintenance(table.store, tx.configuration)
         return tx.base
 
 
