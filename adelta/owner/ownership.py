@@ -188,6 +188,7 @@ class Ownership:
             StorageError: what was to be backfilled before could not be; nothing was ratified.
             CommitOutcomeUnknownError: it may have been ratified.
         """
+        await self.settle(table)  # it may be owned since a moment ago
         await self._backfiller.backfill(table, None, wait_seconds)
         response = await self._ledger.release(table, proposed)
         if response.ratified:

@@ -128,6 +128,38 @@ async def test_a_table_is_owned_once_its_log_says_so_though_nobody_told(owner: O
     await client.accept(0)
     with pytest.raises(CommitConflictError, match="has it already"):
         await client.propose(proposal(2, "again"))
+    stock, first = await owner.client("stock"), proposal(0, "first")
+    await stock.propose(first)
+    path = owner.folder / "stock" / commit_path(0)
+    path.parent.mkdir(parents=True)
+    path.write_bytes(first.content)
+    assert (await stock.release(proposal(1, "last"))).ratified
+
+
+async def test_a_table_is_owned_by_one_root_and_a_copy_of_it_is_another_table(
+    owner: Owner,
+) -> None:
+    client = await owner.adopted()
+    await client.backfill_to_version()
+    (owner.folder / "link").symlink_to("orders")
+    shutil.copytree(owner.folder / "orders", owner.folder / "copy")
+    token = await owner.token()
+    link, copy = (
+        AdeltaOwnerClient(
+            ManagedTable((owner.folder / name).as_uri(), client.named["table_id"]),
+            owner.endpoint,
+            token,
+        )
+        for name in ("link", "copy")
+    )
+    owner.clients += (link, copy)
+    first = proposal(0, "first-of-orders")
+    with pytest.raises(CommitConflictError, match="orders; open it by that root"):
+        await link.propose(first)
+    await copy.propose(first)
+    await copy.accept(0)
+    for one in (client, copy):
+        assert (await one.commit(proposal(1, "x"))).ratified
 
 
 async def test_a_promise_is_forgotten_when_another_commit_is_there(owner: Owner) -> None:
