@@ -20,8 +20,10 @@ from adelta.errors import (
     TableNotFoundError,
     ThrottledError,
 )
+from adelta.owner import schema
 from adelta.owner.database import Statement, open_database
 from adelta.owner.ledger import Ledger, LedgerLimits, UnsettledError
+from adelta.owner.schema import MIGRATIONS
 from adelta.owner.table_key import TableKey
 from tests.support.depth import cases
 from tests.support.owners import COMMITS, new_database, owned, proposal
@@ -346,6 +348,24 @@ async def test_instances_that_start_at_once_make_the_tables_once(address: str) -
     for database in databases:
         rows = await database.ask(Statement("SELECT version FROM owner_schema"))
         assert [tuple(row) for row in rows] == [(1,)]
+        await database.aclose()
+
+
+async def test_a_ledger_of_an_earlier_version_becomes_one_of_this_or_stays_as_it_is(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = await open_database(address)
+    await owned(Ledger(database), ORDERS)
+    await database.aclose()
+    later = (("ALTER TABLE owner_tables ADD COLUMN note TEXT",), ())
+    monkeypatch.setattr(schema, "MIGRATIONS", (*MIGRATIONS, later, (("no SQL",), ())))
+    with pytest.raises(StorageError):
+        await open_database(address)
+    monkeypatch.setattr(schema, "MIGRATIONS", (*MIGRATIONS, later))  # which is not there yet
+    for database in await map_concurrent(open_database, [address] * 2, limit=2):
+        assert (await Ledger(database).get_commits(ORDERS)).latest_version == 0
+        rows = await database.ask(Statement("SELECT version, note FROM owner_schema, owner_tables"))
+        assert [tuple(row) for row in rows] == [(len(MIGRATIONS) + 1, None)]
         await database.aclose()
 
 
