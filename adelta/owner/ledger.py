@@ -164,6 +164,15 @@ class Ledger:
         rows = await self.database.ask(Statement(text, (table.uri, table.table_id)))
         return OwnedTable(*rows[0]) if rows else None
 
+    async def namesakes(self, table: TableKey) -> list[OwnedTable]:
+        """Tables that are owned, have the id of a table, and another root."""
+        text = (
+            f"SELECT {_TABLE} FROM owner_tables WHERE uri <> $1 AND table_id = $2 "
+            "AND state IN ('owned', 'releasing')"
+        )
+        rows = await self.database.ask(Statement(text, (table.uri, table.table_id)))
+        return [OwnedTable(*row) for row in rows]
+
     async def tables(self, after: int = -1, limit: int = 1000) -> list[OwnedTable]:
         """Tables that are owned or were, in the order in which they came; the next ones `after`."""
         text = f"SELECT {_TABLE} FROM owner_tables WHERE table_key > $1 ORDER BY table_key LIMIT $2"

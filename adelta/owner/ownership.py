@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from adelta.commit.filesystem import is_by
 from adelta.errors import (
     AdeltaError,
+    CommitConflictError,
     InvalidOptionError,
     InvalidTableError,
     TableNotFoundError,
@@ -40,6 +41,7 @@ T = TypeVar("T")
 _log = logging.getLogger("adelta.owner.ownership")
 
 _REMEMBERED = 100_000  # tables
+_NO_COMMIT = b"{}\n"  # nobody ratifies it, and a clean-up of the log deletes it
 _WAIT = 10.0  # seconds for what is to be backfilled before the ledger goes beyond it
 
 
@@ -91,10 +93,11 @@ class Ownership:
 
         Of a table that is owned it is taken where the log has it already, beyond the ledger: this
         one has been restored from a backup, and goes on with what the log shows when it is told so.
+        A copy of a table elsewhere is another table; the same one by another root is not.
 
         Raises:
             PermissionDeniedError: this owner takes no tables at that place.
-            CommitConflictError: it has the table already, or the log has another commit there.
+            CommitConflictError: it has the table already, by this root or another one.
             StorageError: ledger or store failed; nothing was promised.
         """
         log = self._logs.of(table.uri)
@@ -112,7 +115,21 @@ class Ownership:
                 "there; start it with the storage options of that place, and name the table by a "
                 "root that it sees too"
             )
+        for other in await self._ledger.namesakes(table):
+            if await self._is_the_same(log, other, proposed.version):
+                raise CommitConflictError(
+                    f"{table.uri} is the table that the commit owner has as {other.uri}; open it "
+                    "by that root"
+                )
         await self._ledger.promise(table, COMMITS_FOLDER, proposed, again=again)
+
+    async def _is_the_same(self, log: TableLog, other: OwnedTable, version: int) -> bool:
+        """Whether a log is that of a table with another root: what is put into it is there, too.
+
+        Raises: StorageError.
+        """
+        name, _ = await log.stage(COMMITS_FOLDER, version, _NO_COMMIT)
+        return await self._logs.of(other.uri).staged(COMMITS_FOLDER, name) is not None
 
     @staticmethod
     async def _is_behind(found: OwnedTable, log: TableLog, proposed: ProposedCommit) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import sqlite3
 from contextlib import closing, nullcontext
 from dataclasses import replace
