@@ -266,6 +266,7 @@ class OwnedStore(CoordinatedStore):
         a later one is, has been cleaned up.
         """
         latest, seen = self._latest, -1
+        first = min(self.log.commits, default=None)
         kept = [_meta(self.log.commits[version]) for version in sorted(self.log.commits)]
         waiting = deque(meta for meta in kept if meta.path > start_after)
         held: Page = []  # other files after the last commit
@@ -287,9 +288,10 @@ class OwnedStore(CoordinatedStore):
                 self.log.note_listed(seen)
             if found:
                 yield found
-        if not kept and seen < latest:
+        last = latest if first is None else first - 1  # those after it the owner keeps
+        if seen < last:
             before = commit_path(seen) if seen >= 0 else ""
-            waiting.extend(await self._left_out(latest, max(before, start_after)))
+            waiting.extendleft(reversed(await self._left_out(last, max(before, start_after))))
         if held or waiting:
             yield sorted((*held, *waiting), key=_path)
 
@@ -297,7 +299,7 @@ class OwnedStore(CoordinatedStore):
         """The published commits up to `latest` that a listing has left out after a path, in order.
 
         The operating system may leave the newest files out while others write to the folder. Where
-        there is no commit of the latest version, it has been cleaned up, and nothing is missing.
+        there is no commit of that version, it has been cleaned up, and nothing is missing.
         """
         found: Page = []
         for version in range(latest, -1, -1):

@@ -164,7 +164,7 @@ class LeavesOut(WrappedStore):
         self, prefix: str = "", *, start_after: str | None = None, recursive: bool = True
     ) -> AsyncIterator[list[Any]]:
         async for page in super().list(prefix, start_after=start_after, recursive=recursive):
-            yield [meta for meta in page if meta.path not in (commit_path(2), commit_path(3))]
+            yield [meta for meta in page if meta.path not in map(commit_path, (2, 3, 4))]
 
 
 async def test_published_commits_that_a_listing_leaves_out_are_looked_for(
@@ -183,6 +183,10 @@ async def test_published_commits_that_a_listing_leaves_out_are_looked_for(
     counted = CountingStore(store)
     assert await ids(handle(counted, catalog)) == [1, 2, 3]
     assert counted.paths("head") == []
+    await adelta.write_table(writer, rows(4))  # and this one the catalog keeps
+    counted = CountingStore(LeavesOut(store))
+    assert await ids(handle(counted, catalog)) == [1, 2, 3, 4]
+    assert counted.paths("head") == [commit_path(3), commit_path(2)]
 
 
 @pytest.mark.parametrize("inline", [False, True])
