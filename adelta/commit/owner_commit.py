@@ -86,6 +86,7 @@ class OwnerCoordinator:
         self._first = FilesystemCoordinator(store, create)
         self._staged: dict[int, bytes] = {}  # what we have ratified and not published yet
         self._ratified = -1  # our latest version, of which the log may not know
+        self._crowd = _FOLLOWED  # commits in the log from which on it is seen which are published
         self._publishing = anyio.Lock()
 
     def __repr__(self) -> str:
@@ -179,9 +180,12 @@ class OwnerCoordinator:
         while len(self._staged) > _KEPT:
             del self._staged[min(self._staged)]
         followed = self._log.note_ratified(proposed.ratified())
-        if not followed or len(self._log.commits) > _FOLLOWED:
-            with suppress(AdeltaError):  # whoever reads will learn of others, before or after
-                await self._log.ask(anew=followed)
+        with suppress(AdeltaError):  # whoever reads will learn of others, before or after
+            if not followed:
+                await self._log.ask()
+            elif len(self._log.commits) > self._crowd:
+                await self._log.forget_published()
+                self._crowd = len(self._log.commits) + _FOLLOWED
 
     # ----------------------------------------------------------------------------- ratification
 

@@ -81,6 +81,13 @@ class OwnerLog:
         finally:
             question.done.set()
 
+    async def forget_published(self) -> None:
+        """Ask which commits have not been published yet, and keep no others.
+
+        Raises: as `ask`.
+        """
+        self.learn(await self._told(None))
+
     async def _told(self, start: int | None) -> RatifiedCommits:
         try:
             return await self.client.get_commits(start)

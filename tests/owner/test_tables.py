@@ -11,6 +11,7 @@ import pytest
 
 import adelta
 from adelta._concurrency import map_concurrent
+from adelta.commit import owner_commit
 from adelta.kernel.log_path import LOG_DIR
 from adelta.storage.resolve import open_store
 from tests.support.depth import cases
@@ -139,6 +140,20 @@ async def test_a_commit_is_one_request_and_the_store_is_asked_for_nothing_but_th
         assert lake.owner.asked() - asked == {"/api/v1/commit": 1}
         log = [r.path for r in store.requests if LOG_DIR in r.path]
         assert [path for path in log if not path.endswith(".crc")] == []
+
+
+async def test_what_the_owner_has_published_is_not_asked_for_again_with_each_commit(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner_commit, "_FOLLOWED", 4)
+    async with await lake.adopted() as table:
+        await adelta.set_properties(table, {"delta.checkpointInterval": "1000"})
+        asked = lake.owner.asked()
+        for number in range(12):
+            await adelta.write_table(table, rows(number))
+        told = lake.owner.asked() - asked
+        assert told["/api/v1/commit"] == 12
+        assert told["/api/v1/commits"] <= 3
 
 
 async def test_racing_writers_have_all_their_rows(lake: Lake) -> None:
