@@ -10,6 +10,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from aiohttp import ClientError
 from aiohttp.http_exceptions import HttpProcessingError
 
 from adelta._dataclasses import dataclass
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from aiohttp import web
 
-__all__ = ["Bodies", "RefusedError", "ServiceLimits"]
+__all__ = ["Answers", "Bodies", "RefusedError", "ServiceLimits"]
+
+_SHORT = 256 << 10  # bytes of an answer; of as many there may be as there are connections
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,7 @@ class ServiceLimits:
     Attributes:
         body_bytes: of one request's body.
         all_bodies_bytes: of the bodies of all requests that are under way.
+        all_answers_bytes: of all long answers that are being sent, unless it is one alone.
         inline_bytes: of a commit that is kept in the ledger; a longer one is put beside the log.
         head_seconds: from the first byte of a request, or the connection, to the end of its head.
         body_seconds: for the body.
@@ -42,6 +46,7 @@ class ServiceLimits:
 
     body_bytes: int = 64 << 20
     all_bodies_bytes: int = 512 << 20
+    all_answers_bytes: int = 512 << 20
     inline_bytes: int = 256 << 10
     head_seconds: float = 10.0
     body_seconds: float = 60.0
@@ -100,9 +105,7 @@ class Bodies:
                     if len(body) > limits.body_bytes:
                         raise self._too_long()
                     if self._taken > limits.all_bodies_bytes:
-                        raise RefusedError(
-                            503, "Unavailable", "too much is under way; try again", wait=1
-                        )
+                        raise _too_much()
         except TimeoutError:
             raise RefusedError(
                 408, "InvalidRequest", f"the body did not come within {limits.body_seconds:g} s"
@@ -113,3 +116,37 @@ class Bodies:
     def _too_long(self) -> RefusedError:
         most = self._limits.body_bytes
         return RefusedError(413, "InvalidRequest", f"a request may have {most:,} bytes at most")
+
+
+class Answers:
+    """The long answers that are being sent, by their bytes: whoever reads slowly has them kept."""
+
+    def __init__(self, limits: ServiceLimits) -> None:
+        self._most = limits.all_answers_bytes
+        self._taken = 0
+
+    async def send(self, request: web.Request, response: web.Response) -> None:
+        """Send an answer, which counts until it has been sent; a short one is left to be sent.
+
+        What says that something was ratified is short, and is never refused.
+
+        Raises:
+            RefusedError: too many are under way.
+        """
+        length = len(response.body) if isinstance(response.body, bytes) else 0
+        if length <= _SHORT:
+            return
+        if self._taken and self._taken + length > self._most:
+            raise _too_much()
+        self._taken += length
+        try:
+            await response.prepare(request)
+            await response.write_eof()
+        except (ConnectionError, ClientError):
+            pass  # nobody is there any more to be told
+        finally:
+            self._taken -= length
+
+
+def _too_much() -> RefusedError:
+    return RefusedError(503, "Unavailable", "too much is under way; try again", wait=1)

@@ -21,7 +21,7 @@ from adelta.commit.owner_wire import API, ERRORS, ratified_json
 from adelta.errors import AdeltaError
 from adelta.owner.access import Grant, NotAuthenticatedError, Right
 from adelta.owner.ledger import UnsettledError
-from adelta.owner.limits import Bodies, RefusedError
+from adelta.owner.limits import Answers, Bodies, RefusedError
 from adelta.owner.metrics import CONTENT_TYPE
 from adelta.owner.requests import (
     asked_number,
@@ -59,7 +59,7 @@ class OwnerService:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         limits = parts.limits
-        self._bodies = Bodies(limits)
+        self._bodies, self._answers = Bodies(limits), Answers(limits)
         self._rates = Rates(limits.requests_per_second, 2 * limits.requests_per_second)
         failures = limits.failures_per_minute
         self._failures = Rates(failures / 60, failures)
@@ -113,6 +113,7 @@ class OwnerService:
             async with self._bodies.body_of(request) as body:
                 told = await answer(request, grant, body)
             response = told if isinstance(told, web.Response) else _json(told)
+            await self._answers.send(request, response)
         except RefusedError as error:
             parts.metrics.refused.labels(f"{error.status}").inc()
             kind = names.get(error.kind, error.kind)

@@ -281,6 +281,28 @@ async def test_bodies_count_as_they_come_and_not_as_they_are_said_to(
     assert "a request failed" not in caplog.text, "who goes away is no failure of the service"
 
 
+@pytest.mark.parametrize("limits", [replace(LIMITS, all_answers_bytes=8 << 20)])
+async def test_long_answers_that_nobody_reads_are_few(owner: Owner) -> None:
+    client = await owner.adopted()
+    (owner.folder / "orders" / "_delta_log").rename(owner.folder / "elsewhere")
+    for version in range(1, 25):  # each kept in the ledger, and 6 MB of them altogether
+        await client.commit(proposal(version, f"{version}", padding=250_000))
+    query = f"uri={client.named['uri']}&table_id={client.named['table_id']}&start=0"
+    token = await owner.token(Right.READ)
+    host, port = owner.endpoint.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port), limit=1)
+    head = (
+        f"GET /api/v1/commits?{query} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\r\n"
+    )
+    writer.write(head.encode())
+    with anyio.fail_after(60):
+        assert await reader.read(12) == b"HTTP/1.1 200"
+        answer = await raw(owner, head.encode(), only_status=True)
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        writer.transport.abort()
+        assert len((await client.get_commits(0)).commits) == 24
+
+
 @pytest.mark.parametrize("limits", [replace(LIMITS, head_seconds=0.5, body_seconds=0.5)])
 async def test_a_slow_client_is_cut_off_and_holds_up_nobody(owner: Owner) -> None:
     """One that sends a head byte by byte, one that says nothing, and one with a slow body."""
