@@ -37,6 +37,7 @@ _log = logging.getLogger("adelta.owner.backfiller")
 _TABLES = 64  # at once
 _AT_ONCE = 32  # commits of one table that are read from the ledger together
 _AHEAD = 8  # staged commits that are read together
+_BYTES = 32 << 20  # of commits of one table that are in memory, unless one alone has more
 _SWEEP = 5.0  # seconds between two looks for what nobody has told of
 _GATHER = 0.02  # seconds for which further commits of a table may come
 _PAUSE, _LONGEST_PAUSE = 0.2, 30.0  # seconds after a failure, before a table is taken up again
@@ -178,7 +179,7 @@ class Backfiller:
         done = noted = found.backfilled
         since, inline = anyio.current_time(), 0
         try:
-            for data, commit in await self._contents(log, found, commits):
+            for data, commit in await self._contents(log, found, _first(commits)):
                 if not await log.backfill(commit.version, data):
                     raise StorageError(
                         f"{table.uri}: the log has another commit of version {commit.version} than "
@@ -240,3 +241,13 @@ class Backfiller:
             return data, commit
 
         return await map_concurrent(content, commits, limit=_AHEAD)
+
+
+def _first(commits: list[Waiting]) -> list[Waiting]:
+    """The first of some commits, at least one, as many as there may be in memory."""
+    left = _BYTES
+    for at, commit in enumerate(commits):
+        left -= commit.size
+        if left < 0:
+            return commits[: max(1, at)]
+    return commits

@@ -61,11 +61,12 @@ class LedgerLimits:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A ratified commit that is to be backfilled."""
+    """A ratified commit that is to be backfilled, of `size` bytes by what its writer says."""
 
     version: int
     staged_file: str | None
     content: bytes | None
+    size: int
 
 
 class UnsettledError(Exception):
@@ -104,7 +105,7 @@ _READ_WAITING = _READ.format(
 )
 _BACKLOG = (
     "SELECT t.table_key, t.uri, t.table_id, t.folder, t.state, t.latest, t.backfilled, t.name, "
-    "c.version, c.staged_file, c.content "
+    "c.version, c.staged_file, c.content, c.size "
     "FROM owner_tables t LEFT JOIN owner_commits c ON c.table_key = t.table_key "
     "AND c.version > t.backfilled AND c.version <= t.latest "
     "WHERE t.uri = $1 AND t.table_id = $2 ORDER BY c.version LIMIT $3"

@@ -8,7 +8,7 @@ import sqlite3
 from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -27,6 +27,7 @@ from adelta.errors import (
 )
 from adelta.kernel.log_path import MAX_VERSION, commit_path
 from adelta.owner import announcements
+from adelta.owner.backfiller import Backfiller
 from adelta.owner.limits import ServiceLimits
 from adelta.owner.postgresql import PostgresDatabase
 from adelta.owner.table_key import TableKey
@@ -63,17 +64,33 @@ async def test_a_commit_is_ratified_and_told_of_and_backfilled(owner: Owner) -> 
     assert [commit.version for commit in (await client.get_commits(1)).commits] == [1]
 
 
-async def test_a_staged_commit_is_backfilled_from_its_file(owner: Owner) -> None:
+async def test_staged_commits_are_backfilled_from_their_files_of_which_few_are_in_memory(
+    owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = await owner.adopted()
-    name = f"{1:020d}.7d17ac10-5cc3-401b-bd1a-9c82dd2ea032.json"
-    staged = proposal(1, "x", staged_file=name)
-    folder = owner.folder / "orders" / "_delta_log" / "_commits"
-    folder.mkdir()
-    (folder / name).write_bytes(staged.content)
-    assert (await client.commit(staged)).ratified
-    assert (await client.get_commits(1)).commits[0].staged_file == name
-    await client.backfill_to_version(1)
-    assert owner.log()[1] == staged.content
+    contents, counts = Backfiller._contents, []
+
+    async def counted(*asked: Any) -> Any:
+        counts.append(len(asked[-1]))
+        return await contents(*asked)
+
+    monkeypatch.setattr(Backfiller, "_contents", staticmethod(counted))
+    monkeypatch.setattr("adelta.owner.backfiller._BYTES", 2 * proposal(1, "1").size)
+    log = owner.folder / "orders" / "_delta_log"
+    moved = log.rename(owner.folder / "elsewhere")
+    (moved / "_commits").mkdir()
+    names = {v: f"{v:020d}.7d17ac10-5cc3-401b-bd1a-9c82dd2ea032.json" for v in range(1, 6)}
+    for version, name in names.items():
+        padding = 1000 if version == 3 else 0  # this one has more than all may have
+        staged = proposal(version, f"{version}", staged_file=name, padding=padding)
+        (moved / "_commits" / name).write_bytes(staged.content)
+        assert (await client.commit(staged)).ratified
+    assert (await client.get_commits(1)).commits[0].staged_file == names[1]
+    moved.rename(log)
+    await client.backfill_to_version(5)
+    for version, name in names.items():
+        assert owner.log()[version] == (log / "_commits" / name).read_bytes()
+    assert counts == [2, 1, 2]
 
 
 async def test_a_long_commit_is_put_beside_the_log(tmp_path: Path) -> None:
