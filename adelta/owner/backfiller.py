@@ -110,7 +110,7 @@ class Backfiller:
         with anyio.move_on_after(wait_seconds):
             while True:
                 found = await self._ledger.find(table)
-                if found is None or found.state in (State.PROMISED, State.REPLACED):
+                if found is None or found.is_gone or found.state == State.PROMISED:
                     raise not_owned(table, None if found is None else found.state)
                 version = found.latest if version is None else version
                 if found.backfilled >= min(version, found.latest):
@@ -168,7 +168,7 @@ class Backfiller:
         Raises: StorageError, CommitOutcomeUnknownError.
         """
         found, commits = await self._ledger.backlog_of(table, _AT_ONCE)
-        if found is None or found.waiting <= 0 or found.state == State.REPLACED:
+        if found is None or found.waiting <= 0 or found.is_gone:
             return True
         if not commits or commits[0].version != found.backfilled + 1:
             raise StorageError(

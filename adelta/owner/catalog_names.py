@@ -99,6 +99,17 @@ class CatalogNames:
         arguments = (table.uri, table.table_id, name, description)
         return bool(await self._database.ask(Statement(text, arguments)))
 
+    async def drop(self, table: TableKey) -> bool:
+        """Drop a table from the catalog, where nothing is owned by its name any more.
+
+        False where that has been done already.
+        """
+        text = (
+            "UPDATE owner_tables SET state = 'dropped', name = NULL "
+            "WHERE uri = $1 AND table_id = $2 AND name IS NOT NULL RETURNING table_key"
+        )
+        return bool(await self._database.ask(Statement(text, (table.uri, table.table_id))))
+
     async def describe(
         self, table_key: int, before: str, after: str, latest: int | None = None
     ) -> bool:

@@ -357,8 +357,8 @@ class Ledger:
     async def backlog(self, limit: int = 1000) -> list[OwnedTable]:
         """Tables of which commits wait to be backfilled, the longest queues first."""
         text = (
-            f"SELECT {_TABLE} FROM owner_tables WHERE latest > backfilled AND state <> 'replaced' "
-            "ORDER BY latest - backfilled DESC LIMIT $1"
+            f"SELECT {_TABLE} FROM owner_tables WHERE latest > backfilled "
+            "AND state NOT IN ('replaced', 'dropped') ORDER BY latest - backfilled DESC LIMIT $1"
         )
         return [OwnedTable(*row) for row in await self.database.ask(Statement(text, (limit,)))]
 
@@ -457,6 +457,7 @@ def not_owned(table: TableKey, state: str | None) -> TableNotFoundError:
     reasons: dict[str, str] = {
         State.RELEASED: "it owned it once, and has released it",
         State.REPLACED: "another table lies in its place",
+        State.DROPPED: "it has been dropped from the catalog",
         State.PROMISED: "it would own it, if the commit that says so were in its log",
     }
     reason = reasons.get(state or "", "it does not know it")

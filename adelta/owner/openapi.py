@@ -96,7 +96,7 @@ _STATUS = _object(
 
 def _operation(
     summary: str,
-    answer: dict[str, Any],
+    answer: dict[str, Any] | None,
     *,
     body: dict[str, Any] | None = None,
     query: list[Any] | None = None,
@@ -108,10 +108,13 @@ def _operation(
 
     statuses = sorted({401, 408, 413, 415, *(status for _, _, status in ERRORS)})
     failed = {"description": "Why it is refused.", "content": content(_ref("Error"))}
+    done: dict[str, Any] = {"description": "It is done."}
+    if answer is not None:
+        done["content"] = content(answer, media)
     operation: dict[str, Any] = {
         "summary": summary,
         "responses": {
-            "200": {"description": "It is done.", "content": content(answer, media)},
+            "204" if answer is None else "200": done,
             **({} if is_open else {str(status): failed for status in statuses}),
         },
     }
@@ -124,7 +127,8 @@ def _operation(
     return operation
 
 
-_UNITY = "/api/2.1/unity-catalog/delta/v1/catalogs/{catalog}/schemas/{schema}"
+_UNITY_ROOT = "/api/2.1/unity-catalog/delta/v1"
+_UNITY = f"{_UNITY_ROOT}/catalogs/{{catalog}}/schemas/{{schema}}"
 
 
 def _unity_paths() -> dict[str, Any]:
@@ -137,7 +141,7 @@ def _unity_paths() -> dict[str, Any]:
         operations = {
             method: _operation(
                 f"{summary} (UC Delta API 1.0)",
-                _ref("Nothing"),
+                None if method in ("head", "delete") else _ref("Nothing"),
                 body=_ref("Nothing") if method == "post" else None,
             )
             for method, summary in summaries.items()
@@ -150,11 +154,25 @@ def _unity_paths() -> dict[str, Any]:
         f"{_UNITY}/staging-tables": path({"post": "Set a place aside for a new table."}, *names),
         f"{_UNITY}/tables": path({"post": "Name a table that was created there."}, *names),
         f"{_UNITY}/tables/{{table}}": path(
-            {"get": "A table, and the commits that wait.", "post": update}, *names, "table"
+            {
+                "get": "A table, and the commits that wait.",
+                "head": "Whether there is a table.",
+                "post": update,
+                "delete": "Forget a table, and leave its files.",
+            },
+            *names,
+            "table",
         ),
         f"{_UNITY}/tables/{{table}}/credentials": path(
             {"get": "Credentials of a table's place: none."}, *names, "table"
         ),
+        f"{_UNITY_ROOT}/config": {
+            "get": _operation(
+                "What there is of the API (UC Delta API 1.0).",
+                _ref("Nothing"),
+                query=[_asked("catalog", False, _TEXT), _asked("protocol-versions", schema=_TEXT)],
+            )
+        },
     }
 
 

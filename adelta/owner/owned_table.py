@@ -22,6 +22,7 @@ class State(StrEnum):
     RELEASING = "releasing"  # its last commit is ratified, and is still to be backfilled
     RELEASED = "released"
     REPLACED = "replaced"  # another table lies in its place
+    DROPPED = "dropped"  # from the catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,11 @@ class OwnedTable:
     latest: int
     backfilled: int
     name: str | None = None
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing is to be done for it any more."""
+        return self.state in (State.REPLACED, State.DROPPED)
 
     @property
     def waiting(self) -> int:

@@ -89,7 +89,8 @@ class OwnerService:
         for method, path, answer in self.routes():
             app.router.add_route(method, path, partial(self._handle, answer, path, {}))
         for method, path, answer in UnityPaths(self._parts).routes():
-            app.router.add_route(method, path, partial(self._handle, answer, path, UNITY_NAMES))
+            route = "other" if method == "*" else path
+            app.router.add_route(method, path, partial(self._handle, answer, route, UNITY_NAMES))
         app.router.add_route("GET", "/health", self._health)
         app.router.add_route("GET", "/openapi.json", self._openapi)
         app.router.add_route("*", "/{rest:.*}", partial(self._handle, self._nothing, "other", {}))

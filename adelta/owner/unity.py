@@ -12,6 +12,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 import orjson
+from aiohttp import web
 
 from adelta._chance import new_uuid
 from adelta.commit.owner import ProposedCommit
@@ -37,8 +38,6 @@ from adelta.owner.table_key import TableKey, check_staged_file, check_version, r
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aiohttp import web
-
     from adelta.owner.access import Grant
     from adelta.owner.catalog_names import NamedTable
     from adelta.owner.parts import Parts
@@ -46,7 +45,9 @@ if TYPE_CHECKING:
 
 __all__ = ["UNITY_NAMES", "UnityPaths"]
 
-_SCHEMA = "/api/2.1/unity-catalog/delta/v1/catalogs/{catalog}/schemas/{schema}"
+_ROOT = "/api/2.1/unity-catalog"
+_DELTA = f"{_ROOT}/delta/v1"
+_SCHEMA = f"{_DELTA}/catalogs/{{catalog}}/schemas/{{schema}}"
 _TABLE = f"{_SCHEMA}/tables/{{table}}"
 _ID_PROPERTY = "io.unitycatalog.tableId"
 _LONGEST_NAME = 255
@@ -61,6 +62,7 @@ UNITY_NAMES = {
     "InvalidRequest": "InvalidParameterValueException",
     "InvalidVersion": "InvalidParameterValueException",
     "TooManyRequests": "TooManyRequestsException",
+    "NotImplemented": "NotImplementedException",
     "CommitOutcomeUnknown": "CommitStateUnknownException",
     "Unavailable": "InternalServerErrorException",
 }
@@ -80,8 +82,26 @@ class UnityPaths:
             ("POST", f"{_SCHEMA}/tables", self._create),
             ("GET", _TABLE, self._load),
             ("POST", _TABLE, self._update),
+            ("DELETE", _TABLE, self._drop),
+            ("HEAD", _TABLE, self._exists),
             ("GET", f"{_TABLE}/credentials", self._credentials),
+            ("GET", f"{_DELTA}/config", self._config),
+            ("*", f"{_ROOT}/{{rest:.*}}", self._nothing),
         ]
+
+    async def _config(self, request: web.Request, *_: object) -> Mapping[str, Any]:
+        """What there is of the API, in its one version."""
+        asked = request.query.get("protocol-versions", "")
+        if not any(one.strip().startswith("1.") for one in asked.split(",")):
+            raise InvalidOptionError("the service speaks the version 1.0 of the UC Delta API")
+        served = (one for one in self.routes() if one[0] != "*" and one[1] != f"{_DELTA}/config")
+        told = [f"{method} {path.replace(_DELTA, '/v1')}" for method, path, _ in served]
+        return {"endpoints": told, "protocol-version": "1.0"}
+
+    async def _nothing(self, request: web.Request, *_: object) -> Mapping[str, Any]:
+        raise RefusedError(
+            501, "NotImplemented", f"the service has no {request.method} of that path"
+        )
 
     # ------------------------------------------------------------------------------------ tables
 
@@ -152,6 +172,19 @@ class UnityPaths:
         found = await self._named(_name(request))
         grant.check(found.table.uri, Right.READ)
         return _described(found)
+
+    async def _exists(self, request: web.Request, grant: Grant, _: bytes) -> web.Response:
+        await self._load(request, grant, _)
+        return web.Response(status=204)
+
+    async def _drop(self, request: web.Request, grant: Grant, _: bytes) -> web.Response:
+        """Forget a table; its files stay, for whoever may delete them."""
+        name = _name(request)
+        table = (await self._named(name)).table
+        grant.check(table.uri, Right.OWN)
+        if not await self._parts.names.drop(TableKey(table.uri, table.table_id)):
+            raise TableNotFoundError(f"there is no table {name}")
+        return web.Response(status=204)
 
     async def _credentials(self, request: web.Request, grant: Grant, _: bytes) -> Mapping[str, Any]:
         found = await self._named(_name(request))

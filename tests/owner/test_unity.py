@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tests.support.owners import Owner
 
 NAME = "main.default.trips"
+TRIPS = "/api/2.1/unity-catalog/delta/v1/catalogs/main/schemas/default/tables/trips"
 FILE = "00000000000000000001.7d17ac10-5cc3-401b-bd1a-9c82dd2ea032.json"
 
 
@@ -239,6 +240,36 @@ async def test_commits_to_tables_of_the_catalog_come_by_its_paths_alone(owner: O
     await catalog.aclose()
 
 
+async def test_a_table_is_dropped_from_the_catalog_and_its_name_is_free(owner: Owner) -> None:
+    catalog = await created(owner)
+    assert (await catalog.commit(staged(1))).ratified, "it waits for a file that is not there"
+    assert (await _sent(owner, "HEAD"))[0] == 204
+    assert (await _sent(owner, "DELETE", right=Right.WRITE))[0] == 403
+    assert (await _sent(owner, "DELETE"))[0] == 204
+    assert (await _sent(owner, "DELETE"))[0] == (await _sent(owner, "HEAD"))[0] == 404
+    with pytest.raises(TableNotFoundError):
+        await catalog.commit(staged(2))
+    assert not await owner.service.parts.ledger.backlog(), "nothing is to be done for it"
+    await (await created(owner)).aclose()
+    await catalog.aclose()
+
+
+async def test_clients_learn_what_there_is_of_the_api(owner: Owner) -> None:
+    root = "/api/2.1/unity-catalog/delta/v1"
+    status, told = await _sent(owner, "GET", path=f"{root}/config?protocol-versions=0.9,1.3")
+    assert (status, told["protocol-version"]) == (200, "1.0")
+    table = "/v1/catalogs/{catalog}/schemas/{schema}/tables/{table}"
+    assert {f"{method} {table}" for method in ("GET", "POST", "HEAD", "DELETE")} <= {
+        *told["endpoints"]
+    }
+    status, told = await _sent(owner, "GET", path=f"{root}/config?protocol-versions=2.0")
+    assert (status, told["error"]["type"]) == (400, "InvalidParameterValueException")
+    status, told = await _sent(
+        owner, "POST", {}, path=f"{root}/catalogs/a/schemas/b/tables/c/rename"
+    )
+    assert (status, told["error"]["type"]) == (501, "NotImplementedException")
+
+
 async def test_a_place_that_nobody_used_is_forgotten(owner: Owner) -> None:
     catalog = UnityCatalogClient(owner.endpoint, NAME, token=await owner.token())
     for _ in range(3):
@@ -303,12 +334,13 @@ async def _posted(owner: Owner, body: dict[str, Any]) -> tuple[int, str]:
     return status, answer["error"]["type"]
 
 
-async def _sent(owner: Owner, method: str, body: Any = None) -> tuple[int, Any]:
-    path = "/api/2.1/unity-catalog/delta/v1/catalogs/main/schemas/default/tables/trips"
-    headers = {"Authorization": f"Bearer {await owner.token()}"}
+async def _sent(
+    owner: Owner, method: str, body: Any = None, *, path: str = TRIPS, right: Right = Right.OWN
+) -> tuple[int, Any]:
+    headers = {"Authorization": f"Bearer {await owner.token(right)}"}
     data = None if body is None else orjson.dumps(body)
     async with (
         aiohttp.ClientSession() as session,
         session.request(method, owner.endpoint + path, data=data, headers=headers) as response,
     ):
-        return response.status, await response.json()
+        return response.status, orjson.loads(await response.read() or b"{}")
