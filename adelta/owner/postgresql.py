@@ -35,7 +35,7 @@ _ANSWER = 30.0  # seconds, of each statement and of connecting
 _ATTEMPTS = 4
 _PAUSE = 0.05
 _UNSURE = ("08", "57P", "XX")  # connection lost, server shut down or broken: it may have committed
-_AGAIN = ("40",)  # deadlock or serialization failure: rolled back, and worth another attempt
+_AGAIN = ("40", "23505")  # deadlock, serialization failure, or who inserted the same row at once
 
 
 class PostgresDatabase:

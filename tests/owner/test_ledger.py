@@ -21,6 +21,7 @@ from adelta.errors import (
     ThrottledError,
 )
 from adelta.owner import schema
+from adelta.owner.catalog_names import CatalogNames
 from adelta.owner.database import Statement, open_database
 from adelta.owner.ledger import Ledger, LedgerLimits, UnsettledError
 from adelta.owner.schema import MIGRATIONS
@@ -252,6 +253,18 @@ async def test_commits_are_kept_for_a_while_after_they_have_been_backfilled(
     assert kept == [*range(kept[0], last + 1)]
     assert last - 40 < len(kept) < last
     assert (await ledger.get_commits(ORDERS)).commits == ()
+
+
+async def test_of_places_that_are_set_aside_for_one_name_at_once_the_last_has_it(
+    ledger: Ledger,
+) -> None:
+    names = CatalogNames(ledger.database)
+    places = [TableKey(f"s3://lake/place-{number}", "a") for number in range(3)]
+    stage = partial(names.stage_name, "main.default.trips")
+    await map_concurrent(lambda place: stage(place, COMMITS), places, limit=3)
+    found = await names.find_named("main.default.trips")
+    assert found is not None
+    assert found.table.uri in {place.uri for place in places}
 
 
 async def test_sql_in_names_is_text(ledger: Ledger) -> None:
