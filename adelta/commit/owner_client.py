@@ -298,10 +298,12 @@ class AdeltaOwnerClient(CommitOwnerClient):
                     raise
                 failure: StorageError = StorageError(str(error))
                 failure.__cause__ = error
-            except (ThrottledError, PermissionDeniedError):
+            except PermissionDeniedError:
                 raise
             except StorageError as error:
                 if answer is None:  # it has been tried to be reached for long enough
+                    raise
+                if isinstance(error, ThrottledError) and not repeats:  # publishing may help first
                     raise
                 failure = error  # the owner says that it has done nothing
             if attempt < _REPEATS:

@@ -31,6 +31,7 @@ from adelta.owner.ledger import LedgerLimits
 from adelta.owner.limits import ServiceLimits
 from adelta.owner.parts import Settings
 from adelta.owner.server import running_owner
+from adelta.owner.table_logs import TableLog
 from adelta.serving import listening
 from tests.support.certificates import write_certificate
 from tests.support.owners import proposal, running
@@ -343,7 +344,9 @@ async def test_the_database_is_not_asked_for_each_look_at_the_services_health(
 
 
 @pytest.mark.usefixtures("no_time_passes")
-async def test_a_token_that_sends_too_many_requests_is_slowed_down(tmp_path: Path) -> None:
+async def test_a_token_that_sends_too_many_requests_is_slowed_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     limits = ServiceLimits(requests_per_second=5, connections=3)
     async with running(tmp_path, service=limits) as owner:
         token = await owner.token()
@@ -354,20 +357,29 @@ async def test_a_token_that_sends_too_many_requests_is_slowed_down(tmp_path: Pat
                 await client.commit(proposal(version, "x"))
             kinds.append(refused.type)
         assert kinds == [TableNotFoundError] * 10 + [ThrottledError] * 2
+        now = "adelta.serving.rates.monotonic"  # it goes on while the client waits to ask again
+        asyncio.get_running_loop().call_later(0.05, monkeypatch.setattr, now, lambda: 1.0)
+        with pytest.raises(TableNotFoundError):
+            await client.backfill_to_version()
         with pytest.raises(TableNotFoundError):
             await other.commit(proposal(1, "x"))
 
 
-async def test_too_many_commits_that_wait_are_said_to_the_client(tmp_path: Path) -> None:
+async def test_too_many_commits_that_wait_are_said_to_the_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> bool:
+        raise StorageError("the store is full")
+
+    backfill = TableLog.backfill
     async with running(tmp_path, ledger=LedgerLimits(waiting_commits=2)) as owner:
         client = await owner.adopted()
-        log = owner.folder / "orders" / "_delta_log"
-        moved = log.rename(log.with_name("elsewhere"))
+        monkeypatch.setattr(TableLog, "backfill", refuse)
         for version in (1, 2):
             assert (await client.commit(proposal(version, "x"))).ratified
         with pytest.raises(ThrottledError, match="wait to be backfilled"):
             await client.commit(proposal(3, "x"))
-        moved.rename(log)
+        monkeypatch.setattr(TableLog, "backfill", backfill)
         await client.backfill_to_version()
         assert (await client.commit(proposal(3, "x"))).ratified
 
