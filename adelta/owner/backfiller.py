@@ -17,7 +17,7 @@ from adelta._chance import uniform
 from adelta._concurrency import map_concurrent
 from adelta._dataclasses import dataclass
 from adelta.commit.filesystem import is_by
-from adelta.errors import AdeltaError, StorageError
+from adelta.errors import AdeltaError, InvalidTableError, StorageError
 from adelta.owner.ledger import not_owned
 from adelta.owner.owned_table import COMMITS_FOLDER, State
 
@@ -39,6 +39,7 @@ _AT_ONCE = 32  # commits of one table that are read from the ledger together
 _AHEAD = 8  # staged commits that are read together
 _BYTES = 32 << 20  # of commits of one table that are in memory, unless one alone has more
 _SWEEP = 5.0  # seconds between two looks for what nobody has told of
+_SWEPT = 1000  # tables that are taken up by one look; the next one goes on with those after them
 _GATHER = 0.02  # seconds for which further commits of a table may come
 _PAUSE, _LONGEST_PAUSE = 0.2, 30.0  # seconds after a failure, before a table is taken up again
 _NOTED = 0.5  # seconds that the ledger may be behind the log
@@ -46,11 +47,19 @@ _NOTED = 0.5  # seconds that the ledger may be behind the log
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """Why a table cannot be backfilled, when it is tried again, and how long after that."""
+    """Why a table cannot be backfilled, when it is tried again, and how long after that.
+
+    `is_astray` is whether the log is not the one that has been backfilled so far.
+    """
 
     reason: str
     again_at: float
     pause: float
+    is_astray: bool
+
+
+class _AstrayError(StorageError):
+    """The log is not the one that has been backfilled so far."""
 
 
 class Backfiller:
@@ -65,6 +74,7 @@ class Backfiller:
         self._busy: dict[TableKey, anyio.Event] = {}
         self._again: set[TableKey] = set()
         self._failures: dict[TableKey, _Failure] = {}
+        self._swept = -1  # the key of the last table of a sweep that has not come to the end
 
     async def run(self, *, sweep: float = _SWEEP) -> None:
         """Backfill what is to be backfilled, until this is cancelled."""
@@ -81,10 +91,11 @@ class Backfiller:
         from adelta.owner.table_key import TableKey
 
         try:
-            backlog = await self._ledger.backlog()
+            backlog = await self._ledger.backlog(self._swept, _SWEPT)
         except AdeltaError as error:
             _log.warning("the backlog cannot be read: %s", error)
             return
+        self._swept = backlog[-1].table_key if len(backlog) == _SWEPT else -1
         self._metrics.waiting.set(sum(table.waiting for table in backlog))
         for table in backlog:
             self.wake(TableKey(table.uri, table.table_id))
@@ -99,6 +110,22 @@ class Backfiller:
         if self._group is not None and (at_once or not waits):
             self._busy[table] = anyio.Event()
             self._group.start_soon(self._work, table, at_once)
+
+    def check_log(self, table: TableKey) -> None:
+        """Refuse to go on with a table whose log was not, when it was last backfilled, its own.
+
+        What is ratified for such a table would never be seen. It is looked at again, by and by.
+
+        Raises:
+            InvalidTableError: it was another table's, or earlier, or gone.
+        """
+        failure = self._failures.get(table)
+        if failure is not None and failure.is_astray:
+            self.wake(table)
+            raise InvalidTableError(
+                f"{failure.reason}; nothing was committed. Open the table again, or restore its "
+                "log and have it backfilled (adelta owner backfill)"
+            )
 
     async def backfill(self, table: TableKey, version: int | None, wait_seconds: float) -> None:
         """Wait until the commits up to `version` are in the log, all by default.
@@ -153,7 +180,8 @@ class Backfiller:
         """Put a table off for a while, twice as long each time."""
         before = self._failures.get(table)
         pause = _PAUSE if before is None else min(2 * before.pause, _LONGEST_PAUSE)
-        self._failures[table] = _Failure(f"{error}", anyio.current_time() + pause, pause)
+        again_at, is_astray = anyio.current_time() + pause, isinstance(error, _AstrayError)
+        self._failures[table] = _Failure(f"{error}", again_at, pause, is_astray)
         self._metrics.backfill_failures.inc()
         _log.warning(
             "a table cannot be backfilled: %s",
@@ -207,7 +235,7 @@ class Backfiller:
         """
         base = await log.commit(table.backfilled)
         if base is None:
-            raise StorageError(
+            raise _AstrayError(
                 f"{table.uri}: version {table.backfilled} was in the log, and is not any more: the "
                 "table has been deleted, or restored to an earlier state from a backup"
             )
@@ -215,7 +243,7 @@ class Backfiller:
             return
         makers = await self._ledger.made_by(table.table_key, table.backfilled)
         if makers and not any(is_by(base, maker) for maker in makers):
-            raise StorageError(
+            raise _AstrayError(
                 f"{table.uri}: version {table.backfilled} in the log is not the one that was "
                 "ratified: another table has been made in the place of this one"
             )

@@ -144,6 +144,7 @@ class Commits:
     ) -> ProposedCommit:
         """The commit as the ledger keeps it: one too long for it is put beside the log first."""
         await self._ownership.check_current(table, folder)
+        self._backfiller.check_log(table)
         if proposed.staged_file is not None:
             return proposed
         if len(proposed.content) > _IN_A_THREAD:

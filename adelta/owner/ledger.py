@@ -311,15 +311,15 @@ class Ledger:
         rows = await self.database.ask(Statement(text, (table.uri, table.table_id)))
         return [(str(row[0]), int(row[1])) for row in rows]
 
-    async def promised(self, limit: int = 1000) -> list[TableKey]:
-        """Tables of which some promise is to be kept or forgotten."""
-        from adelta.owner.table_key import TableKey
-
+    async def promised(self, after: int = -1, limit: int = 1000) -> list[OwnedTable]:
+        """Tables of which some promise is to be kept or forgotten, in order, as `backlog` does."""
         text = (
-            "SELECT DISTINCT t.uri, t.table_id FROM owner_tables t JOIN owner_promises p "
-            "ON p.table_key = t.table_key AND p.version > t.latest LIMIT $1"
+            f"SELECT {_TABLE} FROM owner_tables t WHERE EXISTS (SELECT 1 FROM owner_promises p "
+            "WHERE p.table_key = t.table_key AND p.version > t.latest) "
+            "AND table_key > $1 ORDER BY table_key LIMIT $2"
         )
-        return [TableKey(*row) for row in await self.database.ask(Statement(text, (limit,)))]
+        rows = await self.database.ask(Statement(text, (after, limit)))
+        return [OwnedTable(*row) for row in rows]
 
     async def keep_promise(self, table: TableKey, version: int) -> None:
         """Own a table, whose log has the commit of `version` that was promised for."""
@@ -354,13 +354,15 @@ class Ledger:
 
     # --------------------------------------------------------------------------------- backfill
 
-    async def backlog(self, limit: int = 1000) -> list[OwnedTable]:
-        """Tables of which commits wait to be backfilled, the longest queues first."""
+    async def backlog(self, after: int = -1, limit: int = 1000) -> list[OwnedTable]:
+        """Tables of which commits wait to be backfilled, in order; the next ones `after` a key."""
         text = (
             f"SELECT {_TABLE} FROM owner_tables WHERE latest > backfilled "
-            "AND state NOT IN ('replaced', 'dropped') ORDER BY latest - backfilled DESC LIMIT $1"
+            "AND state NOT IN ('replaced', 'dropped') AND table_key > $1 "
+            "ORDER BY table_key LIMIT $2"
         )
-        return [OwnedTable(*row) for row in await self.database.ask(Statement(text, (limit,)))]
+        rows = await self.database.ask(Statement(text, (after, limit)))
+        return [OwnedTable(*row) for row in rows]
 
     async def backlog_of(
         self, table: TableKey, limit: int

@@ -186,11 +186,16 @@ class Ownership:
 
     async def settle_all(self) -> None:
         """Keep or forget all promises, as far as their stores can be read."""
-        for table in await self._ledger.promised():
-            try:
-                await self.settle(table)
-            except AdeltaError as error:
-                _log.warning("%s: a promise to own it cannot be settled: %s", table.uri, error)
+        from adelta.owner.table_key import TableKey
+
+        after = -1
+        while found := await self._ledger.promised(after):
+            for table in found:
+                try:
+                    await self.settle(TableKey(table.uri, table.table_id))
+                except AdeltaError as error:
+                    _log.warning("%s: a promise to own it cannot be settled: %s", table.uri, error)
+            after = found[-1].table_key
 
     async def release(
         self, table: TableKey, proposed: ProposedCommit, wait_seconds: float

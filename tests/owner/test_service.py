@@ -26,13 +26,14 @@ from adelta.errors import (
     TableNotFoundError,
 )
 from adelta.kernel.log_path import MAX_VERSION, commit_path
-from adelta.owner import announcements
+from adelta.owner import announcements, backfiller
 from adelta.owner.backfiller import Backfiller
 from adelta.owner.limits import ServiceLimits
 from adelta.owner.postgresql import PostgresDatabase
 from adelta.owner.table_key import TableKey
 from tests.support.depth import cases
 from tests.support.owners import new_database, owned, proposal, running
+from tests.support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -314,11 +315,26 @@ async def test_nothing_is_backfilled_into_another_table_in_the_place(owner: Owne
             with pytest.raises(StorageError) as refused:
                 await owner.service.parts.backfiller.backfill(_key(owner), None, wait_seconds=0.3)
             told = str(refused.value)
+        with pytest.raises(InvalidTableError, match=r"in the place .* nothing was committed"):
+            await client.commit(proposal(version + 1, "nobody would see it"))
         mine = "first-of-orders" if version == 1 else "x1"
         path.write_bytes(proposal(version - 1, mine).content)
         await client.backfill_to_version()
         path = path.with_name(f"{version:020d}.json")
     assert [*owner.log()] == [0, 1, 2]
+
+
+async def test_tables_that_cannot_be_backfilled_do_not_keep_others_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backfiller, "_SWEPT", 1)
+    async with running(tmp_path, sweep_seconds=0.01) as owner:
+        ledger, gone = owner.service.parts.ledger, await owner.adopted("gone")
+        await owner.adopted("orders")
+        (owner.folder / "gone" / commit_path(0)).unlink()
+        await gone.commit(proposal(1, "x"))
+        assert (await ledger.commit(_key(owner), proposal(1, "x"))).ratified  # nobody is woken
+        await until(lambda: 1 in owner.log())
 
 
 async def test_who_waits_for_a_table_that_was_replaced_is_told_so_at_once(owner: Owner) -> None:
