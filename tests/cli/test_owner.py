@@ -196,6 +196,19 @@ async def test_the_document_of_the_api_says_every_route_and_none_else(tmp_path: 
     await parts.aclose()
 
 
+def test_there_are_no_more_connections_than_the_system_lets_a_process_have_files() -> None:
+    """Its limit is raised where it may be: mostly it is lower than what a service needs."""
+    code = (
+        "from resource import RLIMIT_NOFILE as files, getrlimit, setrlimit\n"
+        "from adelta.serving.open_files import room_for_connections\n"
+        "for limits in ((900, 1000), (100, 1000), (100, 600)):\n"
+        "    setrlimit(files, limits)\n"
+        "    print(room_for_connections(400), getrlimit(files)[0])\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert told.stdout.split("\n")[:-1] == ["400 900", "400 656", "344 600"]
+
+
 async def test_what_it_counts_is_told_to_whoever_has_a_token(tmp_path: Path) -> None:
     async with running(tmp_path) as owner:
         client = await owner.adopted()

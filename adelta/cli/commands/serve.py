@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -126,9 +127,11 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     from adelta.owner.limits import ServiceLimits
     from adelta.owner.parts import Settings
     from adelta.owner.table_key import root_of
+    from adelta.serving.open_files import room_for_connections
 
     asked = {"body_bytes": arguments.max_body, "requests_per_second": arguments.max_rate}
     service = ServiceLimits(**{name: value for name, value in asked.items() if value})
+    service = replace(service, connections=room_for_connections(service.connections))
     waiting = {"waiting_commits": arguments.max_waiting} if arguments.max_waiting else {}
     pool = {"connections": arguments.connections} if arguments.connections else {}
     database = database_of(arguments)
