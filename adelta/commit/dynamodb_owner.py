@@ -246,7 +246,10 @@ class DynamoDbOwnerClient(CommitOwnerClient):
         }
         if await self._items.put_new({**version, **fixed, "commits": []}):
             return
-        if not await self._items.update(version, where=fixed):  # another attempt
+        before = (await self._entry()).told.latest_version  # of another attempt
+        at_least = max(before, proposed.version)  # a request that took long lowers nothing
+        registered: Item = {**version, "tableVersion": at_least}
+        if not await self._items.update(registered, where={**fixed, "tableVersion": before}):
             raise StorageError(
                 f"the DynamoDB table {self._items.name} has an item {self._id} that is in use "
                 f"already; give {self._table.uri} to its owner anew"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -218,6 +218,11 @@ async def test_what_does_not_fit_is_refused(place: Place) -> None:
     assert not answer.ratified
     assert answer.latest is not None
     assert answer.latest.latest_version == 1
+    async with client({"tableId": "new"}) as known:
+        for version in (3, 4, 3):  # the last one was on its way for long
+            await known.propose(replace(stale, version=version))
+    registered: Any = await place.items.get("new")
+    assert (registered["tableVersion"], registered["hasAcceptedCommits"]) == (4, False)
     assert await place.items.update({"tableId": id, "schemaVersion": 2}, where={"tableVersion": 1})
     with pytest.raises(UnsupportedFeatureError, match="schemaVersion"):
         await place.ids()
