@@ -243,13 +243,16 @@ class AdeltaOwnerClient(CommitOwnerClient):
         """
         until = anyio.current_time() + timeout
         while True:
-            left = until - anyio.current_time()
+            began = anyio.current_time()
+            left = until - began
             seconds = max(0, min(math.ceil(left), math.floor(_LONGEST_WAIT)))
             with anyio.move_on_after(max(left, 0) + _PAUSE):
                 asked = {"after": after, "seconds": seconds}
                 latest = (await self._got("wait", asked, self._polls)).get("latest_version")
                 if latest is not None:
                     return self._later(latest, after)
+                if anyio.current_time() < began + _PAUSE:  # an owner that stops lets go of all
+                    await anyio.sleep(_PAUSE)
             if until <= anyio.current_time():
                 return None
 

@@ -224,6 +224,10 @@ async def test_whoever_waits_is_told_of_a_commit(owner: Owner) -> None:
         latest, _ = await together(partial(client.wait_for_commit, 0, 30.0), later)
     assert latest == 1
     assert await client.wait_for_commit(0, 30.0) == 1
+    owner.service.parts.stop()  # who is let go does not come back all the time
+    asked = owner.asked()
+    assert await client.wait_for_commit(1, 0.3) is None
+    assert (owner.asked() - asked)["/api/v1/wait"] < 10
 
 
 async def test_losers_of_a_race_are_told_one_after_the_other(owner: Owner) -> None:
