@@ -127,7 +127,7 @@ class AdeltaOwnerClient(CommitOwnerClient):
     """The client of the owner at `endpoint` for one table. It can be pickled."""
 
     takes_inline_commits = True
-    longest_inline_commit = 1 << 20  # of several tables' together a request has room for many
+    longest_inline_commit = 1 << 20  # a request has room for several
     permits_maintenance = True
     backfills = True
     announces_commits = True

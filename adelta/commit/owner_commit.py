@@ -61,6 +61,7 @@ __all__ = ["OwnerCoordinator", "not_owned", "proposed_commit"]
 _log = logging.getLogger("adelta.transaction")
 
 _FOLLOWED = 64  # commits that an owner which backfills may have published without our knowing
+_IN_A_REQUEST = 16  # of the longest inline commits
 _KEPT = 8  # commits; the bytes of others are read again to publish them
 
 
@@ -154,8 +155,12 @@ class OwnerCoordinator:
             await self.note_ratified(claim.proposed)
         return outcome
 
-    async def stage(self, version: int, data: bytes, transaction_id: str) -> ProposedCommit:
+    async def stage(
+        self, version: int, data: bytes, transaction_id: str, *, together: int = 1
+    ) -> ProposedCommit:
         """What the owner is asked to ratify, staged unless the owner takes one so long inline.
+
+        Of so many that are proposed `together`, one request has to have room for all.
 
         Raises:
             InvalidTableError: the commit has no in-commit timestamp.
@@ -165,6 +170,8 @@ class OwnerCoordinator:
             version, data, transaction_id, self._store.uri, self._log.published
         )
         longest = self.client.longest_inline_commit
+        if longest is not None:
+            longest = min(longest, _IN_A_REQUEST * longest // together)
         if self.client.takes_inline_commits and (longest is None or len(data) <= longest):
             return proposed
         name = f"{version:020d}.{new_uuid()}.json"

@@ -97,7 +97,8 @@ async def claim_together(attempts: Sequence[Attempt]) -> Sequence[CommitOutcome 
 
     async def staged(at: int) -> Claim:
         coordinator, one = coordinators[at], attempts[at]
-        proposed = await coordinator.stage(one.version, one.data, one.transaction_id)
+        named = (one.version, one.data, one.transaction_id)
+        proposed = await coordinator.stage(*named, together=len(attempts))
         return Claim(coordinator, proposed)
 
     claims = await map_concurrent(staged, range(len(attempts)), limit=len(attempts))

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 import adelta
+from adelta.commit import owner_commit
 from adelta.commit.choose import owned_of
 from adelta.errors import (
     CommitConflictError,
@@ -287,22 +288,24 @@ async def test_the_blocking_face_has_both(tmp_path: Path) -> None:
         assert await anyio.to_thread.run_sync(work) == (1, 1, 1, 1)
 
 
-async def test_a_commit_that_is_longer_than_a_request_is_staged_by_its_writer(
-    tmp_path: Path,
+async def test_commits_that_are_longer_than_a_request_are_staged_by_their_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with lake_of(tmp_path, service=ServiceLimits(body_bytes=2 << 20)) as lake:
+    monkeypatch.setattr(owner_commit, "_IN_A_REQUEST", 1)
+    async with lake_of(tmp_path, service=ServiceLimits(body_bytes=3 << 19)) as lake:
         tables = await lake.make("orders", "stock")
         note = "x" * (3 << 20)
-        async with adelta.transaction_over(*tables, user_metadata=note) as parts:
-            for part in parts:
-                await part.append(rows(1))
+        for long in (note, "x" * 1_000_000):  # which two of are too much
+            async with adelta.transaction_over(*tables, user_metadata=long) as parts:
+                for part in parts:
+                    await part.append(rows(1))
         (table, _) = tables
-        assert (await adelta.write_table(table, rows(2), user_metadata=note)).version == 2
+        assert (await adelta.write_table(table, rows(2), user_metadata=note)).version == 3
         await adelta.checkpoint(table)
-        assert [*lake.owner.log("orders")] == [0, 1, 2]
+        assert [*lake.owner.log("orders")] == [0, 1, 2, 3]
         await adelta.release_table(table, user_metadata=note)
         async with adelta.open_table(tmp_path / "orders") as plain:
-            assert await ids(plain) == [1, 2]
+            assert await ids(plain) == [1, 1, 2]
 
 
 async def test_tables_that_another_has_had_adopted_are_taken_together(tmp_path: Path) -> None:
