@@ -72,7 +72,10 @@ def merge_said(spark: SparkSession, said: Mapping[str, Any]) -> NamedMerge:
     check_clauses(clauses)
     on = parse_expression(said["on"], zone=zone, now=now)
     evolves = said["evolves"] or merges_schemas(spark)
-    return NamedMerge(MergeRequest(on, clauses, said["source"], said["target"], evolves, zone, now))
+    beside = frozenset(said["texts"])
+    return NamedMerge(
+        MergeRequest(on, clauses, said["source"], said["target"], evolves, zone, now, beside)
+    )
 
 
 def rows_said(spark: SparkSession, verb: str, said: Mapping[str, Any]) -> NamedMerge:

@@ -200,6 +200,14 @@ def columns_named(df: DataFrame, columns: Sequence[Column]) -> tuple[set[int], b
     return {known[each] for each in used}, all(one.deterministic() for one in listed), texts
 
 
+def column_of(column: Any) -> Column:
+    """The column in Python of one in the JVM."""
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    found: Column = ClassicColumn(column)
+    return found
+
+
 def _analyzed(df: DataFrame) -> Any:
     return df._jdf.queryExecution().analyzed()
 
