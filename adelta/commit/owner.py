@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from adelta._dataclasses import dataclass
-from adelta.errors import InvalidTableError
+from adelta.errors import InvalidOptionError, InvalidTableError
 from adelta.kernel.log_path import STAGED_DIR, LogFileKind, parse_log_path
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ __all__ = [
     "CommitOwner",
     "CommitOwnerClient",
     "CommitResponse",
+    "CommitTooLongError",
     "ManagedTable",
     "ProposedCommit",
     "RatifiedCommit",
@@ -162,6 +163,13 @@ class CommitResponse:
     ratified: bool
     latest: RatifiedCommits | None = None
     again: bool = False
+
+
+class CommitTooLongError(InvalidOptionError):
+    """What is proposed is longer than the owner takes, or something before it; nothing came of it.
+
+    A client raises it of commits that are not staged. They are staged then, and proposed again.
+    """
 
 
 class CommitOwnerClient(Protocol):

@@ -18,7 +18,12 @@ import anyio
 
 from adelta._dataclasses import dataclass
 from adelta._secrets import without_secrets
-from adelta.commit.owner import CommitOwnerClient, CommitResponse, ManagedTable
+from adelta.commit.owner import (
+    CommitOwnerClient,
+    CommitResponse,
+    CommitTooLongError,
+    ManagedTable,
+)
 from adelta.commit.owner_registry import OwnerNotNamedError
 from adelta.commit.owner_wire import (
     API,
@@ -63,6 +68,7 @@ _CONCURRENCY = 16
 _REPEATS = 4
 _OWNED = ("owned", "releasing")
 _PAUSE = 0.1
+_TOO_LONG = 413  # of the owner, or of something between
 _GIVEN_UP = (408, 499)  # statuses by which something between says that it waited no longer
 
 
@@ -322,6 +328,8 @@ def _granted(endpoint: str, answer: JsonAnswer) -> Mapping[str, Any]:
     told = error if isinstance(error, dict) else {}
     kind = str(told.get("type", ""))
     message = str(told.get("message") or answer.body.get("text") or answer.status)[:1000]
+    if answer.status == _TOO_LONG:
+        raise CommitTooLongError(f"the commit owner {without_secrets(endpoint)}: {message}")
     if not is_error_name(kind) and (answer.status >= 500 or answer.status in _GIVEN_UP):
         kind = "CommitOutcomeUnknown"  # of something between, which may have passed it on
     raise error_named(kind, f"the commit owner {without_secrets(endpoint)}: {message}")

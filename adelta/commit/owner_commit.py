@@ -32,7 +32,7 @@ from adelta.commit.check_then_put import is_there
 from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown
 from adelta.commit.filesystem import FilesystemCoordinator, is_by
 from adelta.commit.owner import ProposedCommit
-from adelta.commit.ratification import Claim, Withheld, ratify
+from adelta.commit.ratification import Claim, Withheld, ratify_as_short_as_may_be
 from adelta.errors import (
     AdeltaError,
     CommitOutcomeUnknownError,
@@ -143,9 +143,11 @@ class OwnerCoordinator:
         async def propose(proposed: Sequence[ProposedCommit]) -> Sequence[CommitResponse]:
             return [await ask(each) for each in proposed]
 
-        claim = Claim(self, await self.stage(version, data, transaction_id))
+        async def claims(inline: bool) -> Sequence[Claim]:
+            return [Claim(self, await self.stage(version, data, transaction_id, inline=inline))]
+
         try:
-            (outcome,) = await ratify([claim], propose)
+            (claim,), (outcome,) = await ratify_as_short_as_may_be(claims, propose)
         except TableNotFoundError as error:
             if self._kind.owner_key is None:
                 raise
@@ -156,9 +158,15 @@ class OwnerCoordinator:
         return outcome
 
     async def stage(
-        self, version: int, data: bytes, transaction_id: str, *, together: int = 1
+        self,
+        version: int,
+        data: bytes,
+        transaction_id: str,
+        *,
+        inline: bool = True,
+        together: int = 1,
     ) -> ProposedCommit:
-        """What the owner is asked to ratify, staged unless the owner takes one so long inline.
+        """What the owner is asked to ratify, staged unless the owner takes one so long `inline`.
 
         Of so many that are proposed `together`, one request has to have room for all.
 
@@ -172,7 +180,8 @@ class OwnerCoordinator:
         longest = self.client.longest_inline_commit
         if longest is not None:
             longest = min(longest, _IN_A_REQUEST * longest // together)
-        if self.client.takes_inline_commits and (longest is None or len(data) <= longest):
+        takes = self.client.takes_inline_commits and (longest is None or len(data) <= longest)
+        if inline and takes:
             return proposed
         name = f"{version:020d}.{new_uuid()}.json"
         staged = await self._store.put(self._kind.folders[0] + name, data)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from adelta._dataclasses import dataclass
 from adelta.commit.coordinator import CommitOutcome, Committed, Lost, Unknown
+from adelta.commit.owner import CommitTooLongError
 from adelta.errors import (
     AdeltaError,
     CommitOutcomeUnknownError,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     Propose = Callable[[Sequence[ProposedCommit]], Awaitable[Sequence[CommitResponse]]]
 
-__all__ = ["Claim", "Withheld", "ratify"]
+__all__ = ["Claim", "Withheld", "ratify", "ratify_as_short_as_may_be"]
 
 _PROPOSALS = 3
 
@@ -128,6 +129,25 @@ async def ratify(
         if outcomes is not None:
             return outcomes
     return _unknown(claims, doubt or CommitOutcomeUnknownError())
+
+
+async def ratify_as_short_as_may_be(
+    make: Callable[[bool], Awaitable[Sequence[Claim]]], propose: Propose
+) -> tuple[Sequence[Claim], Sequence[CommitOutcome | Withheld]]:
+    """What became of claims, and these: those that `make` makes inline, or else staged.
+
+    Staged are those that are too long for the owner, or for what stands before it.
+
+    Raises: as `ratify` does.
+    """
+    claims = await make(True)
+    try:
+        return claims, await ratify(claims, propose)
+    except CommitTooLongError:
+        if all(claim.proposed.staged_file is not None for claim in claims):
+            raise
+    claims = await make(False)
+    return claims, await ratify(claims, propose)
 
 
 def _together(

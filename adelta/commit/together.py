@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from adelta._concurrency import map_concurrent
 from adelta._dataclasses import dataclass
 from adelta.commit.coordinator import CommitOutcome, Committed
 from adelta.commit.owner_commit import OwnerCoordinator
-from adelta.commit.ratification import Claim, Withheld, ratify
+from adelta.commit.ratification import Claim, Withheld, ratify_as_short_as_may_be
 from adelta.errors import InvalidOptionError, StorageError
 
 if TYPE_CHECKING:
@@ -95,14 +96,15 @@ async def claim_together(attempts: Sequence[Attempt]) -> Sequence[CommitOutcome 
         clients = [coordinator.client for coordinator in coordinators]
         return await together.commit_together(list(zip(clients, proposed, strict=True)))
 
-    async def staged(at: int) -> Claim:
-        coordinator, one = coordinators[at], attempts[at]
-        named = (one.version, one.data, one.transaction_id)
-        proposed = await coordinator.stage(*named, together=len(attempts))
-        return Claim(coordinator, proposed)
+    async def claims_of(inline: bool) -> Sequence[Claim]:
+        async def staged(at: int) -> Claim:
+            coordinator, one = coordinators[at], attempts[at]
+            stage = partial(coordinator.stage, inline=inline, together=len(attempts))
+            return Claim(coordinator, await stage(one.version, one.data, one.transaction_id))
 
-    claims = await map_concurrent(staged, range(len(attempts)), limit=len(attempts))
-    outcomes = await ratify(claims, propose)
+        return await map_concurrent(staged, range(len(attempts)), limit=len(attempts))
+
+    claims, outcomes = await ratify_as_short_as_may_be(claims_of, propose)
     for claim, outcome in zip(claims, outcomes, strict=True):
         if isinstance(outcome, Committed):
             await claim.coordinator.note_ratified(claim.proposed)

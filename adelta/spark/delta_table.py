@@ -306,7 +306,8 @@ class DeltaTable(Cloned):
                 f"Type of 'source' in merge must be DataFrame. Found {type(source)}"
             )
         builder = DeltaMergeBuilder(self, source, condition)
-        return builder._checked()
+        builder._text(condition)
+        return builder
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """A builder of what is written anew, for fewer and better arranged files."""
