@@ -306,8 +306,7 @@ class DeltaTable(Cloned):
                 f"Type of 'source' in merge must be DataFrame. Found {type(source)}"
             )
         builder = DeltaMergeBuilder(self, source, condition)
-        builder._text(condition)
-        return builder
+        return builder._checked()
 
     def optimize(self) -> DeltaOptimizeBuilder:
         """A builder of what is written anew, for fewer and better arranged files."""

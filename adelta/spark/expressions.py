@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from adelta.kernel.expressions.nodes import Node
     from adelta.kernel.schema.types import StructType
 
-__all__ = ["assignments", "plan_ids", "sql_text", "unqualified"]
+__all__ = ["assignments", "named_by_sides", "plan_ids", "sql_text", "unqualified"]
 
 _OPERATORS = {
     "==": "=", "!=": "!=", "<=>": "<=>", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "and": "AND",
@@ -103,6 +104,26 @@ def plan_ids(df: DataFrame, name: str) -> dict[int, str]:
         child = getattr(plan, "_child", None)
         if child is not None:
             below.append(child)
+    return found
+
+
+def named_by_sides(column: Column, plans: Mapping[int, str]) -> Column:
+    """The column, in which those of Spark Connect's `plans` bear the names of their tables."""
+    if not plans:
+        return column
+    sent: Any = column
+
+    def name(expression: Any) -> None:
+        table = plans.get(getattr(expression, "_plan_id", -1))
+        if table is not None and hasattr(expression, "_unparsed_identifier"):
+            parts = identifier_parts(expression._unparsed_identifier)
+            expression._unparsed_identifier = quoted((table, *parts))
+            expression._plan_id = None
+
+    expression = deepcopy(sent._expr)
+    expression.foreach(name)
+    made: Any = type(sent)
+    found: Column = made(expression)
     return found
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import functions as f
 
-from adelta.errors import InvalidExpressionError, InvalidUseError
+from adelta._dataclasses import dataclass
+from adelta.errors import InvalidExpressionError
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.operations.merge.builder import merge
 from adelta.spark.exceptions import raises_as_spark
-from adelta.spark.expressions import assignments, plan_ids
+from adelta.spark.expressions import assignments, named_by_sides, plan_ids
 from adelta.spark.identifiers import quoted
+from adelta.spark.merge_by_spark import Computed, joined_by_spark
+from adelta.spark.names.merging import merge_rows
 from adelta.spark.not_of_java import NotOfJava
-from adelta.spark.rows_by_spark import NOT_ADELTAS
+from adelta.spark.row_keys import text_of
+from adelta.spark.rows_by_spark import NOT_ADELTAS, version_of
 from adelta.spark.session_settings import merges_schemas
 from adelta.spark.sql_names import frame
 from adelta.spark.staged_rows import staged_rows
@@ -22,16 +28,28 @@ from adelta.spark.task_executor import on_cluster
 from adelta.sql.execute.merge import merge_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from pyspark.sql import Column, DataFrame
 
     from adelta.operations.merge.builder import Merge
     from adelta.spark.delta_table import DeltaTable
+    from adelta.table import Table
 
 __all__ = ["DeltaMergeBuilder"]
 
 _TARGET, _SOURCE = "target", "source"
+_Over: TypeAlias = 'Literal["source", "target", "pairs"]'
+
+
+@dataclass(frozen=True, slots=True)
+class _BySpark:
+    """An expression that Spark computes of rows of one side, or of pairs, and its text."""
+
+    name: str
+    column: Column
+    of: _Over
+    text: str
 
 
 class DeltaMergeBuilder(NotOfJava):
@@ -49,14 +67,16 @@ class DeltaMergeBuilder(NotOfJava):
         clauses: tuple[Callable[[Merge], Merge], ...] = (),
         *,
         evolves: bool = False,
-        computed: Sequence[Column] = (),
+        on: str | None = None,
+        computed: tuple[_BySpark, ...] = (),
     ) -> None:
         self._table = table
         self._source = source
         self._condition = condition
         self._clauses = clauses
         self._evolves = evolves
-        self._computed = list(computed)  # columns of the source that Spark adds
+        self._on = on
+        self._computed = list(computed)
 
     def whenMatchedUpdate(
         self,
@@ -69,18 +89,18 @@ class DeltaMergeBuilder(NotOfJava):
             InvalidOptionError: nothing is to be set.
             WrongTypeError: an expression is neither text nor a column.
         """
-        values = self._values("'set' in whenMatchedUpdate", set)
-        where = self._where(condition)
+        values = self._values("'set' in whenMatchedUpdate", set, "pairs")
+        where = self._where(condition, "pairs")
         return self._with(lambda merge: merge.when_matched_update(values, where))
 
     def whenMatchedUpdateAll(self, condition: Column | str | None = None) -> DeltaMergeBuilder:
         """Set every column of rows that match to that of the source which is so called."""
-        where = self._where(condition)
+        where = self._where(condition, "pairs")
         return self._with(lambda merge: merge.when_matched_update_all(where))
 
     def whenMatchedDelete(self, condition: Column | str | None = None) -> DeltaMergeBuilder:
         """Delete rows that match."""
-        where = self._where(condition)
+        where = self._where(condition, "pairs")
         return self._with(lambda merge: merge.when_matched_delete(where))
 
     def whenNotMatchedInsert(
@@ -94,13 +114,13 @@ class DeltaMergeBuilder(NotOfJava):
             InvalidOptionError: no column gets a value.
             WrongTypeError: an expression is neither text nor a column.
         """
-        given = self._values("'values' in whenNotMatchedInsert", values)
-        where = self._where(condition)
+        given = self._values("'values' in whenNotMatchedInsert", values, "source")
+        where = self._where(condition, "source")
         return self._with(lambda merge: merge.when_not_matched_insert(given, where))
 
     def whenNotMatchedInsertAll(self, condition: Column | str | None = None) -> DeltaMergeBuilder:
         """Insert source rows that match none, every column from that of the source so called."""
-        where = self._where(condition)
+        where = self._where(condition, "source")
         return self._with(lambda merge: merge.when_not_matched_insert_all(where))
 
     def whenNotMatchedBySourceUpdate(
@@ -114,15 +134,15 @@ class DeltaMergeBuilder(NotOfJava):
             InvalidOptionError: nothing is to be set.
             WrongTypeError: an expression is neither text nor a column.
         """
-        values = self._values("'set' in whenNotMatchedBySourceUpdate", set)
-        where = self._where(condition)
+        values = self._values("'set' in whenNotMatchedBySourceUpdate", set, "target")
+        where = self._where(condition, "target")
         return self._with(lambda merge: merge.when_not_matched_by_source_update(values, where))
 
     def whenNotMatchedBySourceDelete(
         self, condition: Column | str | None = None
     ) -> DeltaMergeBuilder:
         """Delete rows of the table that no source row matches."""
-        where = self._where(condition)
+        where = self._where(condition, "target")
         return self._with(lambda merge: merge.when_not_matched_by_source_delete(where))
 
     def withSchemaEvolution(self) -> DeltaMergeBuilder:
@@ -142,38 +162,49 @@ class DeltaMergeBuilder(NotOfJava):
 
         Raises: as `adelta.Merge.execute` does.
         """
-        table, spark = self._table, self._table._spark
-        condition = self._text(self._condition)
-        to = table._access.to_change()
-        mode: Any = "merge" if self._evolves or merges_schemas(spark) else None
-        if self._computed and mode is not None:
-            raise InvalidUseError(
-                "a merge that may take in columns of the source computes nothing by functions that "
-                "only Spark has: compute it in a column of the source first, by withColumn"
-            )
-        source = self._source
-        if self._computed:
-            source = self._named_source().select("*", *self._computed)
-        rows: Any = staged_rows(spark, source, to.uri, to.storage_options)
-
-        async def run(handle: Any) -> Any:
-            builder = merge(
-                handle,
-                rows,
-                condition,
-                source_alias=self._source_alias,
-                target_alias=self._target_alias,
-                schema_mode=mode,
-                zone=table._zone,
-            )
-            for clause in self._clauses:
-                builder = clause(builder)
-            return await builder.execute()
-
-        done = on_cluster(spark, to.uri, run, to.storage_options, to.catalog)
+        access, spark = self._table._access, self._table._spark
+        to, source = access.to_change(), self._source
+        if of_source := [each.column for each in self._computed if each.of == "source"]:
+            source = self._named_source().select("*", *of_source)
+        if any(each.of != "source" for each in self._computed):
+            version = access.learn(version_of)
+            asked = self._merge(to.uri, None)._request
+            found, rows = joined_by_spark(access.rows(version), source, asked, self._by_spark())
+            done = merge_rows(spark, to.uri, version, found, rows, to.storage_options, to.catalog)
+            return frame(spark, merge_answer(done))
+        staged = staged_rows(spark, source, to.uri, to.storage_options)
+        done = on_cluster(
+            spark,
+            to.uri,
+            lambda handle: self._merge(handle, staged).execute(),
+            to.storage_options,
+            to.catalog,
+        )
         return frame(spark, merge_answer(done))
 
     # --------------------------------------------------------------------------------- inside
+
+    def _checked(self) -> DeltaMergeBuilder:
+        """This builder, when it has been seen what its condition is."""
+        if self._on is None:
+            self._on = self._text(self._condition, "pairs")
+        return self
+
+    def _merge(self, to: Table | str, rows: Any) -> Merge:
+        mode: Any = "merge" if self._evolves or merges_schemas(self._table._spark) else None
+        made = merge(
+            to,
+            rows,
+            self._checked()._on or "",
+            source_alias=self._source_alias,
+            target_alias=self._target_alias,
+            schema_mode=mode,
+            zone=self._table._zone,
+        )
+        for clause in self._clauses:
+            made = clause(made)
+        beside = frozenset(each.name for each in self._computed if each.of == "source")
+        return replace(made, _request=replace(made._request, beside=beside))
 
     def _with(self, *clauses: Callable[[Merge], Merge], evolves: bool = False) -> DeltaMergeBuilder:
         return type(self)(
@@ -182,44 +213,73 @@ class DeltaMergeBuilder(NotOfJava):
             self._condition,
             (*self._clauses, *clauses),
             evolves=self._evolves or evolves,
-            computed=self._computed,
+            on=self._on,
+            computed=tuple(self._computed),
         )
 
     @raises_as_spark
-    def _where(self, condition: Column | str | None) -> str | None:
-        return None if condition is None else self._text(condition)
+    def _where(self, condition: Column | str | None, over: _Over) -> str | None:
+        return None if condition is None else self._text(condition, over)
 
     @raises_as_spark
-    def _values(self, argument: str, given: Any) -> dict[str, str]:
+    def _values(self, argument: str, given: Any, over: _Over) -> dict[str, str]:
         values = assignments(argument, given)
-        return {self._table._column(name): self._text(value) for name, value in values.items()}
+        return {
+            self._table._column(name): self._text(value, over) for name, value in values.items()
+        }
 
-    def _text(self, value: object) -> str:
-        """The expression as text, in which a column stands for what only Spark computes."""
+    def _text(self, value: object, over: _Over) -> str:
+        """The expression as text, in which a column stands for what only Spark computes.
+
+        It is `over` the rows of one side, or over pairs of rows.
+        """
         try:
             text = self._table._sql_text(value, self._pairs, self._plans())
             parse_expression(text, zone=self._table._zone)
         except NOT_ADELTAS as error:
-            return self._by_spark(value, error)
+            return self._left_to_spark(value, over, error)
         return text
 
-    def _by_spark(self, value: Any, reason: Exception) -> str:
-        """The text of a column of the source that Spark computes.
+    def _left_to_spark(self, value: Any, over: _Over, reason: Exception) -> str:
+        """The text of a column that Spark computes.
 
         Raises:
-            InvalidExpressionError: it is not about the source alone, so that it cannot be one.
+            InvalidExpressionError: Spark does not understand the expression, either.
         """
         name = f"computed {len(self._computed)}"
-        column = (f.expr(value) if isinstance(value, str) else value).alias(name)
+        column = f.expr(value) if isinstance(value, str) else value
+        column = named_by_sides(column, self._plans())
         try:
-            _ = self._named_source().select(column).schema
+            rows = self._rows(over)
+            _ = rows.select(column).schema
         except AnalysisException as error:
-            raise InvalidExpressionError(
-                f"{reason}. In a merge Spark computes what is about columns of the source alone: "
-                "join those of the table to the source, where it has to know them"
-            ) from error
-        self._computed.append(column)
+            raise InvalidExpressionError(f"{reason}. Spark says of it: {error}") from error
+        if over == "pairs":
+            with suppress(AnalysisException):
+                _ = self._named_source().select(column).schema
+                over = "source"
+        text = value if isinstance(value, str) else text_of(rows, column)
+        self._computed.append(_BySpark(name, column.alias(name), over, text))
         return quoted((self._source_alias, name))
+
+    def _rows(self, over: _Over) -> DataFrame:
+        if over == "source":
+            return self._named_source()
+        target = self._table._access.rows()
+        return self._pairs(target) if over == "pairs" else target.alias(self._target_alias)
+
+    def _by_spark(self) -> Computed:
+        condition = self._condition
+        given = f.expr(condition) if isinstance(condition, str) else condition
+        clauses = [
+            each for each in self._computed if quoted((self._source_alias, each.name)) != self._on
+        ]
+        return Computed(
+            named_by_sides(given, self._plans()),
+            {each.name: each.column for each in clauses if each.of == "pairs"},
+            {each.name: each.column for each in clauses if each.of == "target"},
+            {each.name: each.text for each in self._computed},
+        )
 
     def _named_source(self) -> DataFrame:
         return self._source.alias(self._source_alias)

@@ -149,6 +149,32 @@ def test_the_source_may_be_read_from_the_target(spark, table):
     assert found == [(0, "0"), (1, "back"), (2, "back"), (4, "4")]
 
 
+def test_what_only_spark_computes_of_the_table_is_computed_of_pairs(spark, table, tmp_path):
+    spark.udf.register("odd", lambda number: number % 2 == 1, "boolean")
+    spark.udf.register("ends_so", lambda number, end: number % 10 == end, "boolean")
+    spark.udf.register("beside", lambda number, other: 10 * number + other, "bigint")
+    spark.sql(f"DELETE FROM {table} WHERE id > 9")
+    spark.sql("CREATE OR REPLACE TEMP VIEW s AS VALUES (3L, 5), (4L, 6), (77L, 7) s(id, w)")
+    done = spark.sql(
+        f"MERGE WITH SCHEMA EVOLUTION INTO {table} t"
+        " USING (SELECT id, w AS more, rand() FROM s) s"
+        " ON ends_so(t.id, s.id)"
+        " WHEN MATCHED AND odd(t.id + s.id * 2) THEN DELETE"
+        " WHEN MATCHED THEN UPDATE SET p = beside(t.p, s.more), more = s.more"
+        " WHEN NOT MATCHED AND odd(s.id) THEN INSERT (id, p) VALUES (s.id, beside(s.more, 1))"
+        " WHEN NOT MATCHED BY SOURCE AND length(soundex(v)) = 1 AND odd(p) THEN UPDATE SET p = -p"
+        " WHEN NOT MATCHED BY SOURCE AND t.id > 7 THEN DELETE"
+    )
+    assert done.collect() == [(7, 4, 2, 1)]
+    found = spark.sql(f"SELECT id, p, more FROM {table} WHERE p NOT IN (0, 1)")
+    others = [(number, -1, None) for number in (1, 6, 8)]
+    assert rows(found) == sorted([*others, (4, 6, 6), (77, 71, None)])
+    assert spark.table(table).count() == 9
+    [entry] = adelta.sync.history(f"{tmp_path}/t", 1)
+    assert "beside" not in entry.operation_parameters["predicate"]
+    assert '"odd(id)"' in entry.operation_parameters["notMatchedPredicates"]
+
+
 ONE = "(SELECT 1L AS id)"
 
 

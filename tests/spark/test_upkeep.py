@@ -14,6 +14,7 @@ from pyspark.errors import (
     UnsupportedOperationException,
 )
 from pyspark.sql import functions as f
+from pyspark.sql.types import BooleanType, LongType, StringType
 
 import adelta.spark
 import adelta.sync
@@ -140,10 +141,87 @@ def test_what_only_spark_computes_becomes_a_column_of_the_source(spark, path):
     merge.whenNotMatchedInsert(values={"id": "s.id", "v": "soundex(s.v)"}).execute()
     found = table.toDF().where("id in (1, 99)").select("v").orderBy("id").collect()
     assert found == [("X!",), ("Y000",)]
-    with pytest.raises(AnalysisException, match="join those of the table to the source"):
-        table.merge(source, up("t.v") == up("s.v"))
-    with pytest.raises(AnalysisException, match="by withColumn"):
-        merge.withSchemaEvolution().execute()
+    merge = table.merge(source.withColumn("w", f.lit(5)).alias("s"), "t.id = s.id")
+    merge = merge.whenMatchedUpdate(up("s.v") == "Y", {"v": "'!'"}).whenNotMatchedInsertAll()
+    done = merge.whenMatchedUpdateAll().withSchemaEvolution().execute()
+    assert done.collect() == [(2, 2, 0, 0)]
+    assert table.toDF().columns == ["id", "v", "p", "w"]
+
+
+def odd(number):
+    return number % 2 == 1
+
+
+def ends_so(number, end):
+    return number % 10 == end
+
+
+def beside(number, other):
+    return 10 * number + other
+
+
+ODD, ENDS_SO = f.udf(odd, BooleanType()), f.udf(ends_so, BooleanType())
+BESIDE, SHOWN = f.udf(beside, LongType()), f.udf(lambda value: str(value), StringType())
+
+
+def test_what_only_spark_computes_of_the_table_is_computed_of_pairs(spark, tmp_path):
+    path = f"{tmp_path}/t"
+    adelta.sync.sql(
+        f"CREATE TABLE '{path}' (id BIGINT, v BIGINT, x DOUBLE) TBLPROPERTIES ("
+        "'delta.enableChangeDataFeed' = 'true', 'delta.enableRowTracking' = 'true')"
+    )
+    for start in (0, 6):
+        ids = pa.array(range(start, start + 6))
+        xs = [0.0, -0.0, float("nan"), None, 1.0, 2.0]
+        adelta.sync.write_table(path, pa.table({"id": ids, "v": ids, "x": pa.array(xs)}))
+    before = row_ids(spark, path)
+    table = DeltaTable.forPath(spark, path).alias("t")
+    source = spark.createDataFrame(
+        [(3, 100), (4, 101), (5, 102), (77, 103), (78, 104)], "id BIGINT, w BIGINT"
+    )
+    source = source.withColumn("any", f.rand()).alias("s")  # which is computed once
+    merge = table.merge(source, ENDS_SO("t.id", "s.id"))
+    merge = merge.whenMatchedDelete(ODD("t.v") & (f.col("s.w") == 100))
+    merge = merge.whenMatchedUpdate(set={"v": BESIDE("v", "s.w")})
+    merge = merge.whenNotMatchedInsert("s.id = 77", {"id": "s.id", "v": "s.w"})
+    merge = merge.whenNotMatchedBySourceUpdate(SHOWN("x") == "-0.0", {"v": "-v"})
+    merge = merge.whenNotMatchedBySourceDelete(ODD("v"))
+    assert merge.execute().collect() == [(8, 4, 3, 1)]
+    after = {0: 0, 1: -1, 2: 2, 4: 141, 5: 152, 6: 6, 7: -7, 8: 8, 10: 10, 77: 103}
+    assert {row.id: row.v for row in table.toDF().collect()} == after
+    ids = row_ids(spark, path)
+    assert {number: ids[number] for number in ids if number != 77}.items() <= before.items()
+    changes = spark.read.format("adelta").option("readChangeFeed", True)
+    changes = changes.option("startingVersion", 3).load(path).groupBy("_change_type").count()
+    assert dict(changes.collect()) == {
+        "insert": 1, "delete": 3, "update_preimage": 4, "update_postimage": 4
+    }  # fmt: skip
+    [entry] = adelta.sync.history(path, 1)
+    told, metrics = entry.operation_parameters, entry.operation_metrics
+    assert (entry.operation, told["predicate"]) == ("MERGE", '["ends_so(id, id)"]')
+    assert "odd(v)" in told["matchedPredicates"]
+    assert metrics["numSourceRows"] == "5"
+    assert metrics["numTargetRowsNotMatchedBySourceUpdated"] == "2"
+    assert metrics["numTargetRowsMatchedDeleted"] == "1"
+    adelta.sync.set_properties(path, {"delta.enableDeletionVectors": "true"})
+    twice = spark.createDataFrame([(2,), (2,)], "id BIGINT").alias("s")
+    merge = table.merge(twice, ENDS_SO("t.id", "s.id"))
+    with pytest.raises(UnsupportedOperationException, match="several rows of the source match"):
+        merge.whenMatchedUpdate(set={"v": "0"}).execute()
+    others = {"v": BESIDE("v", f.lit(1))}
+    merge.whenMatchedDelete().whenNotMatchedBySourceUpdate("t.id > 9", others).execute()
+    assert {row.id: row.v for row in table.toDF().collect()} == {
+        number: 10 * v + 1 if number > 9 else v for number, v in after.items() if number != 2
+    }
+    [entry] = adelta.sync.history(path, 1)
+    assert entry.operation_metrics["numTargetDeletionVectorsAdded"] != "0"
+    with pytest.raises(AnalysisException, match="whenever it is computed"):
+        merge.whenMatchedUpdate(set={"v": ODD.asNondeterministic()("v").cast("int")}).execute()
+
+
+def row_ids(spark, path) -> dict[int, int]:
+    df = spark.read.format("adelta").load(path).select("id", "_metadata.row_id")
+    return dict(map(tuple, df.collect()))
 
 
 def test_merges_that_cannot_be_are_refused_as_delta_spark_does(spark, path):

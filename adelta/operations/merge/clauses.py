@@ -119,16 +119,17 @@ def check_clauses(clauses: Sequence[Clause]) -> None:
             open_ended[clause.kind] = clause
 
 
-def said_of(clauses: Sequence[Clause]) -> dict[str, str | list[dict[str, str]]]:
-    """What the history says of clauses, by the names that Delta Spark has for it."""
+def said_of(on: Node, clauses: Sequence[Clause]) -> dict[str, Any]:
+    """What the history says of a merge, by the names that Delta Spark has for it."""
     kinds: dict[ClauseKind, str] = {
         "matched": "matchedPredicates",
         "not_matched": "notMatchedPredicates",
         "not_matched_by_source": "notMatchedBySourcePredicates",
     }
-    return {
+    said = {
         name: [_said(each) for each in clauses if each.kind == kind] for kind, name in kinds.items()
     }
+    return {"predicate": [to_sql(on)], **said}
 
 
 def _said(clause: Clause) -> dict[str, str]:

@@ -86,7 +86,8 @@ def row_counts(plan: MergePlan, changed: Iterable[ChangedFile]) -> dict[str, int
         "numTargetRowsNotMatchedBySourceDeleted": 0,
     }
     for number, clause in enumerate(clauses):
-        kind = "Matched" if number < len(plan.matched) else "NotMatchedBySource"
+        matched = number < len(plan.matched) and not clause.unmatched
+        kind = "Matched" if matched else "NotMatchedBySource"
         action = "Deleted" if clause.update is None else "Updated"
         found[f"numTargetRows{kind}{action}"] += int(counts[number])
     for action in ("Updated", "Deleted"):

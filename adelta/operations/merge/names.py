@@ -34,7 +34,8 @@ _SHOWN = 20
 class Sides:
     """The two sides of a merge, with the names that expressions know them by.
 
-    Texts that become times without naming a zone are of `zone`.
+    Texts that become times without naming a zone are of `zone`. `beside` are columns of the source
+    that say what was found of both sides, and may be named wherever it is.
     """
 
     target: StructType
@@ -42,6 +43,7 @@ class Sides:
     target_alias: str
     source_alias: str
     zone: str = "UTC"
+    beside: frozenset[str] = frozenset()
 
     def bind(self, node: Node, may_name: Iterable[str], what: str) -> Node:
         """`node` bound to the rows of `paired`; `what` is what messages call it.
@@ -127,7 +129,7 @@ class Sides:
         for side in BOTH if len(path) > 1 else ():
             if path[0].lower() != self._alias(side).lower():
                 continue
-            if side in may_name:
+            if side in may_name or (side == "source" and path[1] in self.beside):
                 inner = self._within(side, path[1:]) or path[1:]  # what is not there is told of
                 return Column((self._alias(side), *inner))
             if not any(self._within(other, path) for other in may_name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 from adelta._arrow_values import array_of, empty_batch
 from adelta._dataclasses import dataclass
 from adelta.errors import InvalidOptionError, SchemaMismatchError
-from adelta.kernel.expressions.nodes import Column, Literal, Node
+from adelta.kernel.expressions.nodes import Column, Literal, Node, Not, conjunction
 from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.expressions.resolve import bind, type_of
 from adelta.kernel.schema import types as t
@@ -55,7 +56,12 @@ _GENERATION = "delta.generationExpression"
 
 @dataclass(frozen=True, slots=True)
 class MergeRequest:
-    """What is asked of a merge, whatever the target is like; its clocks tell the time `now`."""
+    """What is asked of a merge, whatever the target is like; its clocks tell the time `now`.
+
+    Columns `beside` those that the source was given with say what was found of both sides, and are
+    no part of ``*``. Where one of them, `stands_in`, is true, the source row stands for none: it
+    is there for rows of the target that no source row matches.
+    """
 
     on: Node
     clauses: tuple[Clause, ...]
@@ -64,18 +70,25 @@ class MergeRequest:
     evolves: bool
     zone: str
     now: datetime
+    beside: frozenset[str] = frozenset()
+    stands_in: str | None = None
+
+    def given(self, source: t.StructType) -> t.StructType:
+        """The columns that the source was given with."""
+        return t.StructType(tuple(field for field in source if field.name not in self.beside))
 
 
 @dataclass(frozen=True, slots=True)
 class BoundClause:
     """A clause that fits the target: rows for which `condition` is true, and what becomes of them.
 
-    Without either, rows go.
+    Without either, rows go. `unmatched` is whether it takes rows that match one which stands in.
     """
 
     condition: Node | None
     update: Update | None = None
     insertion: Insertion | None = None
+    unmatched: bool = False
 
 
 @dataclass(frozen=True)
@@ -169,7 +182,7 @@ def to_take_in(
             assigned.append(known or column_path(name, source, aliases) or (name,))
     return columns_to_take_in(
         configuration.schema,
-        source,
+        request.given(source),
         assigned,
         star=star,
         widening=configuration.uses(TYPE_WIDENING),
@@ -201,7 +214,12 @@ class _Planner:
         self._request = request
         self._target = configuration.schema
         self._sides = Sides(
-            self._target, source, request.target_alias, request.source_alias, request.zone
+            self._target,
+            source,
+            request.target_alias,
+            request.source_alias,
+            request.zone,
+            request.beside,
         )
         self._identities = {each.name: each for each in identities_of(self._target)}
         generates = configuration.supports(GENERATED_COLUMNS)
@@ -211,20 +229,38 @@ class _Planner:
         sides, configuration = self._sides, self._configuration
         condition = sides.bind_predicate(self._request.on, BOTH, "the merge condition")
         keys, residual = split_condition(condition, sides)
+        matched, others = self._stood_in_for(
+            tuple(self._clauses("matched")), tuple(self._clauses("not_matched_by_source"))
+        )
         made = MergePlan(
             configuration,
             sides,
             condition,
             keys,
             residual,
-            tuple(self._clauses("matched")),
+            matched,
             tuple(self._clauses("not_matched")),
-            tuple(self._clauses("not_matched_by_source")),
+            others,
             configuration.uses(DELETION_VECTORS),
             configuration.change_data_feed_enabled,
         )
         self._try_out(made)
         return made
+
+    def _stood_in_for(
+        self, matched: tuple[BoundClause, ...], others: tuple[BoundClause, ...]
+    ) -> tuple[tuple[BoundClause, ...], tuple[BoundClause, ...]]:
+        """The clauses of rows that match, and of others, which match what stands in if any does."""
+        if self._request.stands_in is None:
+            return matched, others
+        none = Column((self._sides.source_alias, self._request.stands_in))
+        return (
+            *(replace(each, condition=conjunction(Not(none), each.condition)) for each in matched),
+            *(
+                replace(each, condition=conjunction(none, each.condition), unmatched=True)
+                for each in others
+            ),
+        ), ()
 
     def _clauses(self, kind: ClauseKind) -> Iterator[BoundClause]:
         may_name = _MAY_NAME[kind]
@@ -291,7 +327,7 @@ class _Planner:
 
     def _all_columns(self, clause: Clause) -> Iterator[tuple[t.StructField, Node]]:
         """What ``*`` stands for: columns of the target, with those of the source so called."""
-        source, alias = self._sides.source, self._sides.source_alias
+        source, alias = self._request.given(self._sides.source), self._sides.source_alias
         for field in self._target:
             given = source.field(field.name)
             if given is not None:

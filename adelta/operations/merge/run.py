@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from adelta._concurrency import in_thread
 from adelta._dataclasses import dataclass
 from adelta.errors import MetadataChangedError
-from adelta.kernel.expressions.sql import to_sql
 from adelta.kernel.table_configuration import TableConfiguration
 from adelta.operations.evolve import merge_schema
 from adelta.operations.matching import physical_rows
@@ -35,7 +34,7 @@ from adelta.write.task_executor import IN_PROCESS
 from adelta.write.transaction_request import TransactionRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from adelta.kernel.actions.file_actions import AddFile
     from adelta.kernel.actions.metadata import Metadata
@@ -58,9 +57,22 @@ if TYPE_CHECKING:
     from adelta.write.task_executor import Task, TaskExecutor
     from adelta.write.transaction_core import TransactionCore
 
-__all__ = ["MergeOptions", "run_merge"]
+__all__ = ["FoundRows", "MergeOptions", "run_merge"]
 
 _SOURCE_MEMORY = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """What the source stands for, where another engine has found by it which rows are meant.
+
+    The history says it of the `operation`, with its `parameters`, and of `num_source_rows` where it
+    counts these. What was found depends on every row of the table.
+    """
+
+    operation: Literal["DELETE", "UPDATE", "MERGE"]
+    parameters: Mapping[str, Any]
+    num_source_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +80,8 @@ class MergeOptions:
     """How a merge is carried out and recorded.
 
     A source of more than `source_memory` bytes waits on the local disk. `at_version` is the version
-    of the table that it begins on, None the newest once the source is read. `stands_for` is another
-    statement that the merge is the way of, by its operation and condition.
+    of the table that it begins on, None the newest once the source is read. `found` is what was
+    found of that version to make the source of.
     """
 
     txn: tuple[str, int] | None
@@ -79,7 +91,7 @@ class MergeOptions:
     on_progress: OnProgress | None
     source_memory: int = _SOURCE_MEMORY
     at_version: int | None = None
-    stands_for: tuple[Literal["DELETE", "UPDATE"], str] | None = None
+    found: FoundRows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,13 +140,10 @@ async def _committed(
 ) -> MergeMetrics:
     """What the merge did with the rows that were kept; with none, it is done already."""
     read_ms = watch.lap_ms()
-    if options.stands_for is None:
-        operation, said = "MERGE", {"predicate": [to_sql(request.on)], **said_of(request.clauses)}
-    else:
-        operation, said = options.stands_for[0], {"predicate": [options.stands_for[1]]}
+    found = options.found or FoundRows("MERGE", said_of(request.on, request.clauses))
     transaction = TransactionRequest(
-        operation=operation,
-        parameters=said,
+        operation=found.operation,
+        parameters=found.parameters,
         user_metadata=options.user_metadata,
         isolation=options.isolation,
         data_files=options.data_files,
@@ -150,7 +159,9 @@ async def _committed(
         _check_kept(plan, kept.plan, table.uri)
         merge = _Merge(roots_of(table), tx, plan, kept, options)
         counted |= await merge.stage(watch)
-        done = report(tx, counted | {"executionTimeMs": watch.total_ms()}, stands_for=operation)
+        done = report(
+            tx, counted | {"executionTimeMs": watch.total_ms()}, stands_for=found.operation
+        )
     await auto_compact(table, tx)
     return measured(tx.version, done)
 
@@ -224,6 +235,8 @@ class _Merge:
         watch.lap_ms()
         where = await in_thread(candidate_rows, plan, self._kept.known)
         found_files = await tx.read_set(where)
+        if self._options.found is not None:
+            await tx.read_set()
         files = await in_thread(lambda: list(found_files.rows()))
         looked_at = {"numTargetFilesAfterSkipping": len(files)}
         if (live := await tx.base.known_file_count()) is not None:
@@ -251,12 +264,18 @@ class _Merge:
         done = await self._write(found, executor, updates=counted["numTargetRowsUpdated"] > 0)
         return {
             **counted,
-            "numSourceRows": self._kept.rows.num_rows,
+            "numSourceRows": self._num_source_rows,
             "numTargetRowsInserted": found.inserted.num_rows,
             "numTargetRowsCopied": done.num_copied_rows,
             "scanTimeMs": scanned,
             "rewriteTimeMs": watch.lap_ms(),
         }
+
+    @property
+    def _num_source_rows(self) -> int:
+        found = self._options.found
+        counted = None if found is None else found.num_source_rows
+        return self._kept.rows.num_rows if counted is None else counted
 
     async def _match(
         self, files: Sequence[AddFile], where: Node | None, source: SourceRows, meter: Meter

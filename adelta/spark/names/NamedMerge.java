@@ -3,11 +3,13 @@ package adelta.spark;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.analysis.EliminateSubqueryAliases$;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -31,6 +33,8 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateAction;
 import org.apache.spark.sql.catalyst.plans.logical.UpdateStarAction;
 import org.apache.spark.sql.classic.Dataset;
+import org.apache.spark.sql.classic.ExpressionUtils;
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation;
 import org.apache.spark.unsafe.Platform;
 import scala.Option;
 import scala.collection.immutable.Nil$;
@@ -55,6 +59,10 @@ public final class NamedMerge implements NamedChange.Question {
     private final Set used = new HashSet();
     private final List computed = new ArrayList();
     private final Set taken = new HashSet();
+    private final Map ofPairs = new LinkedHashMap(); // what Spark computes, by its names
+    private final Map ofOthers = new LinkedHashMap();
+    private final Map texts = new HashMap(); // of it, and of what is computed of the source
+    private Expression condition;
     private String said;
 
     private NamedMerge(MergeIntoTable merge, NamedTable table) {
@@ -94,7 +102,54 @@ public final class NamedMerge implements NamedChange.Question {
     }
 
     public Object[] asked(SparkSession given) {
-        return new Object[] {"merge", given, said, Dataset.ofRows(session(), rows())};
+        Map renamed = new HashMap();
+        Object rows = Dataset.ofRows(session(), rows(renamed));
+        return new Object[] {
+            "merge", given, said, rows, joins() ? joined(renamed) : null};
+    }
+
+    private boolean joins() {
+        return !ofPairs.isEmpty() || !ofOthers.isEmpty();
+    }
+
+    /** The rows of the table, the condition over these and the source, and what else is computed. */
+    private Object[] joined(Map renamed) {
+        DataSourceV2Relation relation =
+            (DataSourceV2Relation) EliminateSubqueryAliases$.MODULE$.apply(merge.targetTable());
+        DataSourceV2Relation known = relation.copy(
+            relation.table(), target.output(), relation.catalog(), relation.identifier(),
+            relation.options(), relation.timeTravelSpec());
+        return new Object[] {
+            Dataset.ofRows(session(), NamedTables.scan(known, table)),
+            column(condition, renamed), columns(ofPairs, renamed), columns(ofOthers, renamed)};
+    }
+
+    private static Map columns(Map expressions, Map renamed) {
+        Map columns = new LinkedHashMap();
+        java.util.Iterator names = expressions.keySet().iterator();
+        while (names.hasNext()) {
+            Object name = names.next();
+            columns.put(name, column((Expression) expressions.get(name), renamed));
+        }
+        return columns;
+    }
+
+    /** A column of Spark's, over the source's columns under the ids that they are given. */
+    private static Object column(Expression expression, final Map renamed) {
+        return ExpressionUtils.column(
+            (Expression) expression.transform(
+                new scala.runtime.AbstractPartialFunction() {
+                    public boolean isDefinedAt(Object node) {
+                        return node instanceof AttributeReference
+                            && renamed.containsKey(((AttributeReference) node).exprId());
+                    }
+
+                    public Object applyOrElse(Object node, scala.Function1 otherwise) {
+                        return isDefinedAt(node)
+                            ? renamed.get(((AttributeReference) node).exprId())
+                            : otherwise.apply(node);
+                    }
+                }));
     }
 
     private static RuntimeException refused(String message) {
@@ -141,16 +196,17 @@ public final class NamedMerge implements NamedChange.Question {
     // ---------------------------------------------------------------------------------- source
 
     /** The source with the columns that are asked for, each of which has a name of its own. */
-    private LogicalPlan rows() {
+    private LogicalPlan rows(Map renamed) {
         List columns = new ArrayList();
         for (int index = 0; index < source.output().size(); index++) {
             Attribute column = (Attribute) source.output().apply(index);
             AttributeReference known = (AttributeReference) named.get(column.exprId());
             if (stars() || used.contains(column.exprId())) {
-                columns.add(
-                    new Alias(
-                        (Expression) column, known.name(), NamedExpression$.MODULE$.newExprId(),
-                        (Seq) Nil$.MODULE$, Option.empty(), (Seq) Nil$.MODULE$));
+                Alias alias = new Alias(
+                    (Expression) column, known.name(), NamedExpression$.MODULE$.newExprId(),
+                    (Seq) Nil$.MODULE$, Option.empty(), (Seq) Nil$.MODULE$);
+                columns.add(alias);
+                renamed.put(column.exprId(), alias.toAttribute());
             }
         }
         columns.addAll(computed);
@@ -176,6 +232,7 @@ public final class NamedMerge implements NamedChange.Question {
         add(clauses, "not matched", merge.notMatchedActions(), source);
         add(clauses, "not matched by source", merge.notMatchedBySourceActions(), target);
         said.put("clauses", clauses);
+        said.put("texts", texts);
         return said;
     }
 
@@ -286,17 +343,32 @@ public final class NamedMerge implements NamedChange.Question {
                     + " finds a column of it");
         }
         Expression meant = ((Alias) found).child();
+        boolean isCondition = condition == null;
+        if (isCondition) { // which comes first
+            condition = meant;
+            meant.transform(new Named(named, used));
+        }
         if (!table.evaluates(meant)) {
-            meant = withComputed(meant);
+            Expression whole = meant;
+            meant = withComputed(whole);
+            if (over != source && !table.evaluates(meant)) {
+                return leftToSpark(whole, over == target ? ofOthers : ofPairs);
+            }
         }
         return SqlText.of((Expression) meant.transform(new Named(named, used)));
     }
 
+    /** The text of the column that Spark computes of rows of the table, or of pairs of rows. */
+    private String leftToSpark(Expression expression, Map into) {
+        expression.transform(new Named(named, used));
+        String name = free("computed " + texts.size(), taken);
+        texts.put(name, expression.sql());
+        into.put(name, expression);
+        return SqlText.of(like((Attribute) target.output().head(), name, sourceName));
+    }
+
     /** The expression, in which columns of the source's stand for what is about it alone. */
     private Expression withComputed(Expression expression) {
-        if (stars() && evolves()) { // and would become columns of the table
-            return expression;
-        }
         return (Expression) expression.transformDown(
             new scala.runtime.AbstractPartialFunction() {
                 public boolean isDefinedAt(Object node) {
@@ -309,11 +381,6 @@ public final class NamedMerge implements NamedChange.Question {
             });
     }
 
-    private boolean evolves() {
-        String conf = "spark.databricks.delta.schema.autoMerge.enabled";
-        return merge.withSchemaEvolution() || "true".equalsIgnoreCase(session.conf().get(conf, ""));
-    }
-
     private boolean isOfSource(Expression expression) {
         boolean whole = !(expression instanceof Attribute) && !expression.foldable();
         return whole && expression.references().subsetOf(source.outputSet())
@@ -321,7 +388,8 @@ public final class NamedMerge implements NamedChange.Question {
     }
 
     private Attribute computed(Expression expression) {
-        String name = free("computed " + computed.size(), taken);
+        String name = free("computed " + texts.size(), taken);
+        texts.put(name, expression.sql());
         Alias alias = new Alias(
             expression, name, NamedExpression$.MODULE$.newExprId(), (Seq) Nil$.MODULE$,
             Option.empty(), (Seq) Nil$.MODULE$);

@@ -18,7 +18,7 @@ from adelta.kernel.expressions.parse import parse_expression
 from adelta.kernel.schema.alteration import shown
 from adelta.operations.merge.clauses import Clause, check_clauses, values_of
 from adelta.operations.merge.plan import MergeRequest
-from adelta.operations.merge.run import MergeOptions, run_merge
+from adelta.operations.merge.run import FoundRows, MergeOptions, run_merge
 from adelta.operations.merge.source import GivenSource
 from adelta.spark.identifiers import identifier_parts
 from adelta.spark.session_settings import merges_schemas, session_zone
@@ -54,10 +54,10 @@ _KINDS: dict[str, ClauseKind] = {
 
 @dataclass(frozen=True, slots=True)
 class NamedMerge:
-    """What is to be done to a table, and for which other statement, if it is for one."""
+    """What is to be done to a table, and what the rows stand for, if Spark has found them in it."""
 
     request: MergeRequest
-    stands_for: tuple[Literal["DELETE", "UPDATE"], str] | None = None
+    found: FoundRows | None = None
 
 
 def merge_said(spark: SparkSession, said: Mapping[str, Any]) -> NamedMerge:
@@ -72,7 +72,10 @@ def merge_said(spark: SparkSession, said: Mapping[str, Any]) -> NamedMerge:
     check_clauses(clauses)
     on = parse_expression(said["on"], zone=zone, now=now)
     evolves = said["evolves"] or merges_schemas(spark)
-    return NamedMerge(MergeRequest(on, clauses, said["source"], said["target"], evolves, zone, now))
+    beside = frozenset(said["texts"])
+    return NamedMerge(
+        MergeRequest(on, clauses, said["source"], said["target"], evolves, zone, now, beside)
+    )
 
 
 def rows_said(spark: SparkSession, verb: str, said: Mapping[str, Any]) -> NamedMerge:
@@ -86,7 +89,8 @@ def rows_said(spark: SparkSession, verb: str, said: Mapping[str, Any]) -> NamedM
     clause = Clause("matched", _ACTIONS[verb], None, values)
     on = parse_expression(said["on"], zone=zone, now=now)
     request = MergeRequest(on, (clause,), "source", "target", evolves=False, zone=zone, now=now)
-    return NamedMerge(request, ("UPDATE" if verb == "update" else "DELETE", said["predicate"]))
+    operation: Literal["DELETE", "UPDATE"] = "UPDATE" if verb == "update" else "DELETE"
+    return NamedMerge(request, FoundRows(operation, {"predicate": [said["predicate"]]}))
 
 
 def merge_rows(
@@ -107,7 +111,7 @@ def merge_rows(
     """
     rows = GivenSource(staged_rows(spark, source, uri, storage_options))
     options = MergeOptions(
-        None, None, None, AS_THE_TABLE_SAYS, None, at_version=version, stands_for=merge.stands_for
+        None, None, None, AS_THE_TABLE_SAYS, None, at_version=version, found=merge.found
     )
     return on_cluster(
         spark,

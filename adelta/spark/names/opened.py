@@ -19,6 +19,7 @@ from adelta.operations.analyze import analyze
 from adelta.operations.delete import delete
 from adelta.operations.update import update
 from adelta.spark.identifiers import identifier_parts
+from adelta.spark.merge_by_spark import Computed, joined_by_spark
 from adelta.spark.names.alterations import alter
 from adelta.spark.names.answers import Answers
 from adelta.spark.names.columns import described_schema
@@ -169,7 +170,7 @@ class OpenedTable(Answers):
         """How many rows were deleted; null where that is not known."""
         spark, asked = self._sessions.of(session), json.loads(said)
         if rows is not None:
-            done = self._merged(spark, rows_said(spark, "delete", asked), rows)
+            done = self._merged(spark, rows_said(spark, "delete", asked), DataFrame(rows, spark))
             return _counted(done.num_target_rows_deleted)
         zone, schema = session_zone(spark), self._version.snapshot.delta_schema
         where = asked.get("where")
@@ -182,7 +183,7 @@ class OpenedTable(Answers):
         """How many rows were updated."""
         spark, asked = self._sessions.of(session), json.loads(said)
         if rows is not None:
-            done = self._merged(spark, rows_said(spark, "update", asked), rows)
+            done = self._merged(spark, rows_said(spark, "update", asked), DataFrame(rows, spark))
             return _counted(done.num_target_rows_updated)
         zone, schema = session_zone(spark), self._version.snapshot.delta_schema
         texts = {
@@ -194,18 +195,33 @@ class OpenedTable(Answers):
         updated = self._changed(spark, lambda table: update(table, texts, condition, zone=zone))
         return _counted(updated.num_updated_rows)
 
-    def answer_merge(self, session: Any, said: str, rows: Any) -> str:
-        """How many rows were changed, and of these updated, deleted and inserted."""
-        spark = self._sessions.of(session)
-        done = self._merged(spark, merge_said(spark, json.loads(said)), rows)
+    def answer_merge(self, session: Any, said: str, rows: Any, joined: Any) -> str:
+        """How many rows were changed, and of these updated, deleted and inserted.
+
+        What Spark computes of the table's rows is `joined`.
+        """
+        spark, asked = self._sessions.of(session), json.loads(said)
+        merge, source = merge_said(spark, asked), DataFrame(rows, spark)
+        if joined is not None:
+            target, on, of_pairs, of_others = joined
+            computed = Computed(
+                jvm.column_of(on),
+                {name: jvm.column_of(of_pairs[name]) for name in of_pairs},
+                {name: jvm.column_of(of_others[name]) for name in of_others},
+                asked["texts"],
+            )
+            jvm.activate(spark)
+            target = DataFrame(target, spark)
+            merge, source = joined_by_spark(target, source, merge.request, computed)
+        done = self._merged(spark, merge, source)
         updated, deleted = done.num_target_rows_updated, done.num_target_rows_deleted
         inserted = done.num_target_rows_inserted
         return _counted(updated + deleted + inserted, updated, deleted, inserted)
 
-    def _merged(self, spark: SparkSession, merge: NamedMerge, rows: Any) -> MergeMetrics:
+    def _merged(self, spark: SparkSession, merge: NamedMerge, source: DataFrame) -> MergeMetrics:
         jvm.activate(spark)
         version = self._version.snapshot.version
-        source, to = DataFrame(rows, spark), self._to_change()
+        to = self._to_change()
         return merge_rows(spark, to.uri, version, merge, source, to.storage_options, to.catalog)
 
     def _to_change(self) -> ReadOptions:

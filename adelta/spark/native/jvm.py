@@ -180,15 +180,16 @@ def sql_of(df: DataFrame, column: Column) -> str:
     return text
 
 
-def columns_named(df: DataFrame, columns: Sequence[Column]) -> tuple[set[str], bool, list[str]]:
-    """The columns of a DataFrame by which it is known what others are, and the text of these.
+def columns_named(df: DataFrame, columns: Sequence[Column]) -> tuple[set[int], bool, list[str]]:
+    """The places of a DataFrame's columns by which it is known what others are; the text of these.
 
     And whether they are about one row each, and the same whenever they are computed.
 
     Raises:
         AnalysisException: Spark does not understand them.
     """
-    known = {each.exprId().id(): each.name() for each in _listed(_analyzed(df).output())}
+    output = _listed(_analyzed(df).output())
+    known = {each.exprId().id(): place for place, each in enumerate(output)}
     numbered = [column.alias(f"c{index}") for index, column in enumerate(columns)]
     plan = _analyzed(df.select(*numbered))
     listed = _listed(plan.projectList()) if plan.nodeName() == "Project" else []
@@ -197,6 +198,14 @@ def columns_named(df: DataFrame, columns: Sequence[Column]) -> tuple[set[str], b
         return set(), False, ["" for _ in columns]
     texts = [one.child().sql() for one in listed]
     return {known[each] for each in used}, all(one.deterministic() for one in listed), texts
+
+
+def column_of(column: Any) -> Column:
+    """The column in Python of one in the JVM."""
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    found: Column = ClassicColumn(column)
+    return found
 
 
 def _analyzed(df: DataFrame) -> Any:
